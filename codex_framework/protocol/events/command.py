@@ -1,0 +1,185 @@
+"""Commands: begin, output, end; patches; images; approvals of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+
+__all__ = [
+    "AddFile",
+    "ApplyPatchApprovalRequestEvent",
+    "DeleteFile",
+    "ExecApprovalRequestEvent",
+    "ExecCommandBeginEvent",
+    "ExecCommandEndEvent",
+    "ExecCommandOutputDeltaEvent",
+    "FileChange",
+    "PatchApplyBeginEvent",
+    "PatchApplyEndEvent",
+    "PatchApplyUpdatedEvent",
+    "TerminalInteractionEvent",
+    "UpdateFile",
+    "ViewImageToolCallEvent",
+]
+
+
+@attrs.frozen(kw_only=True)
+class ExecCommandBeginEvent:
+    """A command has been started. ``source``: ``agent``, ``user_shell``, ``unified_exec_startup`` or ``unified_exec_interaction``."""
+
+    type: ClassVar[str] = "exec_command_begin"
+    call_id: str
+    turn_id: str
+    command: tuple[str, ...]
+    cwd: str
+    started_at_ms: int
+    process_id: str | None = None
+    parsed_cmd: tuple[Mapping[str, Any], ...] = ()
+    source: str = "agent"
+    interaction_input: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ExecCommandOutputDeltaEvent:
+    """Raw output of a running command. ``stream`` is ``stdout`` or ``stderr``; at most 8,192 bytes a piece."""
+
+    type: ClassVar[str] = "exec_command_output_delta"
+    call_id: str
+    stream: str
+    chunk: bytes
+
+
+@attrs.frozen(kw_only=True)
+class TerminalInteractionEvent:
+    """Something was typed into a running command session."""
+
+    type: ClassVar[str] = "terminal_interaction"
+    call_id: str
+    process_id: str
+    stdin: str
+
+
+@attrs.frozen(kw_only=True)
+class ExecCommandEndEvent:
+    """A command has ended. ``status``: ``completed``, ``failed`` or ``declined``; ``duration_s`` is in seconds."""
+
+    type: ClassVar[str] = "exec_command_end"
+    call_id: str
+    turn_id: str
+    command: tuple[str, ...]
+    cwd: str
+    completed_at_ms: int
+    stdout: str
+    stderr: str
+    aggregated_output: str
+    exit_code: int
+    duration_s: float
+    formatted_output: str
+    status: str
+    process_id: str | None = None
+    parsed_cmd: tuple[Mapping[str, Any], ...] = ()
+    source: str = "agent"
+    interaction_input: str | None = None
+
+
+@attrs.frozen
+class AddFile:
+    """A file was made with this content."""
+
+    type: ClassVar[str] = "add"
+    content: str
+
+
+@attrs.frozen
+class DeleteFile:
+    """A file with this content was deleted."""
+
+    type: ClassVar[str] = "delete"
+    content: str
+
+
+@attrs.frozen
+class UpdateFile:
+    """A file was changed, and perhaps moved to the absolute ``move_path``."""
+
+    type: ClassVar[str] = "update"
+    unified_diff: str
+    move_path: str | None = None
+
+
+FileChange: TypeAlias = AddFile | DeleteFile | UpdateFile
+
+
+@attrs.frozen(kw_only=True)
+class PatchApplyBeginEvent:
+    """A patch is about to be applied. Keys of ``changes`` are absolute paths."""
+
+    type: ClassVar[str] = "patch_apply_begin"
+    call_id: str
+    turn_id: str
+    auto_approved: bool
+    changes: Mapping[str, FileChange]
+
+
+@attrs.frozen(kw_only=True)
+class PatchApplyUpdatedEvent:
+    """A preview of the patch that the model is still writing."""
+
+    type: ClassVar[str] = "patch_apply_updated"
+    call_id: str
+    changes: Mapping[str, FileChange]
+
+
+@attrs.frozen(kw_only=True)
+class PatchApplyEndEvent:
+    """A patch has been applied, or not. ``status``: ``completed``, ``failed`` or ``declined``."""
+
+    type: ClassVar[str] = "patch_apply_end"
+    call_id: str
+    turn_id: str
+    stdout: str
+    stderr: str
+    success: bool
+    changes: Mapping[str, FileChange]
+    status: str
+
+
+@attrs.frozen
+class ViewImageToolCallEvent:
+    """An image file was shown to the model."""
+
+    type: ClassVar[str] = "view_image_tool_call"
+    call_id: str
+    path: str
+
+
+@attrs.frozen(kw_only=True)
+class ExecApprovalRequestEvent:
+    """May this command run? Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``."""
+
+    type: ClassVar[str] = "exec_approval_request"
+    call_id: str
+    turn_id: str
+    command: tuple[str, ...]
+    cwd: str
+    started_at_ms: int
+    approval_id: str | None = None
+    reason: str | None = None
+    proposed_execpolicy_amendment: tuple[str, ...] | None = None
+    available_decisions: tuple[str, ...] | None = None
+    parsed_cmd: tuple[Mapping[str, Any], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ApplyPatchApprovalRequestEvent:
+    """May this patch be applied? Answer with a ``patch_approval`` op that names ``call_id``."""
+
+    type: ClassVar[str] = "apply_patch_approval_request"
+    call_id: str
+    turn_id: str
+    started_at_ms: int
+    changes: Mapping[str, FileChange]
+    reason: str | None = None
+    grant_root: str | None = None

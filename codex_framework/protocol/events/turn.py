@@ -1,0 +1,150 @@
+"""The life of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+
+__all__ = [
+    "ErrorEvent",
+    "PlanStep",
+    "PlanUpdateEvent",
+    "StreamErrorEvent",
+    "TokenCountEvent",
+    "TokenUsage",
+    "TokenUsageInfo",
+    "TurnAbortedEvent",
+    "TurnCompleteEvent",
+    "TurnDiffEvent",
+    "TurnStartedEvent",
+]
+
+
+@attrs.frozen
+class TokenUsage:
+    """Tokens of one response, or the sum over several."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+    total_tokens: int = 0
+    cache_write_input_tokens: int = 0
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        """Add field by field."""
+        return TokenUsage(
+            self.input_tokens + other.input_tokens,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_output_tokens + other.reasoning_output_tokens,
+            self.total_tokens + other.total_tokens,
+            self.cache_write_input_tokens + other.cache_write_input_tokens,
+        )
+
+    @property
+    def blended_total(self) -> int:
+        """Uncached input plus output: what Codex prints as "tokens used"."""
+        return max(self.input_tokens - self.cached_input_tokens, 0) + self.output_tokens
+
+
+@attrs.frozen
+class TokenUsageInfo:
+    """Usage of the thread so far and of its last response."""
+
+    total_token_usage: TokenUsage
+    last_token_usage: TokenUsage
+    model_context_window: int | None = None
+
+
+@attrs.frozen
+class TurnStartedEvent:
+    """A turn has begun (``started_at``: unix seconds)."""
+
+    type: ClassVar[str] = "task_started"
+    turn_id: str
+    started_at: int | None = None
+    model_context_window: int | None = None
+    collaboration_mode_kind: str = "default"
+
+
+@attrs.frozen
+class TurnCompleteEvent:
+    """A turn has ended by itself (``completed_at``: unix seconds). After an ``error`` event it ends the failed turn too."""
+
+    type: ClassVar[str] = "task_complete"
+    turn_id: str
+    last_agent_message: str | None = None
+    completed_at: int | None = None
+    duration_ms: int | None = None
+    time_to_first_token_ms: int | None = None
+
+
+@attrs.frozen
+class TurnAbortedEvent:
+    """A turn was stopped. ``reason`` is ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``."""
+
+    type: ClassVar[str] = "turn_aborted"
+    turn_id: str | None
+    reason: str
+    completed_at: int | None = None
+    duration_ms: int | None = None
+
+
+@attrs.frozen
+class TokenCountEvent:
+    """Token usage after a response."""
+
+    type: ClassVar[str] = "token_count"
+    info: TokenUsageInfo | None = None
+    rate_limits: Mapping[str, Any] | None = None
+
+
+@attrs.frozen
+class TurnDiffEvent:
+    """Everything the turn has changed in files so far, as one unified diff."""
+
+    type: ClassVar[str] = "turn_diff"
+    unified_diff: str
+
+
+@attrs.frozen
+class PlanStep:
+    """One step of the plan. ``status`` is ``pending``, ``in_progress`` or ``completed``."""
+
+    step: str
+    status: str
+
+
+@attrs.frozen
+class PlanUpdateEvent:
+    """The model has written or changed its plan."""
+
+    type: ClassVar[str] = "plan_update"
+    plan: tuple[PlanStep, ...]
+    explanation: str | None = None
+
+
+@attrs.frozen
+class ErrorEvent:
+    """The turn has failed, or an op was refused.
+
+    Attributes:
+        codex_error_info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
+    """
+
+    type: ClassVar[str] = "error"
+    message: str
+    codex_error_info: str | Mapping[str, Any] | None = None
+
+
+@attrs.frozen
+class StreamErrorEvent:
+    """A response broke off and is asked for again."""
+
+    type: ClassVar[str] = "stream_error"
+    message: str
+    codex_error_info: str | Mapping[str, Any] | None = None
+    additional_details: str | None = None

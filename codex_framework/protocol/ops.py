@@ -1,0 +1,161 @@
+"""What a client asks of a thread. Wire names as in Codex (tag ``type``, snake_case)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+
+from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
+
+__all__ = [
+    "CleanBackgroundTerminals",
+    "ExecApproval",
+    "ImageInput",
+    "Interrupt",
+    "LocalImageInput",
+    "Op",
+    "PatchApproval",
+    "Shutdown",
+    "Submission",
+    "TextInput",
+    "ThreadSettings",
+    "ThreadSettingsOverrides",
+    "UnknownInput",
+    "UserInputItem",
+    "UserInputOp",
+]
+
+MAX_USER_INPUT_TEXT_CHARS = 1 << 20
+"""Longest accepted text input, in characters (Codex: ``MAX_USER_INPUT_TEXT_CHARS``)."""
+
+
+@attrs.frozen
+class TextInput:
+    """Text typed by the person."""
+
+    type: ClassVar[str] = "text"
+    text: str
+
+
+@attrs.frozen
+class ImageInput:
+    """An image by URL (``https:`` or ``data:``)."""
+
+    type: ClassVar[str] = "image"
+    image_url: str
+    detail: str | None = None
+
+
+@attrs.frozen
+class LocalImageInput:
+    """An image file; read and sent as a data URL when the turn starts."""
+
+    type: ClassVar[str] = "local_image"
+    path: str
+    detail: str | None = None
+
+
+@attrs.frozen
+class UnknownInput:
+    """An input of a kind not known here; kept, and ignored by the turn with a warning."""
+
+    type: ClassVar[str] = ""
+    raw: Mapping[str, Any]
+
+
+UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | UnknownInput
+
+
+@attrs.frozen(kw_only=True)
+class ThreadSettingsOverrides:
+    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is."""
+
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    model: str | None = None
+    effort: str | None = None
+    summary: str | None = None
+
+
+@attrs.frozen
+class Interrupt:
+    """End the running turn now. Background terminals survive."""
+
+    type: ClassVar[str] = "interrupt"
+
+
+@attrs.frozen
+class CleanBackgroundTerminals:
+    """Kill every command session of the thread."""
+
+    type: ClassVar[str] = "clean_background_terminals"
+
+
+@attrs.frozen
+class UserInputOp:
+    """Input for the running turn, or the start of a new one (wire: ``user_input``)."""
+
+    type: ClassVar[str] = "user_input"
+    items: tuple[UserInputItem, ...]
+    final_output_json_schema: Mapping[str, Any] | None = None
+    thread_settings: ThreadSettingsOverrides = ThreadSettingsOverrides()
+
+
+@attrs.frozen
+class ThreadSettings:
+    """Change settings without starting a turn."""
+
+    type: ClassVar[str] = "thread_settings"
+    thread_settings: ThreadSettingsOverrides
+
+
+@attrs.frozen
+class ExecApproval:
+    """The answer to an ``exec_approval_request``; ``id`` is the request's ``approval_id`` or ``call_id``."""
+
+    type: ClassVar[str] = "exec_approval"
+    id: str
+    decision: ReviewDecision
+    turn_id: str | None = None
+
+
+@attrs.frozen
+class PatchApproval:
+    """The answer to an ``apply_patch_approval_request``."""
+
+    type: ClassVar[str] = "patch_approval"
+    id: str
+    decision: ReviewDecision
+
+
+@attrs.frozen
+class Shutdown:
+    """Stop everything, save everything, answer with ``shutdown_complete``."""
+
+    type: ClassVar[str] = "shutdown"
+
+
+Op: TypeAlias = (
+    Interrupt
+    | CleanBackgroundTerminals
+    | UserInputOp
+    | ThreadSettings
+    | ExecApproval
+    | PatchApproval
+    | Shutdown
+)
+
+
+@attrs.frozen
+class Submission:
+    """An op on its way to a thread.
+
+    Attributes:
+        id: Chosen by the client; every event that the op causes carries it.
+    """
+
+    id: str
+    op: Op

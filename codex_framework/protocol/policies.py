@@ -1,0 +1,142 @@
+"""What a thread may do: approval policies, sandbox policies, decisions. Wire names as in Codex (spec: protocol, decisions)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import ClassVar, TypeAlias
+
+import attrs
+
+__all__ = [
+    "ApprovalPolicy",
+    "DangerFullAccess",
+    "Decision",
+    "ExternalSandbox",
+    "GranularApproval",
+    "ReadOnly",
+    "ReasoningEffort",
+    "ReviewDecision",
+    "SandboxMode",
+    "SandboxPermissions",
+    "SandboxPolicy",
+    "WorkspaceWrite",
+]
+
+
+class ApprovalPolicy(enum.StrEnum):
+    """When a person is asked (wire: ``AskForApproval``)."""
+
+    UNTRUSTED = "untrusted"
+    ON_FAILURE = "on-failure"
+    ON_REQUEST = "on-request"
+    NEVER = "never"
+
+
+@attrs.frozen
+class GranularApproval:
+    """Which kinds of question may be asked at all; ``False`` means the question is answered "no" without asking."""
+
+    sandbox_approval: bool
+    rules: bool
+    mcp_elicitations: bool
+    skill_approval: bool = False
+    request_permissions: bool = False
+
+
+class SandboxMode(enum.StrEnum):
+    """The three modes a person picks from on the command line or in config."""
+
+    READ_ONLY = "read-only"
+    WORKSPACE_WRITE = "workspace-write"
+    DANGER_FULL_ACCESS = "danger-full-access"
+
+
+@attrs.frozen
+class DangerFullAccess:
+    """No confinement at all."""
+
+    type: ClassVar[str] = "danger-full-access"
+
+
+@attrs.frozen
+class ReadOnly:
+    """Read everything, write nothing."""
+
+    type: ClassVar[str] = "read-only"
+    network_access: bool = False
+
+
+@attrs.frozen
+class ExternalSandbox:
+    """Somebody else confines us already (a container, a VM); we add nothing."""
+
+    type: ClassVar[str] = "external-sandbox"
+    network_access: str = "restricted"
+
+
+@attrs.frozen
+class WorkspaceWrite:
+    """Read everything; write below the workspace, ``/tmp`` and ``$TMPDIR``.
+
+    Attributes:
+        writable_roots: Further absolute folders that may be written.
+    """
+
+    type: ClassVar[str] = "workspace-write"
+    writable_roots: tuple[str, ...] = ()
+    network_access: bool = False
+    exclude_tmpdir_env_var: bool = False
+    exclude_slash_tmp: bool = False
+
+
+SandboxPolicy: TypeAlias = DangerFullAccess | ReadOnly | ExternalSandbox | WorkspaceWrite
+
+
+class SandboxPermissions(enum.StrEnum):
+    """What a single call asks for beyond the thread's policy."""
+
+    USE_DEFAULT = "use_default"
+    REQUIRE_ESCALATED = "require_escalated"
+    WITH_ADDITIONAL_PERMISSIONS = "with_additional_permissions"
+
+
+class Decision(enum.StrEnum):
+    """The plain answers to an approval request."""
+
+    APPROVED = "approved"
+    APPROVED_FOR_SESSION = "approved_for_session"
+    DENIED = "denied"
+    TIMED_OUT = "timed_out"
+    ABORT = "abort"
+
+
+@attrs.frozen
+class ReviewDecision:
+    """An answer to an approval request.
+
+    Attributes:
+        decision: The answer itself.
+        execpolicy_amendment: A command prefix to allow from now on (wire: ``approved_execpolicy_amendment``).
+        network_amendment: ``{"host", "action"}`` to remember (wire: ``network_policy_amendment``).
+    """
+
+    decision: Decision
+    execpolicy_amendment: tuple[str, ...] | None = None
+    network_amendment: Mapping[str, str] | None = None
+
+    @property
+    def approved(self) -> bool:
+        """Whether the thing asked for may be done."""
+        return self.decision in (Decision.APPROVED, Decision.APPROVED_FOR_SESSION)
+
+
+class ReasoningEffort(enum.StrEnum):
+    """How hard a reasoning model thinks. Other words are passed on as they are."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"

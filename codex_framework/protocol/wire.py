@@ -1,0 +1,289 @@
+"""Reading and writing protocol values as JSON. The only module that knows cattrs.
+
+Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs, imported at
+first use. Rules of the wire: the variant's tag is ``type``; absent optional fields are left out; tuples are arrays; bytes are
+base64; ``extra`` fields are written back where they came from.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import PurePath
+from typing import Any, TypeVar, cast, get_args
+
+from codex_framework.errors import CodexError
+from codex_framework.protocol import events, items, ops, policies
+
+__all__ = ["WireError", "encode_item", "read", "read_event", "read_item", "read_op", "to_wire"]
+
+T = TypeVar("T")
+
+
+class WireError(CodexError):
+    """A JSON value does not have the form it should have; the fact names the place."""
+
+    slug = "wire"
+
+
+def to_wire(value: Any) -> Any:
+    """A protocol value as plain JSON data (dict, list, str, int, float, bool, None)."""
+    if value is None or isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value
+    writer = _WRITERS.get(type(value))
+    if writer is not None:
+        return writer(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_wire(part) for key, part in value.items()}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [to_wire(part) for part in value]
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(type(value), "__attrs_attrs__"):
+        return _object_to_wire(value)
+    raise TypeError(f"{type(value).__name__} is not a value of the protocol")
+
+
+def encode_item(item: items.ResponseItem) -> bytes:
+    """An item as compact JSON in UTF-8, as it stands in a request. Lone surrogates become U+FFFD."""
+    text = json.dumps(to_wire(item), ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
+    """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`."""
+    return cast(items.ResponseItem, _lenient(raw, _item_variants(), items.UnknownItem))
+
+
+def read_event(raw: Mapping[str, Any]) -> events.EventMsg:
+    """An ``EventMsg`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownEvent`."""
+    return cast(events.EventMsg, _lenient(raw, _event_variants(), events.UnknownEvent))
+
+
+def read_op(raw: Mapping[str, Any]) -> ops.Op:
+    """An ``Op`` from its JSON object.
+
+    Raises:
+        WireError: The variant is unknown or its fields do not fit.
+    """
+    variants = _variants(ops.Op)
+    kind = variants.get(str(raw.get("type")))
+    if kind is None:
+        raise WireError(f"unknown op {raw.get('type')!r}", hint=f"use one of: {', '.join(sorted(variants))}")
+    return cast(ops.Op, read(kind, raw))
+
+
+def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
+    """A value of an attrs class (or any type cattrs can structure) from plain JSON data.
+
+    Raises:
+        WireError: With one line for each thing that does not fit, and its path.
+    """
+    import cattrs
+
+    try:
+        return cast(T, _converter().structure(raw, kind))
+    except Exception as error:
+        lines = cattrs.transform_error(error, path=where)
+        raise WireError("; ".join(lines)) from error
+
+
+def _object_to_wire(value: Any) -> dict[str, Any]:
+    wire: dict[str, Any] = {}
+    tag = getattr(type(value), "type", None)
+    if isinstance(tag, str) and tag:
+        wire["type"] = tag
+    for field in type(value).__attrs_attrs__:
+        part = getattr(value, field.name)
+        if part is None:
+            continue
+        if field.name == "extra":
+            for key, kept in part.items():
+                wire.setdefault(key, kept)
+        else:
+            wire[field.name] = to_wire(part)
+    return wire
+
+
+def _raw_to_wire(value: Any) -> Any:
+    return dict(value.raw)
+
+
+def _decision_to_wire(value: policies.ReviewDecision) -> Any:
+    if value.execpolicy_amendment is not None:
+        return {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": list(value.execpolicy_amendment)}}
+    if value.network_amendment is not None:
+        return {"network_policy_amendment": {"network_policy_amendment": dict(value.network_amendment)}}
+    return value.decision.value
+
+
+def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
+    wire = _object_to_wire(value)
+    seconds = wire.pop("duration_s")
+    wire["duration"] = {"secs": int(seconds), "nanos": int((seconds % 1) * 1e9)}
+    return wire
+
+
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    items.UnknownItem: _raw_to_wire,
+    items.UnknownContent: _raw_to_wire,
+    ops.UnknownInput: _raw_to_wire,
+    events.UnknownEvent: _raw_to_wire,
+    policies.ReviewDecision: _decision_to_wire,
+    policies.GranularApproval: lambda value: {"granular": _object_to_wire(value)},
+    events.ExecCommandEndEvent: _command_end_to_wire,
+}
+
+
+def _variants(union: Any) -> dict[str, type[Any]]:
+    return {kind.type: kind for kind in get_args(union) if kind.type}
+
+
+@cache
+def _item_variants() -> dict[str, type[Any]]:
+    return _variants(items.ResponseItem)
+
+
+@cache
+def _event_variants() -> dict[str, type[Any]]:
+    return _variants(events.EventMsg) | {
+        "turn_started": events.TurnStartedEvent,
+        "turn_complete": events.TurnCompleteEvent,
+    }
+
+
+def _lenient(raw: Mapping[str, Any], variants: Mapping[str, type[Any]], unknown: Callable[[Any], Any]) -> Any:
+    kind = variants.get(str(raw.get("type")))
+    if kind is None:
+        return unknown(dict(raw))
+    try:
+        return _converter().structure(raw, kind)
+    except Exception:  # cattrs raises groups of many kinds; whatever does not fit is kept as it came
+        return unknown(dict(raw))
+
+
+@cache
+def _converter() -> Any:
+    """The one converter: strict about strings and numbers, keeping unknown variants and fields."""
+    import attrs
+    import cattrs
+    from cattrs.gen import make_dict_structure_fn
+
+    converter = cattrs.Converter(detailed_validation=True)
+
+    def exactly(kind: type[Any], *also: type[Any]) -> Callable[[Any, Any], Any]:
+        def structure(value: Any, _: Any) -> Any:
+            if isinstance(value, bool) and kind is not bool or not isinstance(value, (kind, *also)):
+                raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+            return kind(value)
+
+        return structure
+
+    for kind, also in ((str, ()), (int, ()), (bool, ()), (float, (int,))):
+        converter.register_structure_hook(kind, exactly(kind, *also))
+    converter.register_structure_hook(bytes, lambda value, _: base64.b64decode(value, validate=True))
+    # Fields of a type that cannot be told apart by structure are taken as they come.
+    converter.register_structure_hook_func(
+        lambda kind: kind == (str | Mapping[str, Any]) or kind == (str | Mapping[str, Any] | None),
+        lambda value, _: value,
+    )
+
+    def tagged(union: Any, unknown: type[Any]) -> None:
+        variants = _variants(union)
+
+        def structure(value: Any, _: Any) -> Any:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"expected an object, got {type(value).__name__}")
+            kind = variants.get(str(value.get("type")))
+            return unknown(dict(value)) if kind is None else converter.structure(value, kind)
+
+        converter.register_structure_hook_func(lambda kind: kind == union, structure)
+
+    tagged(items.ContentItem, items.UnknownContent)
+    tagged(items.ResponseItem, items.UnknownItem)
+    tagged(ops.UserInputItem, ops.UnknownInput)
+    tagged(events.EventMsg, events.UnknownEvent)
+
+    def output(value: Any, _: Any) -> Any:
+        return value if isinstance(value, str) else converter.structure(value, tuple[items.ContentItem, ...])
+
+    converter.register_structure_hook_func(lambda kind: kind == (str | tuple[items.ContentItem, ...]), output)
+
+    def strict_union(union: Any) -> None:
+        variants = _variants(union)
+
+        def structure(value: Any, _: Any) -> Any:
+            tag = value if isinstance(value, str) else value.get("type") if isinstance(value, Mapping) else None
+            kind = variants.get(str(tag))
+            if kind is None:
+                raise ValueError(f"unknown variant {tag!r}, expected one of {', '.join(sorted(variants))}")
+            return converter.structure({} if isinstance(value, str) else value, kind)
+
+        converter.register_structure_hook_func(lambda kind: kind == union, structure)
+
+    strict_union(policies.SandboxPolicy)
+    strict_union(events.FileChange)
+    for policy in (policies.ApprovalPolicy | policies.GranularApproval,):
+        converter.register_structure_hook_func(
+            lambda kind, policy=policy: kind == policy,
+            lambda value, _: (
+                converter.structure(value["granular"], policies.GranularApproval)
+                if isinstance(value, Mapping) and "granular" in value
+                else policies.ApprovalPolicy(value)
+            ),
+        )
+    converter.register_structure_hook(policies.ReviewDecision, lambda value, _: _read_decision(value))
+
+    def with_extra(kind: type[Any]) -> Any:
+        names = {field.name for field in attrs.fields(kind)} | {"type"}
+        plain = make_dict_structure_fn(kind, converter)
+
+        def structure(value: Any, _: Any) -> Any:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"expected an object, got {type(value).__name__}")
+            known = {key: part for key, part in value.items() if key in names and key != "extra" and part is not None}
+            rest = {key: part for key, part in value.items() if key not in names or key == "extra"}
+            return plain({**known, "extra": rest} if rest else known, kind)
+
+        return structure
+
+    converter.register_structure_hook_factory(
+        lambda kind: attrs.has(kind) and any(field.name == "extra" for field in attrs.fields(kind)), with_extra
+    )
+
+    def command_end(value: Any, _: Any) -> Any:
+        duration = value.get("duration") or {}
+        known = {key: part for key, part in value.items() if key != "duration"}
+        known["duration_s"] = duration.get("secs", 0) + duration.get("nanos", 0) / 1e9
+        return make_dict_structure_fn(events.ExecCommandEndEvent, converter)(known, events.ExecCommandEndEvent)
+
+    converter.register_structure_hook(events.ExecCommandEndEvent, command_end)
+    return converter
+
+
+def _read_decision(value: Any) -> policies.ReviewDecision:
+    if isinstance(value, str):
+        return policies.ReviewDecision(policies.Decision(value))
+    if isinstance(value, Mapping):
+        amendment = value.get("approved_execpolicy_amendment")
+        if isinstance(amendment, Mapping):
+            prefix = tuple(str(word) for word in amendment["proposed_execpolicy_amendment"])
+            return policies.ReviewDecision(policies.Decision.APPROVED, execpolicy_amendment=prefix)
+        network = value.get("network_policy_amendment")
+        if isinstance(network, Mapping):
+            rule = network["network_policy_amendment"]
+            allowed = rule.get("action") == "allow"
+            return policies.ReviewDecision(
+                policies.Decision.APPROVED if allowed else policies.Decision.DENIED, network_amendment=dict(rule)
+            )
+    raise ValueError(f"unknown review decision {value!r}")
