@@ -1,0 +1,104 @@
+"""Short ways to write replies: ``say("hi") + call("exec_command", cmd="ls")``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.errors import ModelError
+from codex_framework.protocol.events.turn import TokenUsage
+from codex_framework.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    LocalShellCall,
+    Message,
+    OutputText,
+    Reasoning,
+    ResponseItem,
+)
+from codex_framework.replies import USAGE, Fault, Reply
+
+__all__ = ["call", "custom_call", "fail", "fault", "local_shell", "reasoning", "reply", "say"]
+
+
+def say(
+    text: str,
+    *,
+    phase: str | None = None,
+    deltas: int = 1,
+    delta_delay_s: float = 0.0,
+    usage: TokenUsage | None = USAGE,
+) -> Reply:
+    """A message of the assistant, arriving in ``deltas`` pieces."""
+    message = Message("assistant", (OutputText(text),), phase=phase)
+    return Reply(items=(message,), deltas=deltas, delta_delay_s=delta_delay_s, usage=usage)
+
+
+def reasoning(*summary: str, encrypted_content: str | None = None, deltas: int = 1) -> Reply:
+    """Reasoning with these summary parts."""
+    parts = tuple({"type": "summary_text", "text": text} for text in summary)
+    return Reply(items=(Reasoning(summary=parts, encrypted_content=encrypted_content),), deltas=deltas)
+
+
+def call(
+    name: str, arguments: Mapping[str, Any] | str | None = None, /, *, call_id: str = "", **keywords: Any
+) -> Reply:
+    """A function call. Arguments are a mapping, keywords, or a text that need not even be JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps({**(arguments or {}), **keywords})
+    return Reply(items=(FunctionCall(name, text, call_id),))
+
+
+def custom_call(name: str, input: str, *, call_id: str = "", deltas: int = 1) -> Reply:  # noqa: A002  # the wire's word
+    """A call of a freeform tool."""
+    return Reply(items=(CustomToolCall(name, input, call_id, status="completed"),), deltas=deltas)
+
+
+def local_shell(*command: str, call_id: str = "", **action: Any) -> Reply:
+    """A call of the native ``local_shell`` tool."""
+    wire = {"type": "exec", "command": list(command), **action}
+    return Reply(items=(LocalShellCall(wire, call_id or None, "completed"),))
+
+
+def reply(*items: ResponseItem, **settings: Any) -> Reply:
+    """A response of any items; ``settings`` are those of :class:`~codex_framework.replies.Reply`."""
+    return Reply(items=items, **settings)
+
+
+def fault(
+    status: int | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: str | Mapping[str, Any] | None = None,
+    after: int | None = None,
+    reset: bool = False,
+    hang_s: float = 0.0,
+    no_completed: bool = False,
+    raw_before: str = "",
+    raw_after: str = "",
+    failed: Mapping[str, Any] | str | None = None,
+    incomplete: str | None = None,
+) -> Reply:
+    """A response that goes wrong; see :class:`~codex_framework.replies.Fault`. Alone, or after what is said: ``say("a") + fault(after=2)``."""
+    return Reply(
+        fault=Fault(
+            status=status,
+            headers=headers or {},
+            body=body,
+            after=after,
+            reset=reset,
+            hang_s=hang_s,
+            no_completed=no_completed,
+            raw_before=raw_before,
+            raw_after=raw_after,
+            failed={"code": failed, "message": failed} if isinstance(failed, str) else failed,
+            incomplete=incomplete,
+        )
+    )
+
+
+def fail(
+    message: str, *, retryable: bool = False, retry_after_s: float | None = None, info: str | dict[str, Any] = "other"
+) -> Reply:
+    """A response that a scripted model (not a server) answers with this :class:`~codex_framework.errors.ModelError`."""
+    return Reply(fault=Fault(error=ModelError(message, retryable=retryable, retry_after_s=retry_after_s, info=info)))

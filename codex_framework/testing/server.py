@@ -1,0 +1,301 @@
+"""A real Responses server on loopback that answers from a script, wrong answers included.
+
+    with ResponsesServer([call("exec_command", cmd="ls"), say("done")]) as server:
+        ...  # point a provider at server.url
+    assert server.requests[1].json["input"][-1]["type"] == "function_call_output"
+
+Standard library only: one thread a connection, answers encoded before they are asked for, so that the server's own time is a small
+part of what a benchmark measures. ``python -m codex_framework.testing.server --script FILE`` runs it as a process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import attrs
+
+from codex_framework.replies import Fault, Reply, ReplySource, Script, ScriptEnded
+from codex_framework.testing.wire import stream_events
+
+__all__ = ["RecordedRequest", "ResponsesServer"]
+
+
+@attrs.define(kw_only=True)
+class RecordedRequest:
+    """What came in.
+
+    Attributes:
+        headers: Names in lower case.
+        connection: Number of the TCP connection, from 1.
+        received_at: ``time.monotonic()`` of its first byte.
+        answered_at: ``time.monotonic()`` when the answer's last byte was handed to the system; 0 before that.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes = attrs.field(repr=False)
+    connection: int
+    received_at: float
+    answered_at: float = 0.0
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The body."""
+        value: dict[str, Any] = json.loads(self.body)
+        return value
+
+
+class ResponsesServer:
+    """The server. A context manager; ``start`` and ``stop`` do the same by hand.
+
+    Args:
+        replies: What to answer, in order: replies, or functions from :class:`RecordedRequest` to a reply. A request after the last
+            one is answered with status 400.
+        repeat_last: Answer with the last reply for ever instead.
+        chunk_events: Send each event as an HTTP chunk of its own, as real servers do; else all of a response in one chunk.
+
+    Attributes:
+        requests: Every request, in order of arrival.
+        connections: How many TCP connections were opened.
+    """
+
+    def __init__(
+        self,
+        replies: Iterable[ReplySource],
+        *,
+        repeat_last: bool = False,
+        chunk_events: bool = True,
+        port: int = 0,
+    ) -> None:
+        self.requests: list[RecordedRequest] = []
+        self.connections = 0
+        self._script = Script(replies, repeat_last=repeat_last)
+        self._chunk_events = chunk_events
+        self._encoded = {
+            number: self._encode(source, number)
+            for number, source in enumerate(self._script.replies, 1)
+            if isinstance(source, Reply)
+        }
+        self._port = port
+        self._listener: socket.socket | None = None
+        self._sockets: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop."""
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The ``base_url`` of a provider: ``http://127.0.0.1:PORT/v1``."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def inputs(self) -> list[list[dict[str, Any]]]:
+        """The ``input`` of every request."""
+        return [request.json["input"] for request in self.requests]
+
+    def start(self) -> Self:
+        """Listen and answer, in threads."""
+        self._listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
+        self._port = self._listener.getsockname()[1]
+        thread = threading.Thread(target=self._accept, args=(self._listener,), name="responses-server", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Break off whatever is going on and give everything back. Safe to call twice."""
+        self._stopping.set()
+        if self._listener is not None:
+            with contextlib.suppress(OSError):  # some systems refuse to shut down a listening socket; closing does it there
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        with self._lock:
+            for connection in self._sockets:
+                with contextlib.suppress(OSError):  # the client has gone already
+                    connection.shutdown(socket.SHUT_RDWR)
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(5)
+
+    def wait_for(self, count: int, timeout_s: float = 10.0) -> RecordedRequest:
+        """Wait until ``count`` requests have come; the last of them.
+
+        Raises:
+            TimeoutError: They did not come in time.
+        """
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.requests) >= count, timeout_s):
+                raise TimeoutError(f"{len(self.requests)} of {count} requests came within {timeout_s} s")
+            return self.requests[count - 1]
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # closed by stop()
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self.connections += 1
+                self._sockets.add(connection)
+                thread = threading.Thread(target=self._serve, args=(connection, self.connections), daemon=True)
+                self._threads.append(thread)
+            thread.start()
+            if self._stopping.is_set():
+                return
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        try:
+            with connection:
+                for request in _requests(connection, number):
+                    if not self._answer(connection, request):
+                        return
+        except OSError:  # the client has gone, or stop() has cut the connection
+            return
+        finally:
+            with self._lock:
+                self._sockets.discard(connection)
+
+    def _answer(self, connection: socket.socket, request: RecordedRequest) -> bool:
+        """Answer one request; False when the connection is done for."""
+        if request.method != "POST" or not request.path.split("?")[0].endswith("/responses"):
+            connection.sendall(_plain(404, {}, {"error": {"message": f"no {request.method} {request.path} here"}}))
+            return True
+        with self._arrived:
+            self.requests.append(request)
+            self._arrived.notify_all()
+        try:
+            number, source = self._script.next()
+        except ScriptEnded as error:
+            connection.sendall(_plain(400, {}, {"error": {"message": str(error), "code": error.slug}}))
+            return True
+        reply = source if isinstance(source, Reply) else source(request)
+        events = self._encoded.get(number) or self._encode(reply, number)
+        try:
+            return self._send(connection, reply, events)
+        finally:
+            request.answered_at = time.monotonic()
+
+    def _encode(self, reply: Reply, number: int) -> list[bytes]:
+        """The body's parts: each is sent, and counted by ``Fault.after``, as one."""
+        if reply.fault is not None and reply.fault.status is not None:
+            return [_plain(reply.fault.status, reply.fault.headers, reply.fault.body)]
+        events = stream_events(reply, number)
+        paced = reply.delta_delay_s or (reply.fault is not None and reply.fault.after is not None)
+        if not self._chunk_events:
+            chunks = [_chunk(event) for event in events] if paced else [_chunk(b"".join(events))]
+        else:
+            chunks = [_chunk(event) for event in events]
+        return chunks if paced else [b"".join([_head(reply), *chunks, b"0\r\n\r\n"])]
+
+    def _send(self, connection: socket.socket, reply: Reply, parts: list[bytes]) -> bool:
+        fault = reply.fault or Fault()
+        pause = reply.delay_s + (fault.hang_s if fault.after is None else 0.0)
+        if pause and self._stopping.wait(pause):
+            return False
+        if len(parts) == 1 and (fault.status is not None or parts[0].startswith(b"HTTP/")):
+            connection.sendall(parts[0])
+            return True
+        connection.sendall(_head(reply))
+        if not reply.delta_delay_s:
+            connection.sendall(b"".join(parts[: fault.after]))
+        else:
+            for part in parts[: fault.after]:
+                if b".delta\n" in part and self._stopping.wait(reply.delta_delay_s):
+                    return False
+                connection.sendall(part)
+        if fault.after is not None:
+            self._stopping.wait(fault.hang_s)
+            if fault.reset:
+                # Lingering for zero seconds turns the close that follows into a reset.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return False
+        connection.sendall(b"0\r\n\r\n")
+        return True
+
+
+def _requests(connection: socket.socket, number: int) -> Iterator[RecordedRequest]:
+    """The requests of one connection, one after the other."""
+    buffer = b""
+    while True:
+        if not buffer:
+            buffer = connection.recv(262_144)
+        received_at = time.monotonic()
+        while b"\r\n\r\n" not in buffer:
+            more = connection.recv(262_144)
+            if not more:
+                return
+            buffer += more
+        head, _, rest = buffer.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        pairs = (line.split(":", 1) for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, value in pairs}
+        length = int(headers.get("content-length", "0"))
+        parts, have = [rest], len(rest)
+        while have < length:
+            more = connection.recv(262_144)
+            if not more:
+                return
+            parts.append(more)
+            have += len(more)
+        body = b"".join(parts)
+        buffer = body[length:]
+        method, path, _ = first.split(" ", 2)
+        yield RecordedRequest(
+            method=method,
+            path=path,
+            headers=headers,
+            body=body[:length],
+            connection=number,
+            received_at=received_at,
+        )
+
+
+def _head(reply: Reply) -> bytes:
+    lines = ["HTTP/1.1 200 OK", "content-type: text/event-stream", "transfer-encoding: chunked"]
+    lines.extend(f"{name}: {value}" for name, value in reply.headers.items())
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _plain(status: int, headers: Mapping[str, str], body: str | Mapping[str, Any] | None) -> bytes:
+    """A whole response that is no stream."""
+    import http
+
+    is_text = isinstance(body, str)
+    data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    try:
+        phrase = http.HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "Unknown"
+    fields = {"content-type": "text/plain" if is_text else "application/json"}
+    fields.update({name.lower(): value for name, value in headers.items()})
+    fields["content-length"] = str(len(data))
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + data
+
+
+if __name__ == "__main__":
+    from codex_framework.testing.server_process import main
+
+    raise SystemExit(main())
