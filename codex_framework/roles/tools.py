@@ -26,6 +26,7 @@ __all__ = [
     "NativeSpec",
     "Offered",
     "OutputChunk",
+    "OutputWindow",
     "ParallelSafe",
     "PatchRequest",
     "RunningCommand",
@@ -191,6 +192,22 @@ class OutputChunk:
 
 
 @attrs.frozen(kw_only=True)
+class OutputWindow:
+    """What a command printed between two looks at it.
+
+    Attributes:
+        text: Both streams in order of arrival, decoded. Where more than 1 MiB came, the middle is missing and a line
+            ``... N bytes omitted ...`` stands there.
+        total_bytes: Bytes printed in all, kept or not.
+        omitted_bytes: Bytes that were not kept.
+    """
+
+    text: str
+    total_bytes: int
+    omitted_bytes: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class CommandRequest:
     """A command to run on behalf of a call: through command policy, approval and sandbox.
 
@@ -206,6 +223,7 @@ class CommandRequest:
         prefix_rule: A command prefix the model proposes to allow from now on.
         source: ``agent``, ``unified_exec_startup`` or ``user_shell``, for events.
         announce: Whether begin, output and end events are emitted.
+        drain_ms: How long to go on reading, after the command's end, while its descendants hold its output open.
         script: The shell script in ``argv``, where the tool built argv from one (policies and interception look at it).
     """
 
@@ -220,6 +238,8 @@ class CommandRequest:
     prefix_rule: tuple[str, ...] | None = None
     source: str = "agent"
     announce: bool = True
+    drain_ms: int = 2000
+    script: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -263,6 +283,10 @@ class RunningCommand(Protocol):
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
         """Output from now on, until the end. One reader at a time; memory is bounded whether or not somebody reads."""
+        ...
+
+    def take(self) -> OutputWindow:
+        """What was printed since the last take (or the start). Independent of :meth:`chunks`."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -389,8 +413,14 @@ class ToolContext(Protocol):
         """Tell the thread's clients something."""
         ...
 
-    def note_file_changes(self, changes: Mapping[str, FileChange]) -> None:
-        """Add changes that were made (by absolute path) to the turn's diff."""
+    def note_file_change(self, path: str, before: str | None, after: str | None) -> None:
+        """Add a change that was made to the turn's diff.
+
+        Args:
+            path: Absolute.
+            before: The file's text before, or None where it did not exist.
+            after: Its text now, or None where it is gone.
+        """
         ...
 
     def state(self, key: object, factory: Callable[[], T]) -> T:

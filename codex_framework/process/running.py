@@ -1,0 +1,412 @@
+"""One running command: its output is read as it comes, its end noticed, its whole process group ended on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+from codex_framework.errors import CommandFailed, ToolError
+from codex_framework.process.output import CappedOutput
+from codex_framework.process.spawn import os_error_text, signal_group
+from codex_framework.process.streams import Streams, open_pipes, open_terminal
+from codex_framework.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
+
+__all__ = ["Command", "start_command"]
+
+DRAIN_MS = 2000
+"""How long output of descendants is awaited after the command's own end (Codex: 2 s)."""
+
+_TIMED_OUT = 124
+"""Exit status of a command that ran out of time (Codex, and ``timeout(1)``)."""
+
+_SIGNAL_BASE = 128
+_KILL_AFTER_S = 0.05
+"""Between SIGTERM and SIGKILL (Codex)."""
+
+_READ_BYTES = 1 << 18
+_BURST_BYTES = 1 << 20
+"""Most that is read before the event loop gets its turn again."""
+
+_CHUNK_BYTES = 8192
+_MOST_CHUNKS = 10_000
+"""Size and number of the pieces that ``on_chunk`` sees (Codex's limits for output events)."""
+
+
+async def start_command(
+    confinement: Confinement,
+    *,
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    tty: bool = False,
+    stdin: bytes | None = None,
+    keep_stdin_open: bool = False,
+    timeout_ms: int | None = None,
+    drain_ms: int = DRAIN_MS,
+    on_chunk: Callable[[OutputChunk], None] | None = None,
+) -> Command:
+    """Start a command.
+
+    Args:
+        confinement: How it is confined; its ``env`` goes on top of ``env``.
+        argv: Program and arguments; must not be empty.
+        cwd: Absolute.
+        env: The whole environment.
+        tty: On a pseudo-terminal of 24 x 80, with stdin open.
+        stdin: What to feed; None is ``/dev/null``.
+        keep_stdin_open: Leave stdin open for :meth:`Command.write` (a terminal's always is).
+        timeout_ms: Kill the process group after so many milliseconds; exit code 124.
+        drain_ms: How long to go on reading, after its end, while descendants hold its output open.
+        on_chunk: Called in the event loop with pieces of at most 8,192 bytes, for the first 10,000 pieces.
+
+    Raises:
+        CommandFailed: It cannot be started; the fact is the system's text (``No such file or directory (os error 2)``).
+        SandboxError: It cannot be confined.
+    """
+    started = time.monotonic()
+    try:
+        streams = open_terminal() if tty else open_pipes(stdin, keep_open=keep_stdin_open)
+    except OSError as error:
+        hint = "End other commands: descriptors or terminals have run out."
+        raise CommandFailed(os_error_text(error), hint=hint) from error
+    fds = streams.child
+    launch = Launch(
+        argv=tuple(argv),
+        cwd=cwd,
+        env={**env, **confinement.env},
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        tty=tty,
+    )
+    try:
+        child = await confinement.start(launch)
+    except BaseException:
+        streams.close_ours()
+        raise
+    finally:
+        streams.close_child()
+    if tty and stdin:
+        streams.unfed = stdin
+    command = Command(child, streams, started=started, drain_s=drain_ms / 1000, on_chunk=on_chunk)
+    command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
+    return command
+
+
+class Command:
+    """A :class:`~codex_framework.roles.tools.RunningCommand`. Made by :func:`start_command`.
+
+    Output is always read, whether or not anybody wants it, so the command is never held up; what is kept of it is bounded.
+    """
+
+    def __init__(
+        self,
+        child: ChildProcess,
+        streams: Streams,
+        *,
+        started: float,
+        drain_s: float,
+        on_chunk: Callable[[OutputChunk], None] | None,
+    ) -> None:
+        self._child = child
+        self._loop = asyncio.get_running_loop()
+        self._sources = dict(streams.sources)
+        self._stdin = streams.stdin
+        self._unfed = streams.unfed
+        self._started = started
+        self._drain_s = drain_s
+        self._on_chunk = on_chunk
+        self._chunks_left = _MOST_CHUNKS if on_chunk is not None else 0
+        self._all = CappedOutput()
+        self._stdout = self._all  # one object until stderr has something to say
+        self._stderr: CappedOutput | None = None
+        self._window = self._all  # one object until the first take
+        self._tap: _Tap | None = None
+        self._status: int | None = None
+        self._timed_out = False
+        self._result: CommandResult | None = None
+        self._duration_s = 0.0
+        self._exited = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writing = asyncio.Lock()
+
+    def begin(self, *, timeout_ms: int | None, keep_stdin_open: bool) -> None:
+        """Start reading, feeding and waiting. Called once, by :func:`start_command`."""
+        for fd, stream in self._sources.items():
+            self._loop.add_reader(fd, self._read, fd, stream)
+        if timeout_ms is not None:
+            self._timers.append(self._loop.call_later(timeout_ms / 1000, self._time_out))
+        if self._unfed:
+            self._tasks.append(self._loop.create_task(self._feed(keep_open=keep_stdin_open)))
+        self._tasks.append(self._loop.create_task(self._watch()))
+
+    # What a tool sees
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's process id, which is also the group's."""
+        return self._child.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The status once it has ended and its output was read, else None."""
+        return self._exit_code() if self._ended.is_set() else None
+
+    def chunks(self) -> AsyncIterator[OutputChunk]:
+        """Output from now on, until the end. One reader at a time; a slow one loses the oldest beyond 1 MiB."""
+        self._tap = _Tap(ended=self._ended.is_set())
+        return self._tap.read()
+
+    def take(self) -> OutputWindow:
+        """What was printed since the last take (or the start), and forget it.
+
+        A character that is not whole yet stays for the next one.
+        """
+        window, self._window = self._window, CappedOutput()
+        if window is self._all:
+            window = self._all.copy()
+        if not self._ended.is_set():
+            self._window.append(window.take_incomplete())
+        return OutputWindow(text=window.marked_text(), total_bytes=window.total, omitted_bytes=window.omitted)
+
+    async def write(self, data: bytes) -> None:
+        """Feed stdin.
+
+        Raises:
+            ToolError: stdin is closed.
+        """
+        async with self._writing:
+            rest = memoryview(data)
+            while rest:
+                if self._stdin is None:
+                    raise ToolError("stdin is closed")
+                try:
+                    rest = rest[os.write(self._stdin, rest) :]
+                except BlockingIOError:
+                    await self._writable(self._stdin)
+                except OSError as error:
+                    raise ToolError("stdin is closed") from error
+
+    async def close_stdin(self) -> None:
+        """Close a stdin pipe, once what was written before is fed. A terminal is left open."""
+        async with self._writing:
+            if self._stdin is not None and self._stdin not in self._sources:
+                self._close_stdin_now()
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the process group."""
+        if self._status is None:
+            self._child.signal(signal.SIGINT)
+
+    async def kill(self) -> None:
+        """End the whole process group: SIGTERM, then SIGKILL to what is left of it after 50 ms.
+
+        Both are sent even if the wait for them is cancelled. After the command's end nothing happens.
+        """
+        if self._ended.is_set():
+            return
+        self._child.signal(signal.SIGTERM)
+        finished = self._loop.create_future()
+        self._loop.call_later(_KILL_AFTER_S, self._kill_survivors, finished)
+        await self._exited.wait()
+        if signal_group(self._child.pid, 0):
+            await finished
+        self._finish()
+
+    async def wait(self) -> CommandResult:
+        """Wait for the end. Cancelling the wait leaves the command running."""
+        await self._ended.wait()
+        if self._result is None:
+            self._result = self._make_result()
+        return self._result
+
+    # Reading
+
+    def _read(self, fd: int, stream: str) -> None:
+        budget = _BURST_BYTES
+        while budget > 0:
+            try:
+                data = os.read(fd, _READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""  # a terminal whose other side is closed says EIO instead of the end
+            if not data:
+                self._close_source(fd)
+                return
+            self._received(stream, data)
+            budget -= len(data)
+
+    def _received(self, stream: str, data: bytes) -> None:
+        self._all_append(stream, data)
+        if self._chunks_left:
+            self._announce(stream, data)
+        if self._tap is not None:
+            self._tap.put(OutputChunk(stream, data))
+
+    def _all_append(self, stream: str, data: bytes) -> None:
+        if stream == "stderr":
+            if self._stderr is None:
+                self._stderr = CappedOutput()
+                self._stdout = self._all.copy()
+            self._stderr.append(data)
+        elif self._stdout is not self._all:
+            self._stdout.append(data)
+        self._all.append(data)
+        if self._window is not self._all:
+            self._window.append(data)
+
+    def _announce(self, stream: str, data: bytes) -> None:
+        assert self._on_chunk is not None
+        for start in range(0, len(data), _CHUNK_BYTES):
+            if not self._chunks_left:
+                return
+            self._chunks_left -= 1
+            self._on_chunk(OutputChunk(stream, data[start : start + _CHUNK_BYTES]))
+
+    def _close_source(self, fd: int) -> None:
+        del self._sources[fd]
+        self._loop.remove_reader(fd)
+        if fd == self._stdin:
+            self._loop.remove_writer(fd)
+            self._stdin = None
+        os.close(fd)
+        if not self._sources and self._status is not None:
+            self._finish()
+
+    # Feeding
+
+    async def _feed(self, *, keep_open: bool) -> None:
+        try:
+            await self.write(self._unfed)
+        except ToolError:
+            return  # it did not want to read on, which is its right
+        finally:
+            self._unfed = b""
+        if not keep_open:
+            await self.close_stdin()
+
+    async def _writable(self, fd: int) -> None:
+        ready = self._loop.create_future()
+
+        def wake() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        self._loop.add_writer(fd, wake)
+        ended = self._loop.create_task(self._ended.wait())
+        try:
+            await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            if self._stdin == fd:
+                self._loop.remove_writer(fd)
+
+    def _close_stdin_now(self) -> None:
+        if self._stdin is not None:
+            self._loop.remove_writer(self._stdin)
+            os.close(self._stdin)
+            self._stdin = None
+
+    # Ending
+
+    async def _watch(self) -> None:
+        try:
+            status = await self._child.wait()
+        except asyncio.CancelledError:  # the event loop is being shut down: nothing of ours may outlive it
+            self._child.signal(signal.SIGKILL)
+            self._status = await self._child.wait()
+            self._exited.set()
+            self._finish()
+            raise
+        self._status = status
+        self._exited.set()
+        for fd, stream in list(self._sources.items()):
+            self._read(fd, stream)
+        if self._sources:
+            self._timers.append(self._loop.call_later(self._drain_s, self._finish))
+        else:
+            self._finish()
+
+    def _time_out(self) -> None:
+        if self._status is None:
+            self._timed_out = True
+            self._child.signal(signal.SIGKILL)
+
+    def _kill_survivors(self, finished: asyncio.Future[None]) -> None:
+        # The leader's id stays taken as the group's id while any member lives, so this cannot hit a stranger.
+        self._child.signal(signal.SIGKILL)
+        if not finished.done():
+            finished.set_result(None)
+
+    def _finish(self) -> None:
+        if self._ended.is_set():
+            return
+        self._duration_s = time.monotonic() - self._started
+        self._ended.set()
+        for fd in list(self._sources):
+            self._close_source(fd)
+        self._close_stdin_now()
+        for timer in self._timers:
+            timer.cancel()
+        if self._tap is not None:
+            self._tap.end()
+
+    def _exit_code(self) -> int:
+        if self._timed_out:
+            return _TIMED_OUT
+        status = self._status
+        assert status is not None
+        return status if status >= 0 else _SIGNAL_BASE - status
+
+    def _make_result(self) -> CommandResult:
+        stdout = self._stdout.text()
+        return CommandResult(
+            exit_code=self._exit_code(),
+            stdout=stdout,
+            stderr="" if self._stderr is None else self._stderr.text(),
+            output=stdout if self._stdout is self._all else self._all.text(),
+            total_bytes=self._all.total,
+            omitted_bytes=self._all.omitted,
+            duration_s=self._duration_s,
+            timed_out=self._timed_out,
+        )
+
+
+class _Tap:
+    """Where one reader of chunks waits; holds at most 1 MiB."""
+
+    def __init__(self, *, ended: bool) -> None:
+        self._waiting: deque[OutputChunk] = deque()
+        self._size = 0
+        self._ended = ended
+        self._changed = asyncio.Event()
+
+    def put(self, chunk: OutputChunk) -> None:
+        self._waiting.append(chunk)
+        self._size += len(chunk.data)
+        while self._size > _BURST_BYTES and len(self._waiting) > 1:
+            self._size -= len(self._waiting.popleft().data)
+        self._changed.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.set()
+
+    async def read(self) -> AsyncIterator[OutputChunk]:
+        while True:
+            while self._waiting:
+                chunk = self._waiting.popleft()
+                self._size -= len(chunk.data)
+                yield chunk
+            if self._ended:
+                return
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,111 @@
+"""Shortening text to what a model is to read: the first half, a marker, the last half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from codex_framework.protocol.items import ContentItem, InputText
+
+__all__ = ["budget_bytes", "line_count", "token_count", "truncate", "truncate_content", "truncate_with_lines"]
+
+BYTES_PER_TOKEN = 4
+"""What Codex takes a token for."""
+
+_WIDEST = 4
+"""Bytes of the longest character in UTF-8."""
+
+
+def token_count(size: int) -> int:
+    """How many tokens ``size`` bytes are taken for, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def line_count(text: str) -> int:
+    """Lines, a last one without its line end included."""
+    return text.count("\n") + (not text.endswith("\n") and text != "")
+
+
+def budget_bytes(policy: tuple[str, int], max_tokens: int | None = None) -> int:
+    """How many bytes a policy lets through.
+
+    Args:
+        policy: ``("tokens", n)`` or ``("bytes", n)``.
+        max_tokens: A smaller wish; a larger one is not granted.
+    """
+    kind, limit = policy
+    size = limit * BYTES_PER_TOKEN if kind == "tokens" else limit
+    return size if max_tokens is None else min(size, max(max_tokens, 0) * BYTES_PER_TOKEN)
+
+
+def truncate(text: str, policy: tuple[str, int], *, max_tokens: int | None = None) -> str:
+    """``text``, or its first and last half budget with a marker between them that says how much is missing.
+
+    The marker is ``…N tokens truncated…`` (N: missing bytes by 4, rounded up), or ``…N chars truncated…`` for a policy in bytes
+    without ``max_tokens``. Cuts are at character borders.
+    """
+    budget = budget_bytes(policy, max_tokens)
+    if len(text) * _WIDEST <= budget:
+        return text
+    in_tokens = policy[0] == "tokens" or max_tokens is not None
+    if text.isascii():
+        size = len(text)
+        if size <= budget:
+            return text
+        head, tail = text[: budget // 2], text[size - (budget - budget // 2) :]
+    else:
+        data = text.encode("utf-8", "surrogatepass")
+        size = len(data)
+        if size <= budget:
+            return text
+        head, tail = _halves(data, budget)
+    missing = f"{token_count(size - budget)} tokens" if in_tokens else f"{len(text) - len(head) - len(tail)} chars"
+    return f"{head}…{missing} truncated…{tail}"
+
+
+def _halves(data: bytes, budget: int) -> tuple[str, str]:
+    end = budget // 2
+    start = len(data) - (budget - end)
+    while end > 0 and _within_char(data, end):
+        end -= 1
+    while start < len(data) and _within_char(data, start):
+        start += 1
+    return data[:end].decode("utf-8", "surrogatepass"), data[start:].decode("utf-8", "surrogatepass")
+
+
+def _within_char(data: bytes, index: int) -> bool:
+    return data[index] & 0xC0 == 0x80
+
+
+def truncate_with_lines(text: str, policy: tuple[str, int]) -> str:
+    """The same; a shortened text is preceded by ``Total output lines: N`` and an empty line."""
+    short = truncate(text, policy)
+    return text if short is text else f"Total output lines: {line_count(text)}\n\n{short}"
+
+
+def truncate_content(content: Iterable[ContentItem], policy: tuple[str, int]) -> tuple[ContentItem, ...]:
+    """Content parts within one budget: texts use it up in order, images always stay.
+
+    The text that does not fit whole is shortened, later ones are left out, and a last part says how many.
+    """
+    left = budget_bytes(policy)
+    kept: list[ContentItem] = []
+    omitted = 0
+    for part in content:
+        if not isinstance(part, InputText):
+            kept.append(part)
+            continue
+        size = len(part.text.encode("utf-8", "surrogatepass"))
+        if size <= left:
+            kept.append(part)
+            left -= size
+        elif left > 0:
+            limit = left // BYTES_PER_TOKEN if policy[0] == "tokens" else left
+            kept.append(attrs.evolve(part, text=truncate(part.text, (policy[0], limit))))
+            left = 0
+        else:
+            omitted += 1
+    if omitted:
+        kept.append(InputText(f"[omitted {omitted} text items ...]"))
+    return tuple(kept)
