@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast, get_args
 from codex_framework.errors import CodexError
 from codex_framework.protocol import events, items, ops, policies
 
-__all__ = ["WireError", "encode_item", "read", "read_event", "read_item", "read_op", "to_wire"]
+__all__ = ["WireError", "encode_item", "encode_json", "read", "read_event", "read_item", "read_op", "to_wire"]
 
 T = TypeVar("T")
 
@@ -53,11 +53,16 @@ def to_wire(value: Any) -> Any:
 
 def encode_item(item: items.ResponseItem) -> bytes:
     """An item as compact JSON in UTF-8, as it stands in a request. Lone surrogates become U+FFFD."""
-    text = json.dumps(to_wire(item), ensure_ascii=False, separators=(",", ":"))
+    text = encode_json(item)
     try:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def encode_json(value: Any) -> str:
+    """A protocol value, or plain JSON data, as compact JSON text."""
+    return json.dumps(to_wire(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:

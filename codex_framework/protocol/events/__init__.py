@@ -62,6 +62,7 @@ from codex_framework.protocol.events.turn import (
 )
 
 __all__ = [
+    "DELTA_EVENTS",
     "AddFile",
     "AgentMessageContentDeltaEvent",
     "AgentMessageEvent",
@@ -174,6 +175,16 @@ CommandEvent: TypeAlias = (
 )
 ApprovalEvent: TypeAlias = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
 EventMsg: TypeAlias = TurnEvent | ThreadEvent | MessageEvent | CommandEvent | ApprovalEvent | PluginEvent | UnknownEvent
+
+
+DELTA_EVENTS = (
+    AgentMessageContentDeltaEvent,
+    ReasoningContentDeltaEvent,
+    ReasoningRawContentDeltaEvent,
+    ExecCommandOutputDeltaEvent,
+    PatchApplyUpdatedEvent,
+)
+"""The events that come by the thousand and say nothing that a later event does not say again: not recorded, not observed."""
 
 
 @attrs.frozen

@@ -1,0 +1,362 @@
+"""The one way by which every command runs: policy, approval, sandbox, process, events.
+
+``shell``, ``exec_command``, outside tools: all come through :class:`CommandPath`. In order: the command policies give a verdict;
+the approval policy turns it into "run", "ask" or "refused"; a sandbox is planned from the turn's access; the process is started
+and announced; its output streams as events and is capped in memory; its end is announced. A command that the sandbox seems to
+have refused is offered once more without it, where the policy permits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework.approval import ApprovalCache, Requirement, command_requirement, retry_allowed
+from codex_framework.confinement import choose, denied
+from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
+from codex_framework.process.environment import command_environment
+from codex_framework.process.running import start_command
+from codex_framework.process.spawn import Unconfined
+from codex_framework.protocol.events.command import (
+    ApplyPatchApprovalRequestEvent,
+    ExecApprovalRequestEvent,
+    ExecCommandBeginEvent,
+    ExecCommandEndEvent,
+    ExecCommandOutputDeltaEvent,
+)
+from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
+from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
+from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox
+from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, RunningCommand
+
+__all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
+
+MAX_DELTAS = 10_000
+"""Output events per command; later output is only kept, not streamed (Codex: 10,000)."""
+
+_ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
+
+
+@attrs.frozen(kw_only=True)
+class CallFacts:
+    """The call on whose behalf a command runs, and its turn."""
+
+    call_id: str
+    turn_id: str
+    cwd: Path
+    access: FileAccess
+    approval_policy: ApprovalPolicy | GranularApproval
+    sandbox_policy: SandboxPolicy
+    config: Mapping[str, Any]
+    env: Mapping[str, str]
+    emit: Callable[[Any], None]
+    ask: Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
+
+
+class Confinements:
+    """Plans by access, made once. One for each kernel, so that threads of one policy share a plan."""
+
+    def __init__(self, sandboxes: Mapping[str, Sandbox], wanted: str | None) -> None:
+        self._sandboxes = sandboxes
+        self._wanted = wanted
+        self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
+        self.unconfined = Unconfined()
+
+    def plan(self, access: FileAccess, cwd: Path) -> Confinement:
+        """The plan for this access.
+
+        Raises:
+            SandboxError: There is no sandbox here that can enforce it.
+        """
+        if not access.confines:
+            return self.unconfined
+        plan = self._plans.get((access, cwd))
+        if plan is None:
+            sandbox = choose(self._sandboxes, self._wanted, access)
+            plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
+        return plan
+
+    async def aclose(self) -> None:
+        """End the helper processes of all sandboxes."""
+        for sandbox in self._sandboxes.values():
+            await sandbox.aclose()
+
+
+class CommandPath:
+    """The way of commands, for one thread."""
+
+    def __init__(
+        self,
+        *,
+        policies: tuple[CommandPolicy, ...],
+        confinements: Confinements,
+        environment_policy: Mapping[str, Any],
+        environ: Mapping[str, str],
+        extra_env: Mapping[str, str],
+        search_path: Callable[[], str | None],
+        limit_text: Callable[[str], str],
+    ) -> None:
+        self._policies = policies
+        self._confinements = confinements
+        self._base_env = {**command_environment(environment_policy, environ), **extra_env}
+        self._search_path = search_path
+        self._limit_text = limit_text
+        self.approved = ApprovalCache()
+
+    async def start(self, request: CommandRequest, call: CallFacts, *, retry: bool = False) -> AnnouncedCommand:
+        """Start a command.
+
+        Args:
+            retry: It was refused by the sandbox and approved to run without: no policy, no sandbox.
+
+        Raises:
+            ToolRefused: Policy, reviewer, person or sandbox said no.
+            ToolError: It could not be started.
+        """
+        cwd = _folder(request, call)
+        try:
+            requirement = Requirement(ask=False, unconfined=True) if retry else self._requirement(request, call)
+            if requirement.ask:
+                await self._ask(request, call, cwd, requirement.reason)
+            plan = self._confinements.unconfined if requirement.unconfined else self._confinements.plan(call.access, call.cwd)
+        except SandboxError as error:
+            self._decline(request, call, cwd, str(error))
+            raise ToolRefused(f"{error}. {error.hint}".strip()) from error
+        except ToolRefused as error:
+            self._decline(request, call, cwd, str(error))
+            raise
+        command = AnnouncedCommand(request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined)
+        await command.start(plan, self._env(request, call, plan))
+        return command
+
+    async def run(self, request: CommandRequest, call: CallFacts) -> CommandResult:
+        """Run a command to its end. Raises as :meth:`start`."""
+        command = await self.start(request, call)
+        result = await _ended(command)
+        if not (result.denied and retry_allowed(call.approval_policy)):
+            return result
+        try:
+            await self._ask(request, call, command.cwd, _ON_FAILURE_QUESTION, retry=True)
+        except ToolRefused:
+            return result
+        return await _ended(await self.start(request, call, retry=True))
+
+    def _requirement(self, request: CommandRequest, call: CallFacts) -> Requirement:
+        return command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
+
+    def _verdict(self, request: CommandRequest, call: CallFacts) -> CommandVerdict | None:
+        facts = CommandFacts(
+            approval_policy=call.approval_policy, sandbox_policy=call.sandbox_policy, cwd=call.cwd, config=call.config
+        )
+        worst: CommandVerdict | None = None
+        for policy in self._policies:
+            try:
+                verdict = policy.judge(request, facts)
+            except Exception as error:  # a decider that is broken must not let anything through
+                reason = f"rejected: command policy {policy.name!r} failed: {type(error).__name__}: {error}"
+                return CommandVerdict(verdict=Verdict.FORBID, reason=reason)
+            if verdict is not None and (worst is None or verdict.verdict > worst.verdict):
+                worst = verdict
+        return worst
+
+    async def _ask(
+        self, request: CommandRequest, call: CallFacts, cwd: Path, reason: str | None, *, retry: bool = False
+    ) -> None:
+        keys = [("command", request.argv, str(cwd), request.escalate, request.tty, retry)]
+        if self.approved.covers(keys):
+            return
+        decision = await call.ask(
+            ExecApprovalRequestEvent(
+                call_id=call.call_id,
+                turn_id=call.turn_id,
+                command=request.argv,
+                cwd=str(cwd),
+                started_at_ms=_now_ms(),
+                reason=request.justification or reason,
+                available_decisions=("approved", "approved_for_session", "denied", "abort"),
+                parsed_cmd=_parsed(request),
+            )
+        )
+        if not decision.approved:
+            raise ToolRefused("rejected by user")
+        self.approved.remember(keys, decision)
+
+    def _env(self, request: CommandRequest, call: CallFacts, plan: Confinement) -> dict[str, str]:
+        env = {**self._base_env, **call.env, **plan.env, **request.env}
+        programs = self._search_path()
+        if programs:
+            env["PATH"] = f"{programs}{os.pathsep}{env['PATH']}" if env.get("PATH") else f"{programs}{os.pathsep}{os.defpath}"
+        return env
+
+    def _decline(self, request: CommandRequest, call: CallFacts, cwd: Path, reason: str) -> None:
+        """Show clients a command that was refused: it begins and ends at once."""
+        if request.announce:
+            call.emit(_begin(request, call, cwd, None))
+            result = CommandResult(
+                exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
+            )
+            call.emit(_end(request, call, cwd, None, result, reason, "declined"))
+
+
+class AnnouncedCommand:
+    """A running command whose beginning, output and end clients hear of."""
+
+    def __init__(
+        self, request: CommandRequest, call: CallFacts, cwd: Path, limit_text: Callable[[str], str], *, confined: bool
+    ) -> None:
+        self.cwd = cwd
+        self._request = request
+        self._call = call
+        self._limit_text = limit_text
+        self._confined = confined
+        self._deltas = 0
+        self._running: RunningCommand | None = None
+        self._result: asyncio.Future[CommandResult] | None = None
+
+    async def start(self, plan: Confinement, env: Mapping[str, str]) -> None:
+        """Start it and announce it. Raises ToolError, ToolRefused."""
+        try:
+            self._running = await start_command(
+                plan,
+                argv=self._request.argv,
+                cwd=str(self.cwd),
+                env=env,
+                tty=self._request.tty,
+                stdin=self._request.stdin,
+                timeout_ms=self._request.timeout_ms,
+                on_chunk=self._chunk if self._request.announce else None,
+            )
+        except CommandFailed as error:
+            raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
+        except SandboxError as error:
+            raise ToolRefused(f"{error}. {error.hint}".strip()) from error
+        if self._request.announce:
+            self._call.emit(_begin(self._request, self._call, self.cwd, self._running.process_id))
+        self._result = asyncio.ensure_future(self._finish())
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's process id."""
+        return self._process.process_id
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its status, once it has ended."""
+        return self._process.exit_code
+
+    def chunks(self) -> AsyncIterator[OutputChunk]:
+        """Output from now on."""
+        return self._process.chunks()
+
+    async def write(self, data: bytes) -> None:
+        """Feed stdin."""
+        await self._process.write(data)
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the process group."""
+        self._process.interrupt()
+
+    async def kill(self) -> None:
+        """End the process group and wait until the end was announced."""
+        await self._process.kill()
+        await self.wait()
+
+    async def wait(self) -> CommandResult:
+        """Wait for the end. A caller that is cancelled does not end the command."""
+        assert self._result is not None
+        return await asyncio.shield(self._result)
+
+    @property
+    def _process(self) -> RunningCommand:
+        assert self._running is not None
+        return self._running
+
+    def _chunk(self, chunk: OutputChunk) -> None:
+        self._deltas += 1
+        if self._deltas <= MAX_DELTAS:
+            self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
+
+    async def _finish(self) -> CommandResult:
+        result = await self._process.wait()
+        if denied(result, confined=self._confined):
+            result = attrs.evolve(result, denied=True)
+        if self._request.announce:
+            status = "completed" if result.exit_code == 0 else "failed"
+            formatted = self._limit_text(result.output)
+            self._call.emit(_end(self._request, self._call, self.cwd, self.process_id, result, formatted, status))
+        return result
+
+
+async def _ended(command: AnnouncedCommand) -> CommandResult:
+    """Wait for the end; a cancelled caller takes the command with it."""
+    try:
+        return await command.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(command.kill())
+        raise
+
+
+def _folder(request: CommandRequest, call: CallFacts) -> Path:
+    if request.cwd is None:
+        return call.cwd
+    return Path(os.path.normpath(call.cwd / request.cwd))
+
+
+def _parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
+    argv = request.argv
+    script = len(argv) == 3 and argv[1] in ("-c", "-lc")  # noqa: PLR2004
+    return ({"type": "unknown", "cmd": argv[2] if script else shlex.join(argv)},)
+
+
+def _begin(request: CommandRequest, call: CallFacts, cwd: Path, process_id: int | None) -> ExecCommandBeginEvent:
+    return ExecCommandBeginEvent(
+        call_id=call.call_id,
+        turn_id=call.turn_id,
+        command=request.argv,
+        cwd=str(cwd),
+        started_at_ms=_now_ms(),
+        process_id=None if process_id is None else str(process_id),
+        parsed_cmd=_parsed(request),
+        source=request.source,
+    )
+
+
+def _end(
+    request: CommandRequest,
+    call: CallFacts,
+    cwd: Path,
+    process_id: int | None,
+    result: CommandResult,
+    formatted: str,
+    status: str,
+) -> ExecCommandEndEvent:
+    return ExecCommandEndEvent(
+        call_id=call.call_id,
+        turn_id=call.turn_id,
+        command=request.argv,
+        cwd=str(cwd),
+        completed_at_ms=_now_ms(),
+        stdout=result.stdout,
+        stderr=result.stderr,
+        aggregated_output=result.output,
+        exit_code=result.exit_code,
+        duration_s=result.duration_s,
+        formatted_output=formatted,
+        status=status,
+        process_id=None if process_id is None else str(process_id),
+        parsed_cmd=_parsed(request),
+        source=request.source,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,59 @@
+"""A folder of small launchers that is put on the ``PATH`` of commands (``apply_patch`` and whatever plugins add)."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["ProgramFolder"]
+
+
+class ProgramFolder:
+    """Makes the folder at first need. Its name holds a digest of its content, so all processes share it and it is never stale.
+
+    Args:
+        programs: Program name to the argv it stands for; further arguments are appended.
+    """
+
+    def __init__(self, codex_home: Path, programs: Mapping[str, Sequence[str]]) -> None:
+        self._codex_home = codex_home
+        self._scripts = {
+            name: f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'.encode() for name, argv in sorted(programs.items())
+        }
+        self._path: str | None = None
+        self._tried = False
+
+    def path(self) -> str | None:
+        """The folder, or None where there is nothing to offer or no place to write it."""
+        if not self._tried:
+            self._tried = True
+            self._path = self._made()
+        return self._path
+
+    def _made(self) -> str | None:
+        if not self._scripts:
+            return None
+        digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
+        for parent in (self._codex_home / "tmp" / "programs", Path(tempfile.gettempdir()) / "codex-framework-programs"):
+            folder = parent / digest
+            try:
+                self._fill(folder)
+            except OSError:
+                continue  # a read-only home is no reason to fail a command: try the next place
+            return str(folder)
+        return None
+
+    def _fill(self, folder: Path) -> None:
+        for name, script in self._scripts.items():
+            target = folder / name
+            if target.exists() and target.read_bytes() == script:
+                continue
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(script)
+            made = Path(file.name)
+            made.chmod(0o755)
+            made.replace(target)

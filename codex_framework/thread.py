@@ -1,0 +1,642 @@
+"""One conversation: its settings, history, turns, and who listens.
+
+Clients see ``submit``, ``events``, ``run``, ``stream``, ``interrupt`` and ``shutdown``; none of them reaches into a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, assert_never
+
+import attrs
+
+from codex_framework.access import file_access
+from codex_framework.approval import ApprovalCache
+from codex_framework.broadcast import Broadcast
+from codex_framework.commands import CallFacts, CommandPath, Confinements
+from codex_framework.config.settings import Settings
+from codex_framework.context import CallContext, ThreadStash
+from codex_framework.driver import Ask, TurnDriver
+from codex_framework.errors import CodexError, ThreadError
+from codex_framework.history import History, normalised
+from codex_framework.programs import ProgramFolder
+from codex_framework.prompt_context import context_update
+from codex_framework.protocol.events import (
+    DELTA_EVENTS,
+    ErrorEvent,
+    Event,
+    EventMsg,
+    SessionConfiguredEvent,
+    ShutdownCompleteEvent,
+    ThreadSettingsAppliedEvent,
+    TokenCountEvent,
+    TokenUsage,
+    TokenUsageInfo,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+    WarningEvent,
+)
+from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.items import ContentItem, InputText, OutputText, ResponseItem
+from codex_framework.protocol.ops import (
+    CleanBackgroundTerminals,
+    ExecApproval,
+    Interrupt,
+    Op,
+    PatchApproval,
+    Shutdown,
+    ThreadSettings,
+    ThreadSettingsOverrides,
+    UserInputItem,
+    UserInputOp,
+)
+from codex_framework.protocol.wire import to_wire
+from codex_framework.registry import RegisteredTool, Registry
+from codex_framework.roles.context import ContextFacts
+from codex_framework.roles.deciders import ApprovalReviewer, Interceptor
+from codex_framework.roles.observers import Measurement, Notification
+from codex_framework.roles.providers import ModelClient, ModelInfo, ModelRequest, ProviderInfo
+from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadMeta, ThreadRecorder, TurnContextEntry
+from codex_framework.roles.tools import ToolCall, ToolSpec, TurnFacts
+from codex_framework.subscription import Subscription
+from codex_framework.truncation import limit_text
+from codex_framework.turn import InputArrived, Interrupted, Outcome, Status
+from codex_framework.turn_diff import TurnDiff
+from codex_framework.user_input import arrived, as_items
+
+__all__ = ["Resources", "Thread", "TurnResult", "TurnScope"]
+
+
+@attrs.frozen(kw_only=True)
+class Resources:
+    """What all threads of a kernel share."""
+
+    registry: Registry
+    config: Mapping[str, Any]
+    codex_home: Path
+    environ: Mapping[str, str]
+    shell: str
+    confinements: Confinements
+    broadcast: Broadcast
+    programs: ProgramFolder
+    client: Callable[[ProviderInfo], ModelClient]
+    model: Callable[[Settings], ModelInfo]
+    instructions: Callable[[ModelInfo], str]
+    forget: Callable[[str], None]
+
+
+@attrs.frozen(kw_only=True)
+class TurnResult:
+    """A turn that has ended.
+
+    Attributes:
+        status: ``completed``, ``failed`` or ``interrupted``.
+        final_message: The model's last message, or None if it said nothing.
+        error: Why it failed.
+        usage: Tokens of this turn.
+        events: Everything clients heard of it, deltas included.
+    """
+
+    status: Status
+    final_message: str | None
+    error: str | None
+    usage: TokenUsage
+    events: tuple[EventMsg, ...]
+
+
+class TurnScope:
+    """What one turn may reach of its thread, with settings that do not change under it."""
+
+    def __init__(self, thread: Thread, turn_id: str, settings: Settings, schema: Mapping[str, Any] | None) -> None:
+        resources = thread.resources
+        self.thread_id = thread.id
+        self.turn_id = turn_id
+        self.settings = settings
+        self.provider = settings.provider
+        self.model = resources.model(settings)
+        self.client = resources.client(settings.provider)
+        self.access: FileAccess = file_access(settings.sandbox_policy, settings.cwd, resources.environ)
+        self.diff = TurnDiff(settings.cwd)
+        self.tools: Mapping[str, RegisteredTool] = resources.registry.tools_by_call
+        self.interceptors: Sequence[Interceptor] = resources.registry.interceptors
+        self.reviewers: Sequence[ApprovalReviewer] = resources.registry.reviewers
+        self.last_rate_limits: Mapping[str, Any] | None = None
+        self.turn_usage = TokenUsage()
+        self._thread = thread
+        self._specs = _offered(resources.registry, self.model, resources.config)
+        self._instructions = thread.base_instructions or resources.instructions(self.model)
+        self._schema = schema
+
+    def request(self) -> ModelRequest:
+        """The next request, with history as it is now."""
+        settings = self.settings
+        return ModelRequest(
+            model=self.model,
+            instructions=self._instructions,
+            prompt=self._thread.history.prompt(),
+            tools=self._specs,
+            parallel_tool_calls=self.model.parallel_tool_calls,
+            cache_key=self.thread_id,
+            thread_id=self.thread_id,
+            turn_id=self.turn_id,
+            output_schema=self._schema,
+            reasoning_effort=settings.reasoning_effort or self.model.default_effort,
+            reasoning_summary=settings.reasoning_summary,
+            verbosity=settings.verbosity or self.model.verbosity,
+            service_tier=settings.service_tier,
+            metadata={"originator": self._thread.meta.originator, "source": self._thread.meta.source},
+        )
+
+    def context(self, call: ToolCall, ask: Ask) -> CallContext:
+        """What a tool gets for one call."""
+        thread = self._thread
+        facts = CallFacts(
+            call_id=call.call_id,
+            turn_id=self.turn_id,
+            cwd=self.settings.cwd,
+            access=self.access,
+            approval_policy=self.settings.approval_policy,
+            sandbox_policy=self.settings.sandbox_policy,
+            config=thread.resources.config,
+            env={},
+            emit=self.emit,
+            ask=ask,
+        )
+        return CallContext(
+            thread_id=thread.id,
+            model=self.model,
+            facts=facts,
+            commands=thread.commands,
+            patches=thread.approved_patches,
+            stash=thread.stash,
+            diff=self.diff,
+        )
+
+    def record(self, items: Sequence[ResponseItem]) -> None:
+        """Add items to history and to the thread's record."""
+        self._thread.record(items)
+
+    def emit(self, msg: EventMsg) -> None:
+        """Tell clients and observers, and record what is to be kept."""
+        self._thread.emit(self.turn_id, msg)
+
+    def flush(self) -> None:
+        """Bring the record to disk."""
+        self._thread.flush(self.turn_id)
+
+    def limited(self, content: str | tuple[ContentItem, ...]) -> str | tuple[ContentItem, ...]:
+        """A tool's output, cut to 1.2 times what the model's policy allows (the slack is Codex's)."""
+        kind, limit = self.model.truncation
+        policy = (kind, int(limit * 1.2))
+        if isinstance(content, str):
+            return limit_text(content, policy)
+        return tuple(
+            attrs.evolve(part, text=limit_text(part.text, policy)) if isinstance(part, (InputText, OutputText)) else part
+            for part in content
+        )
+
+    def usage(self, last: TokenUsage) -> TokenUsageInfo:
+        """Count the tokens of a response."""
+        self.turn_usage += last
+        self._thread.total_usage += last
+        return TokenUsageInfo(self._thread.total_usage, last, self.model.context_window)
+
+    def rate_limits(self, snapshot: Mapping[str, Any]) -> None:
+        """Keep the newest limits for the next ``token_count``."""
+        self.last_rate_limits = snapshot
+
+    def measure(self, measurement: Measurement) -> None:
+        """Tell telemetry."""
+        broadcast = self._thread.resources.broadcast
+        if broadcast.measures:
+            broadcast.measurement(self.thread_id, measurement)
+
+    def approval_pending(self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> None:
+        """Bring what led to the question to disk, and tell notifiers."""
+        self.flush()
+        self._thread.resources.broadcast.notification(
+            Notification(
+                type="approval-requested",
+                thread_id=self.thread_id,
+                turn_id=self.turn_id,
+                cwd=str(self.settings.cwd),
+                text=event.reason or "",
+            )
+        )
+
+
+class Thread:
+    """One conversation. Made by ``Kernel.start_thread`` and ``Kernel.resume_thread``."""
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        settings: Settings,
+        meta: ThreadMeta,
+        recorder: ThreadRecorder | None,
+        items: Sequence[ResponseItem] = (),
+        past: Sequence[EventMsg] = (),
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.id = meta.id
+        self.meta = meta
+        self.resources = resources
+        self.settings = settings
+        self.base_instructions = meta.base_instructions
+        self.history = History(normalised(items))
+        self.total_usage = _usage_so_far(past)
+        self.stash = ThreadStash()
+        self.approved_patches = ApprovalCache()
+        self.commands = CommandPath(
+            policies=tuple(resources.registry.command_policies),
+            confinements=resources.confinements,
+            environment_policy=settings.shell_environment_policy,
+            environ=resources.environ,
+            extra_env={"CODEX_THREAD_ID": meta.id},
+            search_path=resources.programs.path,
+            limit_text=lambda text: limit_text(text, ("tokens", 10_000)),
+        )
+        self._recorder = recorder
+        self._subscriptions: list[Subscription] = []
+        self._driver: TurnDriver | None = None
+        self._turn_ended: asyncio.Task[None] | None = None
+        self._closed = False
+        self._unsaved = False
+        self._configured = Event("", self._session_configured(past))
+        self._early: list[Event] = [Event("", WarningEvent(text)) for text in warnings]
+        resources.broadcast.event(self.id, self._configured)
+
+    # What clients call
+
+    @property
+    def rollout_path(self) -> str | None:
+        """Where the thread is, or will be, on disk."""
+        return None if self._recorder is None else self._recorder.path
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn is running."""
+        return self._driver is not None
+
+    def events(self) -> Subscription:
+        """Listen: ``session_configured`` first, then everything from now on."""
+        subscription = Subscription(self._subscriptions.remove)
+        subscription.put(self._configured)
+        for event in self._early:
+            subscription.put(event)
+        self._early.clear()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    async def submit(self, op: Op, *, id: str | None = None) -> str:  # noqa: A002  # the wire's name
+        """Hand in an op; returns its id, which every event that it causes carries.
+
+        What the op leads to comes as events; a refused op as an ``error`` event.
+
+        Raises:
+            ThreadError: The thread was shut down.
+        """
+        if self._closed:
+            raise ThreadError(f"thread {self.id} is shut down", slug="shut-down", hint="Resume it in a new thread.")
+        submission = id or _new_id()
+        try:
+            await self._handle(submission, op)
+        except CodexError as error:
+            self.emit(submission, ErrorEvent(_sentence(error), "bad_request"))
+        return submission
+
+    async def stream(
+        self, prompt: str | Sequence[UserInputItem], *, output_schema: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[EventMsg]:
+        """Start a turn and follow it: events until ``task_complete`` or ``turn_aborted``.
+
+        Raises:
+            ThreadError: The input cannot be used, or a turn is running.
+        """
+        if self._driver is not None:
+            raise ThreadError(
+                "a turn is running already", slug="busy", hint="Steer it with submit(UserInputOp(...)), or wait for its end."
+            )
+        subscription = self.events()
+        try:
+            turn_id = _new_id()
+            self._start_turn(turn_id, arrived(as_items(prompt), self.settings.cwd), output_schema)
+            async for event in subscription:
+                if event.msg is self._configured.msg:
+                    continue
+                yield event.msg
+                if event.id == turn_id and isinstance(event.msg, (TurnCompleteEvent, TurnAbortedEvent)):
+                    return
+        finally:
+            subscription.close()
+
+    async def run(
+        self, prompt: str | Sequence[UserInputItem], *, output_schema: Mapping[str, Any] | None = None
+    ) -> TurnResult:
+        """Run one turn to its end. Raises as :meth:`stream`; a failed turn is a result, not an exception."""
+        events: list[EventMsg] = []
+        before = self.total_usage
+        error: str | None = None
+        async for msg in self.stream(prompt, output_schema=output_schema):
+            events.append(msg)
+            if isinstance(msg, ErrorEvent):
+                error = msg.message
+        last = events[-1]
+        final = last.last_agent_message if isinstance(last, TurnCompleteEvent) else None
+        status = Status.INTERRUPTED if isinstance(last, TurnAbortedEvent) else Status.FAILED if error else Status.COMPLETED
+        return TurnResult(
+            status=status,
+            final_message=final,
+            error=error,
+            usage=_difference(self.total_usage, before),
+            events=tuple(events),
+        )
+
+    async def interrupt(self) -> None:
+        """End the running turn and wait for its end. Background terminals survive."""
+        await self._stop_turn("interrupted")
+
+    async def shutdown(self) -> None:
+        """Stop everything, save everything. Safe to call twice."""
+        if self._closed:
+            return
+        await self._stop_turn("interrupted")
+        self._closed = True
+        for problem in await self.stash.aclose():
+            self.emit("", WarningEvent(problem))
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except ThreadError as error:
+                self.emit("", WarningEvent(f"Failed to save the conversation transcript: {_sentence(error)}"))
+        self.emit("", ShutdownCompleteEvent())
+        for subscription in list(self._subscriptions):
+            subscription.end()
+        self.resources.forget(self.id)
+
+    # Ops
+
+    async def _handle(self, submission: str, op: Op) -> None:
+        match op:
+            case UserInputOp():
+                self._apply(submission, op.thread_settings)
+                await self._user_input(submission, op)
+            case ThreadSettings(overrides):
+                self._apply(submission, overrides)
+            case Interrupt():
+                await self._stop_turn("interrupted")
+            case ExecApproval(id=approval, decision=decision) | PatchApproval(id=approval, decision=decision):
+                if self._driver is not None:
+                    self._driver.answer(approval, decision)
+            case CleanBackgroundTerminals():
+                for problem in await self.stash.aclose():
+                    self.emit(submission, WarningEvent(problem))
+            case Shutdown():
+                await self.shutdown()
+            case _:
+                assert_never(op)
+
+    async def _user_input(self, submission: str, op: UserInputOp) -> None:
+        event = arrived(op.items, self.settings.cwd)
+        if self._driver is not None:
+            self._driver.feed(event)
+            return
+        if self._turn_ended is not None:
+            await self._turn_ended
+        self._start_turn(submission, event, op.final_output_json_schema)
+
+    def _apply(self, submission: str, overrides: ThreadSettingsOverrides) -> None:
+        changes = {name: value for name, value in attrs.asdict(overrides, recurse=False).items() if value is not None}
+        if not changes:
+            return
+        renamed = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
+        changes = {renamed.get(name, name): value for name, value in changes.items()}
+        if "cwd" in changes:
+            changes["cwd"] = Path(changes["cwd"])
+        self.settings = attrs.evolve(self.settings, **changes)
+        self.emit(submission, ThreadSettingsAppliedEvent(self._settings_snapshot()))
+
+    # Turns
+
+    def _start_turn(self, turn_id: str, first: InputArrived, schema: Mapping[str, Any] | None) -> None:
+        settings = self.settings
+        try:
+            scope = TurnScope(self, turn_id, settings, schema)
+        except CodexError as error:
+            self._refuse_turn(turn_id, first, error)
+            return
+        driver = TurnDriver(scope)
+        self._driver = driver
+        began = time.time()
+        self.emit(turn_id, TurnStartedEvent(turn_id, int(began), scope.model.context_window))
+        self._warn_of_unknown_model(turn_id, scope.model)
+        self._record_context(scope)
+        driver.feed(first)
+        self._turn_ended = asyncio.ensure_future(self._end_turn(driver, scope, began, first))
+
+    def _refuse_turn(self, turn_id: str, first: InputArrived, error: CodexError) -> None:
+        """A turn that cannot even begin: its input is kept, and it fails in the way turns do."""
+        self.emit(turn_id, TurnStartedEvent(turn_id, int(time.time())))
+        self.record(first.items)
+        if first.event is not None:
+            self.emit(turn_id, first.event)
+        self.flush(turn_id)
+        self.emit(turn_id, ErrorEvent(_sentence(error), "bad_request"))
+        self.emit(turn_id, TurnCompleteEvent(turn_id, None, int(time.time()), 0))
+
+    def _record_context(self, scope: TurnScope) -> None:
+        settings = scope.settings
+        facts = ContextFacts(
+            thread_id=self.id,
+            cwd=settings.cwd,
+            codex_home=self.resources.codex_home,
+            shell=self.resources.shell,
+            model=scope.model,
+            approval_policy=settings.approval_policy,
+            sandbox_policy=settings.sandbox_policy,
+            access=scope.access,
+            config=self.resources.config,
+            first=len(self.history) == 0,
+        )
+        update = context_update(self.resources.registry.context_sources, facts, self.history)
+        for warning in update.warnings:
+            scope.emit(WarningEvent(warning))
+        self.record(update.messages)
+        if self._recorder is not None:
+            self._recorder.append([TurnContextEntry({"turn_id": scope.turn_id, **self._settings_snapshot()})])
+
+    async def _end_turn(self, driver: TurnDriver, scope: TurnScope, began: float, first: InputArrived) -> None:
+        outcome = await driver.done
+        now = time.time()
+        duration = int((now - began) * 1000)
+        leftover = driver.leftover()
+        self._driver = None
+        if outcome.status is Status.INTERRUPTED:
+            reason = outcome.reason or "interrupted"
+            scope.emit(TurnAbortedEvent(scope.turn_id, reason, int(now), duration))
+        else:
+            first_token = driver.time_to_first_token_ms
+            scope.emit(TurnCompleteEvent(scope.turn_id, outcome.last_agent_message, int(now), duration, first_token))
+        self.flush(scope.turn_id)
+        self._tell_turn_ended(scope, first, outcome, duration)
+        for late in leftover:
+            self._start_late(late)
+
+    def _start_late(self, late: InputArrived) -> None:
+        """Input that arrived while its turn was ending begins another one, or joins the one that has begun."""
+        if self._driver is not None:
+            self._driver.feed(late)
+        else:
+            self._start_turn(_new_id(), late, None)
+
+    def _tell_turn_ended(self, scope: TurnScope, first: InputArrived, outcome: Outcome, duration_ms: int) -> None:
+        scope.measure(
+            Measurement(
+                kind="span",
+                name="codex.turn.e2e_duration_ms",
+                time_s=time.time() - duration_ms / 1000,
+                duration_s=duration_ms / 1000,
+                attributes={"model": scope.model.slug, "status": outcome.status.value},
+            )
+        )
+        if outcome.status is Status.COMPLETED:
+            self.resources.broadcast.notification(
+                Notification(
+                    type="agent-turn-complete",
+                    thread_id=self.id,
+                    turn_id=scope.turn_id,
+                    cwd=str(scope.settings.cwd),
+                    input_messages=(first.event.message,) if first.event else (),
+                    last_assistant_message=outcome.last_agent_message,
+                )
+            )
+
+    async def _stop_turn(self, reason: str) -> None:
+        if self._driver is not None:
+            self._driver.feed(Interrupted(reason))
+        if self._turn_ended is not None:
+            await asyncio.shield(self._turn_ended)
+
+    def _warn_of_unknown_model(self, turn_id: str, model: ModelInfo) -> None:
+        if not model.known:
+            self.emit(
+                turn_id,
+                WarningEvent(
+                    f"Model metadata for `{model.slug}` not found."
+                    " Defaulting to fallback metadata; this can degrade performance and cause issues."
+                ),
+            )
+
+    # Telling and recording
+
+    def emit(self, submission: str, msg: EventMsg) -> None:
+        """Tell clients and observers; record what the store keeps."""
+        event = Event(submission, msg)
+        for subscription in self._subscriptions:
+            subscription.put(event)
+        if isinstance(msg, DELTA_EVENTS):
+            return
+        self.resources.broadcast.event(self.id, event)
+        if self._recorder is not None:
+            self._recorder.append((EventEntry(msg),))
+
+    def warn(self, text: str) -> None:
+        """Tell clients something that belongs to no turn; kept for the first listener if there is none yet."""
+        if self._subscriptions:
+            self.emit("", WarningEvent(text))
+        else:
+            self._early.append(Event("", WarningEvent(text)))
+
+    def record(self, items: Sequence[ResponseItem]) -> None:
+        """Add items to history and to the record."""
+        entries = [ItemEntry(item, self.history.append(item)) for item in items]
+        if self._recorder is not None:
+            self._recorder.append(entries)
+
+    def flush(self, submission: str) -> None:
+        """Bring the record to disk. What cannot be written is kept and tried again; the person is told once."""
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.flush()
+        except ThreadError as error:
+            if not self._unsaved:
+                self._unsaved = True
+                text = "Failed to save the conversation transcript; it is kept in memory and tried again."
+                self.emit(submission, WarningEvent(f"{text} Error: {_sentence(error)}"))
+        else:
+            self._unsaved = False
+
+    def _session_configured(self, past: Sequence[EventMsg]) -> SessionConfiguredEvent:
+        settings = self.settings
+        return SessionConfiguredEvent(
+            session_id=self.id,
+            thread_id=self.id,
+            model=settings.model,
+            model_provider_id=settings.provider.id,
+            approval_policy=settings.approval_policy,
+            sandbox_policy=settings.sandbox_policy,
+            cwd=str(settings.cwd),
+            reasoning_effort=settings.reasoning_effort,
+            forked_from_id=self.meta.forked_from_id,
+            rollout_path=self.rollout_path,
+            initial_messages=tuple(past) or None,
+        )
+
+    def _settings_snapshot(self) -> dict[str, Any]:
+        """The settings of a turn (wire: ``turn_context`` and ``thread_settings``)."""
+        settings = self.settings
+        snapshot = {
+            "cwd": str(settings.cwd),
+            "approval_policy": to_wire(settings.approval_policy),
+            "sandbox_policy": to_wire(settings.sandbox_policy),
+            "model": settings.model,
+            "effort": settings.reasoning_effort,
+            "summary": settings.reasoning_summary or "auto",
+        }
+        return {key: value for key, value in snapshot.items() if value is not None}
+
+
+def _offered(registry: Registry, model: ModelInfo, config: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
+    """The tools of a turn, in a stable order (the provider's prompt cache depends on it)."""
+    facts = TurnFacts(model=model, config=config)
+    return tuple(
+        registered.spec for registered in registry.tools.values() if registered.offered is None or registered.offered(facts)
+    )
+
+
+def _usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
+    for msg in reversed(past):
+        if isinstance(msg, TokenCountEvent) and msg.info is not None:
+            return msg.info.total_token_usage
+    return TokenUsage()
+
+
+def _difference(now: TokenUsage, before: TokenUsage) -> TokenUsage:
+    return TokenUsage(*(a - b for a, b in zip(attrs.astuple(now), attrs.astuple(before), strict=True)))
+
+
+def _sentence(error: CodexError) -> str:
+    return f"{error}. {error.hint}" if error.hint else str(error)
+
+
+def _new_id() -> str:
+    return str(new_uuid7())
+
+
+def new_uuid7() -> uuid.UUID:
+    """A time-ordered UUID (version 7, RFC 9562): 48 bits of unix milliseconds, then random bits."""
+    random = uuid.uuid4().int
+    value = (int(time.time() * 1000) & (1 << 48) - 1) << 80 | random & (1 << 80) - 1
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return uuid.UUID(int=value)
+
+
