@@ -1,0 +1,111 @@
+"""Which sandbox confines a command, and whether it seems to have refused something."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+from codex_framework.errors import SandboxError
+from codex_framework.roles.sandboxes import FileAccess, Sandbox, SandboxReport
+
+__all__ = ["choose", "denied"]
+
+_KEYWORDS = (
+    "operation not permitted",
+    "permission denied",
+    "read-only file system",
+    "seccomp",
+    "sandbox",
+    "landlock",
+    "failed to write file",
+)
+"""What programs print when a sandbox stops them, in lower case (Codex: ``is_likely_sandbox_denied``)."""
+
+_SIGNALLED = 128
+"""What is added to a signal's number to make an exit code."""
+
+
+class _Ended(Protocol):
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
+    @property
+    def output(self) -> str: ...
+
+
+def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAccess) -> Sandbox:
+    """The sandbox for commands with this access: the one named in config, else the first that works here.
+
+    Args:
+        sandboxes: By name, in order of preference.
+        wanted: ``[framework] sandbox``, if set. Nothing else is taken then.
+        access: What has to be enforced; only named in errors.
+
+    Raises:
+        SandboxError: There is none that could be used.
+    """
+    if wanted is not None:
+        return _named(sandboxes, wanted)
+    reports: dict[str, SandboxReport] = {}
+    for name, sandbox in sandboxes.items():
+        reports[name] = sandbox.probe()
+        if reports[name].available:
+            return sandbox
+    if not reports:
+        raise SandboxError(
+            f"commands have to be confined ({_limits(access)}), but no sandbox plugin is loaded",
+            slug="no-sandbox",
+            hint="enable one (`codex-framework plugins` lists them), or choose sandbox_mode danger-full-access where something"
+            " else confines the agent",
+        )
+    reasons = "; ".join(f"{name}: {report.reason or 'not available'}" for name, report in reports.items())
+    cures = "; ".join(dict.fromkeys(report.cure for report in reports.values() if report.cure))
+    raise SandboxError(
+        f"commands have to be confined ({_limits(access)}), but no sandbox works here ({reasons})",
+        slug="no-sandbox",
+        hint=cures or "choose sandbox_mode danger-full-access where something else confines the agent",
+    )
+
+
+def _named(sandboxes: Mapping[str, Sandbox], wanted: str) -> Sandbox:
+    sandbox = sandboxes.get(wanted)
+    if sandbox is None:
+        names = ", ".join(sorted(sandboxes)) or "none"
+        raise SandboxError(
+            f"there is no sandbox named {wanted!r} (loaded: {names})",
+            slug="no-sandbox",
+            hint="correct `[framework] sandbox` in config.toml, or enable the plugin that offers it",
+        )
+    report = sandbox.probe()
+    if not report.available:
+        raise SandboxError(
+            f"the sandbox {wanted!r} does not work here: {report.reason or 'no reason given'}",
+            slug="no-sandbox",
+            hint=report.cure,
+        )
+    return sandbox
+
+
+def _limits(access: FileAccess) -> str:
+    files = "" if access.full else "writing limited" if access.roots else "read-only"
+    network = "" if access.network else "no network"
+    return ", ".join(limit for limit in (files, network) if limit) or "no limits"
+
+
+def denied(result: _Ended, *, confined: bool) -> bool:
+    """Whether the sandbox is the likely reason why a command failed: by the words it printed, or death by ``SIGSYS``."""
+    if not confined or result.exit_code == 0:
+        return False
+    if any(_speaks_of_denial(text) for text in (result.stderr, result.stdout, result.output)):
+        return True
+    return sys.platform == "linux" and result.exit_code == _SIGNALLED + signal.SIGSYS
+
+
+def _speaks_of_denial(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _KEYWORDS)
