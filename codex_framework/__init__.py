@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codex_framework.arguments import Argument, parse_arguments
     from codex_framework.errors import (
         CodexError,
         CommandFailed,
@@ -87,10 +88,12 @@ if TYPE_CHECKING:
         ToolSpec,
         TurnFacts,
     )
+    from codex_framework.shells import shell_argv, user_shell
     from codex_framework.thread import Thread, TurnResult
     from codex_framework.tool import freeform_tool, tool
 
 _HOMES = {
+    "codex_framework.arguments": "Argument parse_arguments",
     "codex_framework.errors": (
         "CodexError CommandFailed ConfigError FatalToolError ModelError PluginError SandboxError ThreadError ToolError ToolRefused"
     ),
@@ -115,6 +118,7 @@ _HOMES = {
         "CommandRequest CommandResult FreeformFormat FreeformSpec FunctionSpec NativeSpec Tool ToolCall ToolContext"
         " ToolOutput ToolSpec TurnFacts"
     ),
+    "codex_framework.shells": "shell_argv user_shell",
     "codex_framework.thread": "Thread TurnResult",
     "codex_framework.tool": "freeform_tool tool",
 }

@@ -42,8 +42,8 @@ def budget_bytes(policy: tuple[str, int], max_tokens: int | None = None) -> int:
 def truncate(text: str, policy: tuple[str, int], *, max_tokens: int | None = None) -> str:
     """``text``, or its first and last half budget with a marker between them that says how much is missing.
 
-    The marker is ``…N tokens truncated…`` (N: missing bytes by 4, rounded up), or ``…N chars truncated…`` for a policy in bytes
-    without ``max_tokens``. Cuts are at character borders.
+    The marker is ``…N tokens truncated…`` (N: missing bytes by 4, rounded up), or ``…N chars truncated…`` for a
+    policy in bytes without ``max_tokens``. Cuts are at character borders.
     """
     budget = budget_bytes(policy, max_tokens)
     if len(text) * _WIDEST <= budget:

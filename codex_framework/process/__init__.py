@@ -5,7 +5,6 @@ from __future__ import annotations
 from codex_framework.process.environment import command_environment
 from codex_framework.process.output import CappedOutput
 from codex_framework.process.running import Command, start_command
-from codex_framework.process.shells import shell_argv, user_shell
 from codex_framework.process.spawn import SpawnedProcess, Unconfined, os_error_text
 
 __all__ = [
@@ -15,7 +14,5 @@ __all__ = [
     "Unconfined",
     "command_environment",
     "os_error_text",
-    "shell_argv",
     "start_command",
-    "user_shell",
 ]

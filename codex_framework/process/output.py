@@ -81,8 +81,8 @@ class CappedOutput:
     def copy(self) -> CappedOutput:
         """An independent copy."""
         twin = CappedOutput(self._half * 2)
-        twin._head[:] = self._head  # noqa: SLF001  # the same class
-        twin._tail[:] = self._tail  # noqa: SLF001
+        twin._head[:] = self._head
+        twin._tail[:] = self._tail
         twin.total = self.total
         return twin
 
@@ -111,7 +111,7 @@ class CappedOutput:
         return f"{decode(head)}\n{omission_line(self.omitted)}\n{decode(tail)}"
 
     def take_incomplete(self) -> bytes:
-        """Remove and return the start of a character at the very end (0 to 3 bytes), for the next buffer to begin with."""
+        """Remove and return a character's beginning at the very end (0 to 3 bytes): the next buffer starts with it."""
         last = self._tail or self._head
         cut = split_incomplete(last)
         rest = bytes(last[cut:])

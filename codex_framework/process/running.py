@@ -101,7 +101,7 @@ async def start_command(
 class Command:
     """A :class:`~codex_framework.roles.tools.RunningCommand`. Made by :func:`start_command`.
 
-    Output is always read, whether or not anybody wants it, so the command is never held up; what is kept of it is bounded.
+    Output is always read, whether or not anybody wants it, so the command is never held up; what is kept is bounded.
     """
 
     def __init__(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ from codex_framework.roles.sandboxes import Launch
 __all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
-"""Run by ``/bin/sh`` as leader of a new session. The first terminal such a process opens becomes its controlling one; so the
-terminal needs no code between fork and exec, which would rule out vfork and is unsafe beside threads."""
+"""Run by ``/bin/sh`` as leader of a new session. The first terminal such a process opens becomes its controlling one:
+no code is needed between fork and exec, which would rule out vfork and is unsafe beside threads."""
 
 
 def os_error_text(error: OSError) -> str:
@@ -43,7 +42,7 @@ def signal_group(pid: int, number: int) -> bool:
 class SpawnedProcess:
     """A :class:`~codex_framework.roles.sandboxes.ChildProcess` over :class:`subprocess.Popen`.
 
-    Its end is noticed by a pidfd in the event loop, or by a thread where the system has none; either way it is reaped at once.
+    Its end is noticed by a pidfd in the event loop, or by a thread where the system has none, and it is reaped at once.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -141,8 +140,3 @@ def _with_terminal(launch: Launch) -> tuple[str, ...]:
 def _hint(launch: Launch) -> str:
     program = launch.argv[0] if launch.argv else ""
     return f"Check that {program!r} is on PATH and that {launch.cwd!r} is a folder."
-
-
-KILL = signal.SIGKILL
-TERMINATE = signal.SIGTERM
-INTERRUPT = signal.SIGINT

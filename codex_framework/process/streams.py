@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import attrs
@@ -91,8 +92,6 @@ def _output_pipe(opened: list[int]) -> tuple[int, int]:
     ours, theirs = os.pipe()
     opened += [ours, theirs]
     os.set_blocking(ours, False)
-    try:
+    with contextlib.suppress(OSError):  # not Linux, or the user's budget for pipes is spent: the default does
         fcntl.fcntl(theirs, _SET_PIPE_SIZE, _PIPE_BYTES)
-    except OSError:
-        pass  # not Linux, or the user's budget for pipes is spent: the default does
     return ours, theirs

@@ -22,7 +22,7 @@ def _usable(program: str | None) -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def user_shell() -> str:
-    """The absolute path of the person's own shell if it is a POSIX one: of the account, else ``$SHELL``, else ``/bin/sh``."""
+    """The absolute path of the person's shell: the account's or ``$SHELL`` if it is a POSIX one, else ``/bin/sh``."""
     import pwd
 
     try:
@@ -41,8 +41,9 @@ def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> 
     """The argv that runs ``script``.
 
     Args:
+        script: What the shell is to interpret.
         login: As a login shell (``-lc``, reads the person's profile) or a plain one (``-c``).
-        shell: Name or path of the shell; one that does not exist or is no POSIX shell gives ``/bin/sh``. None: the person's.
+        shell: Name or path of the shell; one that is not there or no POSIX shell gives ``/bin/sh``. None: the person's.
     """
     program = user_shell() if shell is None else _resolved(shell)
     return (program, "-lc" if login else "-c", script)

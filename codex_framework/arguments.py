@@ -1,0 +1,364 @@
+"""Arguments of a tool call, checked against a flat list of fields; what does not fit is told as Codex tells it.
+
+The wording and the position (``at line 1 column 9``) are those a model knows from Codex, whose JSON reader reports where
+it stood when a value did not fit. Right arguments pay for one ``json.loads``; only wrong ones are read again by a reader
+that keeps positions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import attrs
+
+from codex_framework.errors import ToolError
+
+__all__ = ["Argument", "parse_arguments"]
+
+PREFIX = "failed to parse function arguments: "
+
+_INTEGERS = {
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u64": (0, 2**64 - 1),
+    "usize": (0, 2**64 - 1),
+}
+_EXPECTED = {"string": "a string", "boolean": "a boolean", "number": "f64", "strings": "a sequence"}
+_DEEPEST = 128
+_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_ESCAPES = frozenset(b'"\\/bfnrt')
+
+
+@attrs.frozen
+class Argument:
+    """One field of the arguments.
+
+    Attributes:
+        kind: ``string``, ``boolean``, ``number``, ``strings`` (a list of texts), ``any``, or an integer's range:
+            ``i32``, ``i64``, ``u64``, ``usize``.
+        required: Whether it has to be there. One that need not be may also be null, which is the same.
+        choices: The only texts allowed, for ``string``.
+        aliases: Other names of the field.
+    """
+
+    kind: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def parse_arguments(text: str, fields: Mapping[str, Argument]) -> dict[str, Any]:
+    """The fields that are there and not null, by name. Fields that are not asked for are ignored.
+
+    Args:
+        text: JSON text, as the model wrote it.
+        fields: What may stand in it.
+
+    Raises:
+        ToolError: It is no JSON object, or a field is missing or of the wrong kind; the text is for the model.
+    """
+    names = {alias: name for name, field in fields.items() for alias in (name, *field.aliases)}
+    found = _read_quickly(text, fields, names)
+    if found is None:
+        _Reader(text.encode("utf-8", "surrogatepass")).explain(fields, names)
+    return found
+
+
+def _read_quickly(text: str, fields: Mapping[str, Argument], names: Mapping[str, str]) -> dict[str, Any] | None:
+    if "\\ud" in text or "\\uD" in text:
+        _Reader(text.encode("utf-8", "surrogatepass")).check_text()  # half a surrogate pair is not text
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    found = {}
+    for key, item in value.items():
+        name = names.get(key)
+        if name is None:
+            continue
+        if item is None and not fields[name].required:
+            continue
+        if not _fits(item, fields[name]):
+            return None
+        found[name] = item
+    if any(field.required and name not in found for name, field in fields.items()):
+        return None
+    return found
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _fits(value: object, field: Argument) -> bool:
+    match field.kind:
+        case "string":
+            return isinstance(value, str) and (not field.choices or value in field.choices)
+        case "boolean":
+            return isinstance(value, bool)
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "strings":
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "any":
+            return True
+    low, high = _INTEGERS[field.kind]
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+class _Reader:
+    """Reads JSON only to say where and why it does not fit."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def explain(self, fields: Mapping[str, Argument], names: Mapping[str, str]) -> NoReturn:
+        """Raise for the first thing that is wrong, in reading order."""
+        self._space()
+        if self._peek() == b"{":
+            self._object(fields, names, depth=1)
+            self._end()
+        elif self._peek() == b"[":
+            self._value(1)
+            self._fail("invalid type: sequence, expected a map")
+        else:
+            self._mistype("a map")
+        self._fail("the arguments cannot be read")  # the two readers disagree: never seen
+
+    def check_text(self) -> None:
+        """Raise if it is no JSON, whatever its type."""
+        self._value(0)
+        self._end()
+
+    # What does not fit
+
+    def _fail(self, what: str, *, ahead: int = 0) -> NoReturn:
+        at = min(self._at + ahead, len(self._data))
+        line = self._data.count(b"\n", 0, at) + 1
+        column = at - (self._data.rfind(b"\n", 0, at) + 1)
+        raise ToolError(f"{PREFIX}{what} at line {line} column {column}")
+
+    def _mistype(self, expected: str) -> NoReturn:
+        """The next value is of the wrong type."""
+        first = self._peek()
+        if first == b"{":
+            self._fail(f"invalid type: map, expected {expected}")
+        if first == b"[":
+            self._fail(f"invalid type: sequence, expected {expected}")
+        start = self._at
+        self._value(1)
+        value = json.loads(self._data[start : self._at])
+        if expected in _INTEGERS and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64:
+            self._fail(f"invalid value: {_described(value)}, expected {expected}")
+        self._fail(f"invalid type: {_described(value)}, expected {expected}")
+
+    # The grammar
+
+    def _peek(self) -> bytes:
+        return self._data[self._at : self._at + 1]
+
+    def _space(self) -> None:
+        while self._peek() in (b" ", b"\t", b"\n", b"\r"):
+            self._at += 1
+
+    def _end(self) -> None:
+        self._space()
+        if self._peek():
+            self._fail("trailing characters", ahead=1)
+
+    def _object(self, fields: Mapping[str, Argument], names: Mapping[str, str], *, depth: int) -> None:
+        """The outermost object, with its fields checked; then the missing ones."""
+        seen = set()
+        for key in self._keys():
+            name = names.get(key)
+            if name is None:
+                self._value(depth + 1)
+                continue
+            seen.add(name)
+            self._field(fields[name], depth + 1)
+        for name, field in fields.items():
+            if field.required and name not in seen:
+                self._fail(f"missing field `{name}`")
+
+    def _keys(self) -> Iterator[str]:
+        """Yield each key; the reader then stands before its value and has to consume it."""
+        self._at += 1
+        first = True
+        while True:
+            self._space()
+            if self._peek() == b"}":
+                self._at += 1
+                return
+            if not first:
+                self._separator(b"}", "object")
+            first = False
+            if self._peek() != b'"':
+                if not self._peek():
+                    self._fail("EOF while parsing an object", ahead=1)
+                self._fail("key must be a string", ahead=1)
+            key = self._string()
+            self._space()
+            if self._peek() != b":":
+                self._fail("expected `:`" if self._peek() else "EOF while parsing an object", ahead=1)
+            self._at += 1
+            self._space()
+            yield key
+
+    def _separator(self, closing: bytes, what: str) -> None:
+        if not self._peek():
+            self._fail(f"EOF while parsing {'an' if what == 'object' else 'a'} {what}", ahead=1)
+        if self._peek() != b",":
+            self._fail(f"expected `,` or `{closing.decode()}`", ahead=1)
+        self._at += 1
+        self._space()
+        if self._peek() == closing:
+            self._fail("trailing comma", ahead=1)
+
+    def _field(self, field: Argument, depth: int) -> None:
+        start = self._at
+        if self._peek() == b"[" and field.kind == "strings":
+            self._items(depth, "a string")
+            return
+        probe = _Reader(self._data)
+        probe._at = start
+        probe._value(depth)
+        value = json.loads(self._data[start : probe._at])
+        if (value is None and not field.required) or _fits(value, field):
+            self._at = probe._at
+            return
+        if not field.choices:
+            self._mistype(_EXPECTED.get(field.kind, field.kind))
+        if not isinstance(value, str):
+            self._fail("expected value", ahead=1)
+        self._at = probe._at
+        self._fail(f"unknown variant `{value}`, expected {_one_of(field.choices)}")
+
+    def _value(self, depth: int) -> None:
+        if depth > _DEEPEST:
+            self._fail("recursion limit exceeded", ahead=1)
+        self._space()
+        first = self._peek()
+        if not first:
+            self._fail("EOF while parsing a value", ahead=1)
+        if first == b'"':
+            self._string()
+        elif first == b"{":
+            for _ in self._keys():
+                self._value(depth + 1)
+        elif first == b"[":
+            self._items(depth, None)
+        elif first in b"-0123456789":
+            self._number()
+        else:
+            self._word()
+
+    def _items(self, depth: int, expected: str | None) -> None:
+        self._at += 1
+        first = True
+        while True:
+            self._space()
+            if self._peek() == b"]":
+                self._at += 1
+                return
+            if not first:
+                self._separator(b"]", "list")
+            first = False
+            if not self._peek():
+                self._fail("EOF while parsing a list", ahead=1)
+            if expected is not None and self._peek() != b'"':
+                self._mistype(expected)
+            self._value(depth + 1)
+
+    def _word(self) -> None:
+        for word in (b"true", b"false", b"null"):
+            if word[:1] != self._peek():
+                continue
+            for letter in word:
+                if not self._peek():
+                    self._fail("EOF while parsing a value")
+                if self._data[self._at] != letter:
+                    self._fail("expected ident", ahead=1)
+                self._at += 1
+            return
+        self._fail("expected value", ahead=1)
+
+    def _number(self) -> None:
+        match = _NUMBER.match(self._data, self._at)
+        if match is None:  # a minus without a digit
+            self._at += 1
+            self._fail("invalid number" if self._peek() else "EOF while parsing a value", ahead=1)
+        self._at = match.end()
+        if self._peek() and self._peek() in b".eE0123456789":  # 01, 1., 1e
+            self._at += 1
+            self._fail("invalid number", ahead=0)
+
+    def _string(self) -> str:
+        start = self._at
+        self._at += 1
+        while True:
+            byte = self._peek()
+            if not byte:
+                self._fail("EOF while parsing a string")
+            self._at += 1
+            if byte == b'"':
+                return str(json.loads(self._data[start : self._at].decode("utf-8", "replace")))
+            if byte == b"\\":
+                self._escape()
+            elif byte < b" ":
+                self._fail("control character (\\u0000-\\u001F) found while parsing a string")
+
+    def _escape(self) -> None:
+        byte = self._peek()
+        if not byte:
+            self._fail("EOF while parsing a string")
+        self._at += 1
+        if byte != b"u":
+            if byte[0] not in _ESCAPES:
+                self._fail("invalid escape")
+            return
+        code = self._hex()
+        if 0xDC00 <= code <= 0xDFFF:
+            self._fail("lone leading surrogate in hex escape")
+        if 0xD800 <= code <= 0xDBFF:
+            if self._data[self._at : self._at + 2] != b"\\u":
+                self._fail("unexpected end of hex escape", ahead=1)
+            self._at += 2
+            if not 0xDC00 <= self._hex() <= 0xDFFF:
+                self._fail("lone leading surrogate in hex escape")
+
+    def _hex(self) -> int:
+        digits = self._data[self._at : self._at + 4]
+        if len(digits) < 4:
+            self._at = len(self._data)
+            self._fail("EOF while parsing a string")
+        self._at += 4
+        if not re.fullmatch(rb"[0-9a-fA-F]{4}", digits):
+            self._fail("invalid escape")
+        return int(digits, 16)
+
+
+def _described(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return f"boolean `{str(value).lower()}`"
+        case str():
+            return f"string {json.dumps(value, ensure_ascii=False)}"
+        case int() if abs(value) < 2**64:
+            return f"integer `{value}`"
+        case int() | float():
+            return f"floating point `{float(value)}`"
+    return "value"
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    if len(choices) <= 2:
+        return " or ".join(f"`{choice}`" for choice in choices)
+    return "one of " + ", ".join(f"`{choice}`" for choice in choices)
