@@ -1,7 +1,8 @@
 """Made-up replies of a model: what one response says, and how it goes wrong.
 
-The loopback server and the scripted model of ``codex_framework.testing`` play them in tests, and the ``replay`` plugin plays them
-from a script file. :func:`play` turns a reply into model events in process; the server turns the same reply into bytes.
+The loopback server and the scripted model of ``codex_framework.testing`` play them in tests, and the ``replay`` plugin
+plays them from a script file. :func:`play` turns a reply into model events in process; the server turns the same reply
+into bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from codex_framework.roles.providers import (
     ToolInputDelta,
 )
 
-__all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEnded", "pieces", "play"]
+__all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEndError", "pieces", "play"]
 
 USAGE = TokenUsage(100, 10, 20, 5, 120)
 """What a reply says it has cost, unless it says otherwise: any numbers will do, as long as they are not zero."""
@@ -77,7 +78,8 @@ class Reply:
     """One response. ``a + b`` says what ``a`` says and then what ``b`` says.
 
     Attributes:
-        items: In order. Items and calls without an id get one when they are played (``call_3_1``: third response, first item).
+        items: In order. Items and calls without an id get one when they are played (``call_3_1``: third response, first
+            item).
         deltas: In how many pieces each text arrives.
         delta_delay_s: Pause before each piece, in seconds.
         delay_s: Pause before the response, in seconds.
@@ -111,7 +113,7 @@ ReplySource: TypeAlias = Reply | Callable[[Any], Reply]
 """A reply, or a function that makes one from the request it answers."""
 
 
-class ScriptEnded(ModelError):
+class ScriptEndError(ModelError):
     """More requests came than the script has replies."""
 
     slug = "script-ended"
@@ -152,7 +154,7 @@ class Script:
         """The number of this request (from 1) and its reply.
 
         Raises:
-            ScriptEnded: There is no reply left.
+            ScriptEndError: There is no reply left.
         """
         with self._lock:
             self._asked += 1
@@ -161,7 +163,7 @@ class Script:
             return number, self._replies[number - 1]
         if self._repeat_last and self._replies:
             return number, self._replies[-1]
-        raise ScriptEnded(len(self._replies), number)
+        raise ScriptEndError(len(self._replies), number)
 
 
 def numbered(reply: Reply, number: int) -> Reply:
@@ -204,7 +206,9 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
     match item:
         case Message(content=content, id=item_id):
             texts = [part.text for part in content if isinstance(part, OutputText)]
-            middle: list[ModelEvent] = [TextDelta(item_id or "", piece) for text in texts for piece in pieces(text, deltas)]
+            middle: list[ModelEvent] = [
+                TextDelta(item_id or "", piece) for text in texts for piece in pieces(text, deltas)
+            ]
             return [ItemAdded(attrs.evolve(item, content=())), *middle, ItemDone(item)]
         case Reasoning(summary=summary, id=item_id):
             middle = []
@@ -227,8 +231,8 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
 async def play(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]:
     """Stream a reply as a :class:`ModelClient` would.
 
-    Faults that exist only on the wire become the error that a client would make of them, roughly: raw bytes are passed over, a
-    status of 429 or from 500 up is worth trying again, any other is not.
+    Faults that exist only on the wire become the error that a client would make of them, roughly: raw bytes are passed
+    over, a status of 429 or from 500 up is worth trying again, any other is not.
 
     Raises:
         ModelError: The reply's fault says so.

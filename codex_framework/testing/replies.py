@@ -79,7 +79,10 @@ def fault(
     failed: Mapping[str, Any] | str | None = None,
     incomplete: str | None = None,
 ) -> Reply:
-    """A response that goes wrong; see :class:`~codex_framework.replies.Fault`. Alone, or after what is said: ``say("a") + fault(after=2)``."""
+    """A response that goes wrong, as :class:`~codex_framework.replies.Fault` says.
+
+    It stands alone, or after what is said before things go wrong: ``say("a") + fault(after=2)``.
+    """
     return Reply(
         fault=Fault(
             status=status,

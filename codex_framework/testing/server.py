@@ -4,8 +4,9 @@
         ...  # point a provider at server.url
     assert server.requests[1].json["input"][-1]["type"] == "function_call_output"
 
-Standard library only: one thread a connection, answers encoded before they are asked for, so that the server's own time is a small
-part of what a benchmark measures. ``python -m codex_framework.testing.server --script FILE`` runs it as a process of its own.
+Standard library only: one thread a connection, answers encoded before they are asked for, so that the server's own
+time is a small part of what a benchmark measures. ``python -m codex_framework.testing.server --script FILE`` runs it
+as a process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Self
 
 import attrs
 
-from codex_framework.replies import Fault, Reply, ReplySource, Script, ScriptEnded
+from codex_framework.replies import Fault, Reply, ReplySource, Script, ScriptEndError
 from codex_framework.testing.wire import stream_events
 
 __all__ = ["RecordedRequest", "ResponsesServer"]
@@ -57,10 +58,10 @@ class ResponsesServer:
     """The server. A context manager; ``start`` and ``stop`` do the same by hand.
 
     Args:
-        replies: What to answer, in order: replies, or functions from :class:`RecordedRequest` to a reply. A request after the last
-            one is answered with status 400.
+        replies: What to answer, in order: replies, or functions from :class:`RecordedRequest` to a reply. A request
+            after the last one is answered with status 400.
         repeat_last: Answer with the last reply for ever instead.
-        chunk_events: Send each event as an HTTP chunk of its own, as real servers do; else all of a response in one chunk.
+        chunk_events: Send each event as an HTTP chunk of its own, as real servers do; else a response in one chunk.
 
     Attributes:
         requests: Every request, in order of arrival.
@@ -123,7 +124,9 @@ class ResponsesServer:
         """Break off whatever is going on and give everything back. Safe to call twice."""
         self._stopping.set()
         if self._listener is not None:
-            with contextlib.suppress(OSError):  # some systems refuse to shut down a listening socket; closing does it there
+            with contextlib.suppress(
+                OSError
+            ):  # some systems refuse to shut down a listening socket; closing does it there
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
         with self._lock:
@@ -183,7 +186,7 @@ class ResponsesServer:
             self._arrived.notify_all()
         try:
             number, source = self._script.next()
-        except ScriptEnded as error:
+        except ScriptEndError as error:
             connection.sendall(_plain(400, {}, {"error": {"message": str(error), "code": error.slug}}))
             return True
         reply = source if isinstance(source, Reply) else source(request)

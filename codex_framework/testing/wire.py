@@ -29,7 +29,7 @@ def sse_event(payload: Mapping[str, Any]) -> bytes:
 
 
 def stream_events(reply: Reply, number: int) -> list[bytes]:
-    """The events of a stream, each as its bytes; the faults that are endings are among them, breaks and silences are not."""
+    """The events of a stream, each as its bytes; faults that are endings are among them, breaks and silences not."""
     fault = reply.fault or Fault()
     response = {"id": f"resp_{number}", "object": "response"}
     events = [sse_event({"type": "response.created", "response": {**response, "status": "in_progress"}})]

@@ -1,0 +1,122 @@
+"""The body of a Responses request, built around history that is encoded already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
+
+__all__ = ["NOT_METADATA", "BodyWriter"]
+
+NOT_METADATA = frozenset({"originator", "terminal"})
+"""Keys of ``ModelRequest.metadata`` that go into the user agent and not into ``client_metadata``."""
+
+
+class BodyWriter:
+    """Writes bodies. What stays the same from one request to the next (instructions, tools) is encoded once.
+
+    Args:
+        store: Whether the server is to keep the response (wire: ``store``); only Azure wants that.
+    """
+
+    def __init__(self, *, store: bool = False) -> None:
+        self._store = store
+        self._tools: tuple[ToolSpec, ...] | None = None
+        self._tools_json = b"[]"
+        self._instructions = ""
+        self._instructions_json = b""
+
+    def body(self, request: ModelRequest) -> bytes:
+        """The whole body, in UTF-8."""
+        if request.tools is not self._tools:
+            self._tools = request.tools
+            self._tools_json = _json([_tool(spec) for spec in request.tools])
+        if request.instructions != self._instructions:
+            self._instructions = request.instructions
+            self._instructions_json = b',"instructions":' + _json(request.instructions) if request.instructions else b""
+        return b"".join(
+            (
+                b'{"model":',
+                _json(request.model.slug),
+                self._instructions_json,
+                b',"input":',
+                request.prompt.encoded(),
+                b',"tools":',
+                self._tools_json,
+                b",",
+                _json(self._settings(request))[1:],
+            )
+        )
+
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "tool_choice": "auto",
+            "parallel_tool_calls": request.parallel_tool_calls,
+            "store": self._store,
+            "stream": True,
+            "include": ["reasoning.encrypted_content"] if request.model.reasoning else [],
+            "prompt_cache_key": request.cache_key,
+        }
+        if request.model.reasoning:
+            settings["reasoning"] = _reasoning(request)
+        if request.service_tier:
+            settings["service_tier"] = request.service_tier
+        if text := _text(request):
+            settings["text"] = text
+        if metadata := {key: value for key, value in request.metadata.items() if key not in NOT_METADATA}:
+            settings["client_metadata"] = metadata
+        return settings
+
+
+def _reasoning(request: ModelRequest) -> dict[str, str]:
+    reasoning: dict[str, str] = {}
+    if effort := request.reasoning_effort or request.model.default_effort:
+        reasoning["effort"] = effort
+    if request.reasoning_summary and request.reasoning_summary != "none":
+        reasoning["summary"] = request.reasoning_summary
+    return reasoning
+
+
+def _text(request: ModelRequest) -> dict[str, Any]:
+    text: dict[str, Any] = {}
+    if verbosity := request.verbosity or request.model.verbosity:
+        text["verbosity"] = verbosity
+    if request.output_schema is not None:
+        text["format"] = {
+            "type": "json_schema",
+            "strict": True,
+            "schema": request.output_schema,
+            "name": "codex_output_schema",
+        }
+    return text
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    match spec:
+        case FunctionSpec(name=name, description=description, parameters=parameters, strict=strict):
+            return {
+                "type": "function",
+                "name": name,
+                "description": description,
+                "strict": strict,
+                "parameters": parameters,
+            }
+        case FreeformSpec(name=name, description=description, format=form):
+            grammar = {"type": "grammar", "syntax": form.syntax, "definition": form.definition}
+            return {"type": "custom", "name": name, "description": description, "format": grammar}
+        case NativeSpec(type=kind, options=options):
+            return {"type": kind, **options}
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return text.encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    """What ``json`` asks for where a value is none of its own: mappings that are no ``dict``."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be sent as JSON")

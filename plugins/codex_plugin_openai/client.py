@@ -1,0 +1,175 @@
+"""One thread's client: asks, tries again where that is its business, and streams the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+
+from codex_framework import Completed, ModelError, ModelEvent, ModelRequest, ProviderInfo
+from codex_plugin_openai.body import BodyWriter
+from codex_plugin_openai.events import decode
+from codex_plugin_openai.faults import broken_stream, status_error, unreachable
+from codex_plugin_openai.headers import request_headers
+from codex_plugin_openai.rate_limits import rate_limits
+from codex_plugin_openai.sse import EventSplitter
+from codex_plugin_openai.transport import Answer, CutError, SendError, SilenceError, Transport
+
+__all__ = ["ResponsesClient"]
+
+_FIRST_DELAY_S = 0.2
+_LONGEST_DELAY_S = 60.0
+_TURN_STATE = "x-codex-turn-state"
+_IDLE = "idle timeout waiting for SSE"
+_DECODING = "Transport error: network error: error decoding response body"
+_TAIL_S = 1.0
+"""How long the rest of an answer may take that is complete already; then its connection is given up."""
+_ERROR_BODY_LIMIT = 65_536
+
+
+class ResponsesClient:
+    """See :class:`~codex_framework.ModelClient`.
+
+    Args:
+        url: Where to post, query included.
+        headers: What every request carries.
+        store: As in :class:`BodyWriter`.
+    """
+
+    def __init__(
+        self, info: ProviderInfo, env: Mapping[str, str], url: str, headers: Mapping[str, str], *, store: bool
+    ) -> None:
+        self._info = info
+        self._env = env
+        self._url = url
+        self._headers = dict(headers)
+        self._bodies = BodyWriter(store=store)
+        self._transport: Transport | None = None
+        self._tail: asyncio.Task[None] | None = None
+        self._turn_state: tuple[str, str] | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask for one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
+
+        Raises:
+            ModelError: Anything that went wrong.
+        """
+        await self._end_tail()
+        answer = await self._ask(self._head(request), self._bodies.body(request))
+        try:
+            if state := answer.headers.get(_TURN_STATE):
+                self._turn_state = (request.turn_id, state)
+            if limits := rate_limits(answer.headers):
+                yield limits
+            splitter = EventSplitter()
+            async for piece in answer.pieces():
+                for data in splitter.feed(piece):
+                    event = decode(data)
+                    if event is None:
+                        continue
+                    if isinstance(event, Completed):
+                        # Once the answer's last bytes are read, its connection serves again; nobody waits for that.
+                        self._tail = asyncio.create_task(_read_tail(answer))
+                        yield event
+                        return
+                    yield event
+        except SilenceError as error:
+            raise broken_stream(_IDLE) from error
+        except CutError as error:
+            raise broken_stream(_DECODING) from error
+        finally:
+            if self._tail is None:
+                await answer.aclose()
+        raise broken_stream("stream closed before response.completed")
+
+    async def aclose(self) -> None:
+        """Give up the connections."""
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.cancel()
+            await asyncio.wait([tail])
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.aclose()
+
+    def _head(self, request: ModelRequest) -> dict[str, str]:
+        headers = {**request_headers(request, self._env), **self._headers}
+        if self._turn_state is not None and self._turn_state[0] == request.turn_id:
+            headers[_TURN_STATE] = self._turn_state[1]
+        return headers
+
+    async def _end_tail(self) -> None:
+        """See the last answer off, so that its connection is free again. It has had the whole turn for that."""
+        tail, self._tail = self._tail, None
+        if tail is not None and not tail.done():
+            await asyncio.wait([tail], timeout=0.05)
+            if not tail.done():
+                tail.cancel()
+
+    async def _ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send until an answer with a good status comes, as often as ``request_max_retries`` allows.
+
+        Tried again: what the network or a failing server (5xx) has spoilt. Everything else is for the turn to decide.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                answer = await self._send(headers, body)
+                if answer.status < 300:
+                    return answer
+                error = await self._refusal(answer)
+                again = answer.status >= 500 and error.retryable
+            except ModelError as failure:
+                error, again = failure, True
+            if not again or attempt > self._info.request_max_retries:
+                raise error
+            await asyncio.sleep(_delay(attempt) if error.retry_after_s is None else error.retry_after_s)
+
+    async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        if self._transport is None:
+            self._transport = _open_transport(self._url)
+        try:
+            return await self._transport.post(
+                self._url, headers, body, silence_s=self._info.stream_idle_timeout_ms / 1000
+            )
+        except SendError as error:
+            raise unreachable(self._url, str(error)) from error
+        except SilenceError as error:
+            raise broken_stream(_IDLE) from error
+
+    async def _refusal(self, answer: Answer) -> ModelError:
+        body = b""
+        try:
+            async for piece in answer.pieces():
+                body += piece
+                if len(body) >= _ERROR_BODY_LIMIT:
+                    break
+        except (SilenceError, CutError):
+            pass  # what has come of the explanation has to do
+        finally:
+            await answer.aclose()
+        return status_error(answer.status, answer.phrase, answer.headers, body, self._url)
+
+
+async def _read_tail(answer: Answer) -> None:
+    try:
+        async with asyncio.timeout(_TAIL_S):
+            async for _ in answer.pieces():
+                pass
+    except (TimeoutError, SilenceError, CutError):
+        pass  # the response is complete; only this connection is lost
+    finally:
+        await answer.aclose()
+
+
+def _delay(attempt: int) -> float:
+    """Seconds to wait after this attempt: 200 ms, doubled each time, give or take a tenth."""
+    jitter = random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, guards nothing
+    return min(_FIRST_DELAY_S * 2.0 ** (attempt - 1) * jitter, _LONGEST_DELAY_S)
+
+
+def _open_transport(url: str) -> Transport:
+    from codex_plugin_openai.httpx_transport import HttpxTransport
+
+    return HttpxTransport(secure=url.startswith("https:"))

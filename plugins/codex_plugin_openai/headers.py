@@ -1,0 +1,89 @@
+"""The headers of a request: what is the same for all requests of a client, and what is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+
+from codex_framework import ModelError, ModelRequest, ProviderInfo, __version__
+
+__all__ = ["request_headers", "standing_headers"]
+
+_DEFAULT_ORIGINATOR = "codex_exec"
+_ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
+
+
+def standing_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) -> dict[str, str]:
+    """What every request of a client carries. Names are in lower case; the provider's table wins over our own headers.
+
+    Raises:
+        ModelError: A header of the table cannot be sent.
+    """
+    headers = {"accept": "text/event-stream", "content-type": "application/json"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    if info.id == "openai":
+        for name, variable in (("openai-organization", "OPENAI_ORGANIZATION"), ("openai-project", "OPENAI_PROJECT")):
+            if value := env.get(variable, "").strip():
+                headers[name] = value
+    headers.update({name.lower(): str(value) for name, value in info.http_headers.items()})
+    for name, variable in info.env_http_headers.items():
+        if value := env.get(variable, "").strip():
+            headers[name.lower()] = value
+    for name, value in headers.items():
+        if not _sendable(name, value):
+            raise ModelError(
+                f"the header {name!r} of the provider {info.id!r} has characters that HTTP does not allow",
+                slug="header",
+                hint=f"look for line breaks and non-ASCII characters in [model_providers.{info.id}] and its key",
+            )
+    return headers
+
+
+def request_headers(request: ModelRequest, env: Mapping[str, str]) -> dict[str, str]:
+    """What differs from request to request."""
+    originator = env.get(_ORIGINATOR_VARIABLE) or request.metadata.get("originator") or _DEFAULT_ORIGINATOR
+    if not _sendable("originator", originator):
+        originator = _DEFAULT_ORIGINATOR
+    headers = {
+        "originator": originator,
+        "user-agent": f"{originator}/{__version__} {_system()} {_terminal(request, env)}",
+        "session-id": request.cache_key,
+        "thread-id": request.thread_id,
+        "x-client-request-id": request.thread_id,
+    }
+    own = {name: value for name, value in request.metadata.items() if name.startswith("x-codex-")}
+    return headers | {name: value for name, value in own.items() if _sendable(name, value)}
+
+
+def _sendable(name: str, value: str) -> bool:
+    return name.isascii() and name.isprintable() and " " not in name and value.isascii() and value.isprintable()
+
+
+def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
+    name = request.metadata.get("terminal") or env.get("TERM_PROGRAM") or env.get("TERM") or "unknown"
+    version = env.get("TERM_PROGRAM_VERSION") if env.get("TERM_PROGRAM") == name else None
+    text = f"{name}/{version}" if version else name
+    return "".join(mark if mark.isascii() and (mark.isalnum() or mark in "-_./") else "_" for mark in text)
+
+
+@cache
+def _system() -> str:
+    """``(Debian 12; x86_64)``."""
+    import os
+    import platform
+
+    name, version = platform.system() or "unknown", platform.release()
+    if sys.platform.startswith("linux"):
+        try:
+            release = platform.freedesktop_os_release()
+        except OSError:  # a system without that file: the kernel's name and release do
+            release = {}
+        name = release.get("NAME", name).split(" ")[0]
+        version = release.get("VERSION_ID", version)
+    elif sys.platform == "darwin":
+        name, version = "Mac OS", platform.mac_ver()[0]
+    machine = os.uname().machine if hasattr(os, "uname") else platform.machine()
+    text = f"({name} {version}; {machine})"
+    return text if text.isascii() else "(unknown)"

@@ -1,0 +1,105 @@
+"""The transport that httpx does: whatever a network between us and the server asks for, proxies above all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from codex_plugin_openai.transport import CutError, SendError, SilenceError
+
+if TYPE_CHECKING:
+    import ssl
+    from types import ModuleType
+
+    import httpx
+
+__all__ = ["HttpxTransport"]
+
+
+class HttpxTransport:
+    """See :class:`~codex_plugin_openai.transport.Transport`.
+
+    Args:
+        secure: Whether TLS may be spoken at all; if not, no certificates are loaded, which takes 30 ms.
+    """
+
+    def __init__(self, *, secure: bool) -> None:
+        httpx = _import_httpx()
+        self._client: httpx.AsyncClient = httpx.AsyncClient(
+            verify=_tls() if secure else False,
+            timeout=None,
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=60),
+        )
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> HttpxAnswer:
+        """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
+        httpx = _import_httpx()
+        try:
+            request = self._client.build_request("POST", url, content=body, headers=dict(headers))
+            request.extensions["timeout"] = {"connect": 15.0, "read": silence_s, "write": silence_s, "pool": None}
+            return HttpxAnswer(await self._client.send(request, stream=True))
+        except httpx.ReadTimeout as error:
+            raise SilenceError from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise SendError(str(error) or type(error).__name__) from error
+
+    async def aclose(self) -> None:
+        """Cut all connections."""
+        await self._client.aclose()
+
+
+class HttpxAnswer:
+    """See :class:`~codex_plugin_openai.transport.Answer`."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._raw = response.aiter_raw()
+        self.status = response.status_code
+        self.phrase = response.reason_phrase
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        httpx = _import_httpx()
+        try:
+            async for piece in self._raw:
+                yield piece
+        except httpx.ReadTimeout as error:
+            raise SilenceError from error
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            raise CutError(str(error)) from error
+
+    async def aclose(self) -> None:
+        """Be done with it."""
+        await self._response.aclose()
+
+
+@cache
+def _import_httpx() -> Any:
+    """The module ``httpx``, without its command line client.
+
+    ``httpx/__init__`` imports its command line (and with it click, rich and pygments: 30 to 50 ms) wherever these are
+    installed, and does without where the import fails. So that import is made to fail in the documented way: by a None
+    in ``sys.modules``.
+    """
+    if "httpx" in sys.modules or "httpx._main" in sys.modules:
+        import httpx
+
+        return httpx
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    modules["httpx._main"] = None
+    try:
+        import httpx
+    finally:
+        del modules["httpx._main"]
+    return httpx
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One context for the whole process."""
+    context: ssl.SSLContext = _import_httpx().create_ssl_context()
+    return context

@@ -1,0 +1,70 @@
+"""The provider: what it is called, whom it knows, how it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlencode, urlsplit
+
+from codex_framework import ModelClient, ModelError, ModelInfo, ProviderInfo
+from codex_plugin_openai.catalogue import known_model
+
+__all__ = ["ResponsesProvider"]
+
+_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
+
+
+class ResponsesProvider:
+    """Everything that speaks the Responses wire (``wire_api = "responses"``)."""
+
+    name = "responses"
+    builtin: Mapping[str, ProviderInfo] = {
+        info.id: info
+        for info in (
+            ProviderInfo(id="openai", name="OpenAI", base_url="https://api.openai.com/v1", requires_openai_auth=True),
+            ProviderInfo(id="ollama", name="Ollama", base_url="http://localhost:11434/v1"),
+            ProviderInfo(id="lmstudio", name="LM Studio", base_url="http://localhost:1234/v1"),
+        )
+    }
+
+    def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
+        """A client; nothing is sent yet.
+
+        Raises:
+            ModelError: No URL, no key, or one that cannot be used.
+        """
+        from codex_plugin_openai.client import ResponsesClient
+        from codex_plugin_openai.credentials import api_key
+        from codex_plugin_openai.headers import standing_headers
+
+        url, host = _address(info)
+        headers = standing_headers(info, env, api_key(info, env))
+        return ResponsesClient(info, env, url, headers, store=host.endswith(_AZURE))
+
+    def model(self, slug: str) -> ModelInfo | None:
+        """What is known of a model."""
+        return known_model(slug)
+
+
+def _address(info: ProviderInfo) -> tuple[str, str]:
+    """Where to post, and the host in it."""
+    if not info.base_url:
+        raise _bad_url(info, f"the model provider {info.id!r} has no base_url")
+    try:
+        parts = urlsplit(info.base_url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise _bad_url(
+            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is no URL: {error}"
+        ) from error
+    if parts.scheme not in ("http", "https") or not host or not info.base_url.isascii() or " " in info.base_url:
+        raise _bad_url(
+            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is no http or https URL"
+        )
+    query = "&".join(part for part in (parts.query, urlencode(dict(info.query_params))) if part)
+    path = parts.path.rstrip("/") + "/responses"
+    return parts._replace(path=path, query=query, fragment="").geturl(), host
+
+
+def _bad_url(info: ProviderInfo, fact: str) -> ModelError:
+    hint = f'write base_url = "https://host/v1" into [model_providers.{info.id}]'
+    return ModelError(fact, info="bad_request", slug="base-url", hint=hint)

@@ -1,0 +1,55 @@
+"""The usage limits that a server states in the headers of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.roles.providers import RateLimits
+
+__all__ = ["rate_limits"]
+
+_PREFIX = "x-codex-"
+
+
+def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
+    """A ``RateLimitSnapshot`` out of the ``x-codex-*`` headers; None where there are none."""
+    primary, secondary = _window(headers, "primary"), _window(headers, "secondary")
+    funds = _credits(headers)
+    if primary is None and secondary is None and funds is None:
+        return None
+    snapshot: dict[str, Any] = {"limit_id": "codex", "primary": primary, "secondary": secondary, "credits": funds}
+    return RateLimits({key: value for key, value in snapshot.items() if value is not None})
+
+
+def _window(headers: Mapping[str, str], which: str) -> dict[str, Any] | None:
+    used = _number(headers.get(f"{_PREFIX}{which}-used-percent"))
+    if used is None:
+        return None
+    window: dict[str, Any] = {"used_percent": used}
+    for key, header in (("window_minutes", "window-minutes"), ("resets_at", "reset-at")):
+        value = _number(headers.get(f"{_PREFIX}{which}-{header}"))
+        if value is not None:
+            window[key] = int(value)
+    return window
+
+
+def _credits(headers: Mapping[str, str]) -> dict[str, Any] | None:
+    has = headers.get(f"{_PREFIX}credits-has-credits")
+    unlimited = headers.get(f"{_PREFIX}credits-unlimited")
+    if has is None or unlimited is None:
+        return None
+    known: dict[str, Any] = {"has_credits": _truth(has), "unlimited": _truth(unlimited)}
+    balance = headers.get(f"{_PREFIX}credits-balance", "").strip()
+    return {**known, "balance": balance} if balance else known
+
+
+def _truth(text: str) -> bool:
+    return text.strip().lower() in ("true", "1")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
