@@ -92,7 +92,9 @@ def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdic
 
 def _escalation(policy: AnyPolicy, escalate: str) -> Requirement:
     if escalate != SandboxPermissions.REQUIRE_ESCALATED:
-        raise ToolRefused(f"sandbox_permissions {escalate!r} is not available here; use 'use_default' or 'require_escalated'")
+        raise ToolRefused(
+            f"sandbox_permissions {escalate!r} is not available here; use 'use_default' or 'require_escalated'"
+        )
     may_ask = policy.sandbox_approval if isinstance(policy, GranularApproval) else policy is ApprovalPolicy.ON_REQUEST
     if may_ask:
         return Requirement(ask=True, unconfined=True)

@@ -35,12 +35,9 @@ from codex_framework.protocol.events.command import (
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
 from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
 from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox
-from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, RunningCommand
+from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
 
 __all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
-
-MAX_DELTAS = 10_000
-"""Output events per command; later output is only kept, not streamed (Codex: 10,000)."""
 
 _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
@@ -126,14 +123,20 @@ class CommandPath:
             requirement = Requirement(ask=False, unconfined=True) if retry else self._requirement(request, call)
             if requirement.ask:
                 await self._ask(request, call, cwd, requirement.reason)
-            plan = self._confinements.unconfined if requirement.unconfined else self._confinements.plan(call.access, call.cwd)
+            plan = (
+                self._confinements.unconfined
+                if requirement.unconfined
+                else self._confinements.plan(call.access, call.cwd)
+            )
         except SandboxError as error:
             self._decline(request, call, cwd, str(error))
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
             self._decline(request, call, cwd, str(error))
             raise
-        command = AnnouncedCommand(request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined)
+        command = AnnouncedCommand(
+            request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined
+        )
         await command.start(plan, self._env(request, call, plan))
         return command
 
@@ -193,7 +196,9 @@ class CommandPath:
         env = {**self._base_env, **call.env, **plan.env, **request.env}
         programs = self._search_path()
         if programs:
-            env["PATH"] = f"{programs}{os.pathsep}{env['PATH']}" if env.get("PATH") else f"{programs}{os.pathsep}{os.defpath}"
+            env["PATH"] = (
+                f"{programs}{os.pathsep}{env['PATH']}" if env.get("PATH") else f"{programs}{os.pathsep}{os.defpath}"
+            )
         return env
 
     def _decline(self, request: CommandRequest, call: CallFacts, cwd: Path, reason: str) -> None:
@@ -217,7 +222,6 @@ class AnnouncedCommand:
         self._call = call
         self._limit_text = limit_text
         self._confined = confined
-        self._deltas = 0
         self._running: RunningCommand | None = None
         self._result: asyncio.Future[CommandResult] | None = None
 
@@ -232,6 +236,7 @@ class AnnouncedCommand:
                 tty=self._request.tty,
                 stdin=self._request.stdin,
                 timeout_ms=self._request.timeout_ms,
+                drain_ms=self._request.drain_ms,
                 on_chunk=self._chunk if self._request.announce else None,
             )
         except CommandFailed as error:
@@ -255,6 +260,10 @@ class AnnouncedCommand:
     def chunks(self) -> AsyncIterator[OutputChunk]:
         """Output from now on."""
         return self._process.chunks()
+
+    def take(self) -> OutputWindow:
+        """What was printed since the last take."""
+        return self._process.take()
 
     async def write(self, data: bytes) -> None:
         """Feed stdin."""
@@ -280,9 +289,7 @@ class AnnouncedCommand:
         return self._running
 
     def _chunk(self, chunk: OutputChunk) -> None:
-        self._deltas += 1
-        if self._deltas <= MAX_DELTAS:
-            self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
+        self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
 
     async def _finish(self) -> CommandResult:
         result = await self._process.wait()
@@ -312,9 +319,7 @@ def _folder(request: CommandRequest, call: CallFacts) -> Path:
 
 
 def _parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
-    argv = request.argv
-    script = len(argv) == 3 and argv[1] in ("-c", "-lc")  # noqa: PLR2004
-    return ({"type": "unknown", "cmd": argv[2] if script else shlex.join(argv)},)
+    return ({"type": "unknown", "cmd": request.script if request.script is not None else shlex.join(request.argv)},)
 
 
 def _begin(request: CommandRequest, call: CallFacts, cwd: Path, process_id: int | None) -> ExecCommandBeginEvent:

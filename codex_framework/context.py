@@ -20,7 +20,7 @@ from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest, CommandResult, PatchRequest, RunningCommand
-from codex_framework.truncation import limit_text
+from codex_framework.truncation import truncate
 from codex_framework.turn_diff import TurnDiff
 
 __all__ = ["CallContext", "ThreadStash"]
@@ -165,8 +165,7 @@ class CallContext:
 
     def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
         """Shorten text to what the model may get."""
-        policy = self.model.truncation if max_tokens is None else ("tokens", max_tokens)
-        return limit_text(text, policy)
+        return truncate(text, self.model.truncation, max_tokens=max_tokens)
 
 
 def _replace(target: Path, data: bytes) -> None:

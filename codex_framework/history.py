@@ -98,7 +98,7 @@ class History:
 
 
 def normalised(items: Sequence[ResponseItem]) -> list[ResponseItem]:
-    """The items with exactly one output for every call: a missing one is put in behind its call, one without a call is left out."""
+    """The items with one output for every call: a missing one is put in behind its call, a stray one left out."""
     # An output answers the latest unanswered call of its id that stands before it.
     answered: set[int] = set()
     keep: set[int] = set()

@@ -19,6 +19,7 @@ from codex_framework.config import Config, load_config
 from codex_framework.config.settings import Settings, fallback_model
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.instructions import base_instructions
+from codex_framework.process.shells import user_shell
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.ops import UserInputItem
 from codex_framework.registry import Registry, load_registry
@@ -55,7 +56,7 @@ class Kernel:
             config=config.tables,
             codex_home=config.codex_home,
             environ=environ,
-            shell=_shell(environ),
+            shell=user_shell(),
             confinements=self._confinements,
             broadcast=self._broadcast,
             programs=ProgramFolder(config.codex_home, registry.programs),
@@ -111,7 +112,12 @@ class Kernel:
         return attrs.evolve(settings, **overrides) if overrides else settings
 
     async def start_thread(
-        self, settings: Settings | None = None, *, source: str = "custom", originator: str | None = None, **overrides: Any
+        self,
+        settings: Settings | None = None,
+        *,
+        source: str = "custom",
+        originator: str | None = None,
+        **overrides: Any,
     ) -> Thread:
         """Start a conversation.
 
@@ -267,16 +273,13 @@ def run(
     return result.final_message or ""
 
 
-def _shell(environ: Mapping[str, str]) -> str:
-    """The person's shell."""
-    return environ.get("SHELL") or ("/bin/bash" if Path("/bin/bash").exists() else "/bin/sh")
-
-
 def _model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
     before = (stored.last_turn_context or {}).get("model")
     if before is None or before == settings.model:
         return ()
-    return (f"the thread was last used with model `{before}` and now goes on with `{settings.model}`; answers may differ",)
+    return (
+        f"the thread was last used with model `{before}` and now goes on with `{settings.model}`; answers may differ",
+    )
 
 
 def _no_store() -> ThreadError:

@@ -42,7 +42,7 @@ from codex_framework.protocol.events import (
     WarningEvent,
 )
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
-from codex_framework.protocol.items import ContentItem, InputText, OutputText, ResponseItem
+from codex_framework.protocol.items import ContentItem, ResponseItem
 from codex_framework.protocol.ops import (
     CleanBackgroundTerminals,
     ExecApproval,
@@ -65,7 +65,7 @@ from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadMeta, ThreadRecorder, TurnContextEntry
 from codex_framework.roles.tools import ToolCall, ToolSpec, TurnFacts
 from codex_framework.subscription import Subscription
-from codex_framework.truncation import limit_text
+from codex_framework.truncation import truncate, truncate_content
 from codex_framework.turn import InputArrived, Interrupted, Outcome, Status
 from codex_framework.turn_diff import TurnDiff
 from codex_framework.user_input import arrived, as_items
@@ -194,12 +194,7 @@ class TurnScope:
         """A tool's output, cut to 1.2 times what the model's policy allows (the slack is Codex's)."""
         kind, limit = self.model.truncation
         policy = (kind, int(limit * 1.2))
-        if isinstance(content, str):
-            return limit_text(content, policy)
-        return tuple(
-            attrs.evolve(part, text=limit_text(part.text, policy)) if isinstance(part, (InputText, OutputText)) else part
-            for part in content
-        )
+        return truncate(content, policy) if isinstance(content, str) else truncate_content(content, policy)
 
     def usage(self, last: TokenUsage) -> TokenUsageInfo:
         """Count the tokens of a response."""
@@ -261,7 +256,7 @@ class Thread:
             environ=resources.environ,
             extra_env={"CODEX_THREAD_ID": meta.id},
             search_path=resources.programs.path,
-            limit_text=lambda text: limit_text(text, ("tokens", 10_000)),
+            limit_text=lambda text: truncate(text, ("tokens", 10_000)),
         )
         self._recorder = recorder
         self._subscriptions: list[Subscription] = []
@@ -322,7 +317,9 @@ class Thread:
         """
         if self._driver is not None:
             raise ThreadError(
-                "a turn is running already", slug="busy", hint="Steer it with submit(UserInputOp(...)), or wait for its end."
+                "a turn is running already",
+                slug="busy",
+                hint="Steer it with submit(UserInputOp(...)), or wait for its end.",
             )
         subscription = self.events()
         try:
@@ -350,7 +347,9 @@ class Thread:
                 error = msg.message
         last = events[-1]
         final = last.last_agent_message if isinstance(last, TurnCompleteEvent) else None
-        status = Status.INTERRUPTED if isinstance(last, TurnAbortedEvent) else Status.FAILED if error else Status.COMPLETED
+        status = (
+            Status.INTERRUPTED if isinstance(last, TurnAbortedEvent) else Status.FAILED if error else Status.COMPLETED
+        )
         return TurnResult(
             status=status,
             final_message=final,
@@ -608,7 +607,9 @@ def _offered(registry: Registry, model: ModelInfo, config: Mapping[str, Any]) ->
     """The tools of a turn, in a stable order (the provider's prompt cache depends on it)."""
     facts = TurnFacts(model=model, config=config)
     return tuple(
-        registered.spec for registered in registry.tools.values() if registered.offered is None or registered.offered(facts)
+        registered.spec
+        for registered in registry.tools.values()
+        if registered.offered is None or registered.offered(facts)
     )
 
 
@@ -638,5 +639,3 @@ def new_uuid7() -> uuid.UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return uuid.UUID(int=value)
-
-

@@ -337,7 +337,9 @@ class Turn:
         self._last_message: str | None = None
 
     def receive(self, event: Input) -> list[Command]:
-        """Take one input; return what to do, in order. Input out of place changes nothing; a person's input after the end is kept for :meth:`take_pending`.
+        """Take one input; return what to do, in order.
+
+        Input out of place changes nothing; a person's input after the end is kept for :meth:`take_pending`.
         """
         if self.state is State.DONE:
             return self._too_late(event)
@@ -498,7 +500,7 @@ class Turn:
 
     def _stop(self) -> list[Command]:
         """Cancel everything that runs; calls that have not started are answered here."""
-        commands: list[Command] = [Resolve(id, _ABORT) for id in self._approvals]
+        commands: list[Command] = [Resolve(approval, _ABORT) for approval in self._approvals]
         self._approvals.clear()
         if self.state is State.SAMPLING:
             commands.append(CancelSample())
@@ -527,7 +529,7 @@ class Turn:
 
     def _finish(self, outcome: Outcome) -> list[Command]:
         self.state = State.DONE
-        unanswered: list[Command] = [Resolve(id, _ABORT) for id in self._approvals]
+        unanswered: list[Command] = [Resolve(approval, _ABORT) for approval in self._approvals]
         self._approvals.clear()
         return [*unanswered, Flush(), Finish(outcome)]
 

@@ -90,7 +90,9 @@ def data_url(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ThreadError(
-            f"unable to read the image {path}: {error.strerror}", slug="image", hint="Check the path given with --image."
+            f"unable to read the image {path}: {error.strerror}",
+            slug="image",
+            hint="Check the path given with --image.",
         ) from error
     mime = next((mime for signature, mime in _SIGNATURES if data.startswith(signature)), None)
     if mime is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
