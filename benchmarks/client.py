@@ -1,0 +1,189 @@
+"""What a whole run of the command costs, seen from a loopback server: start, time per turn, memory.
+
+    python benchmarks/client.py [--turns 100] [--rounds 5] [--codex PATH]
+
+Times are medians over interleaved rounds; the bare costs beside them (Python's start, a spawn of /bin/true, one httpx request)
+say how fast the machine is. With ``--codex`` the same jobs are given to another executable of the same command line, in the same
+rounds, so that the ratios mean something on a noisy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from codex_framework.replies import Reply, call, custom_call, say
+from codex_framework.testing.server import ResponsesServer
+
+
+@attrs.define
+class Run:
+    """One run of the command."""
+
+    wall_ms: float
+    start_ms: float
+    gaps_ms: list[float]
+    rss_mb: float
+
+
+def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str, sandbox: str) -> Run:
+    """Run ``exec`` once against a fresh server; memory is the peak of the process itself."""
+    with ResponsesServer(replies) as server, tempfile.TemporaryDirectory() as work:
+        argv = [
+            *command, "exec", "--json", "--skip-git-repo-check", "-C", work, "-s", sandbox, "-m", "gpt-5.5",
+            "-c", "model_provider=bench", "-c", f'model_providers.bench={{name="bench",base_url="{server.url}"}}',
+            *extra, "go",
+        ]  # fmt: skip
+        env = {**os.environ, "CODEX_HOME": str(home)}
+        began = time.monotonic()
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        assert child.stdout is not None
+        assert child.stderr is not None
+        out = child.stdout.read()
+        err = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        child.stdout.close()
+        child.stderr.close()
+        ended = time.monotonic()
+        if child.returncode:
+            sys.exit(f"{argv} failed with {child.returncode}:\n{out.decode()[-2000:]}\n{err.decode()[-2000:]}")
+        requests = server.requests
+        gaps = [
+            (after.received_at - before.answered_at) * 1000 for before, after in zip(requests, requests[1:], strict=False)
+        ]
+        return Run((ended - began) * 1000, (requests[0].received_at - began) * 1000, gaps, usage.ru_maxrss / 1024)
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Milliseconds of one call."""
+    began = time.monotonic()
+    action()
+    return (time.monotonic() - began) * 1000
+
+
+def command_turns(count: int) -> list[Reply]:
+    """``count`` turns that run ``true``, and a last word."""
+    return [*(call("exec_command", cmd="true", login=False) for _ in range(count)), say("done")]
+
+
+def idle_turns(count: int) -> list[Reply]:
+    """``count`` turns of a tool that starts no process (it fails at once)."""
+    return [*(call("write_stdin", session_id=4242, chars="x") for _ in range(count)), say("done")]
+
+
+def patch(files: int) -> list[Reply]:
+    """One patch that adds so many files."""
+    body = "".join(f"*** Add File: d{n % 10}/f{n}.txt\n+line one\n+line two\n" for n in range(files))
+    return [custom_call("apply_patch", f"*** Begin Patch\n{body}*** End Patch\n"), say("done")]
+
+
+def deltas(count: int) -> list[Reply]:
+    """One message in so many pieces of about 10 characters."""
+    return [attrs.evolve(say("0123456789" * count), deltas=count)]
+
+
+class Subject:
+    """One executable, with a warm home of its own."""
+
+    def __init__(self, name: str, command: list[str], home: Path) -> None:
+        self.name = name
+        self.command = command
+        self.home = home
+        home.mkdir(parents=True)
+        self.figures: dict[str, list[float]] = {}
+
+    def note(self, what: str, value: float) -> None:
+        self.figures.setdefault(what, []).append(value)
+
+    def measure(self, turns: int, folder: Path) -> None:
+        cold = Path(tempfile.mkdtemp(dir=folder))
+        self.note("start to first request, cold home (ms)", self.run([say("hi")], "read-only", home=cold).start_ms)
+        plain = self.run([say("hi")], "read-only")
+        self.note("start to first request, warm home (ms)", plain.start_ms)
+        self.note("plain message, wall (ms)", plain.wall_ms)
+        idle = self.run(idle_turns(turns), "danger-full-access")
+        self.note("per turn, tool without a process (ms)", statistics.median(idle.gaps_ms))
+        true = self.run(command_turns(turns), "danger-full-access")
+        self.note("per turn, `true` unconfined (ms)", statistics.median(true.gaps_ms))
+        self.note(f"peak memory over {turns} turns (MB)", true.rss_mb)
+        confined = self.run(command_turns(turns), "workspace-write")
+        self.note("per turn, `true` in workspace-write (ms)", statistics.median(confined.gaps_ms))
+        self.note("first command in workspace-write (ms)", confined.gaps_ms[0])
+        self.note("patch of 200 files (ms)", self.run(patch(200), "danger-full-access").gaps_ms[0])
+        self.note("patch of 200 files, workspace-write (ms)", self.run(patch(200), "workspace-write").gaps_ms[0])
+        one, many = self.run(deltas(1), "read-only"), self.run(deltas(20_000), "read-only")
+        self.note("20,000 deltas over one (ms)", (many.wall_ms - many.start_ms) - (one.wall_ms - one.start_ms))
+
+    def long_run(self) -> None:
+        gaps = self.run(idle_turns(500), "danger-full-access").gaps_ms
+        early, late = statistics.median(gaps[5:25]), statistics.median(gaps[-20:])
+        self.note("turn 500 over turn 10 (ratio)", late / early)
+
+    def run(self, replies: list[Reply], sandbox: str, *, home: Path | None = None) -> Run:
+        return run_client(self.command, replies, home or self.home, sandbox=sandbox)
+
+
+def bare() -> dict[str, Callable[[], object]]:
+    """The costs that nobody gets under."""
+    return {
+        "python3 -c pass (ms)": lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
+        "spawn of /bin/true (ms)": lambda: subprocess.run(["/bin/true"], check=True),
+    }
+
+
+def httpx_request() -> float:
+    """One POST over a connection that is open already, in milliseconds."""
+    import httpx
+
+    with ResponsesServer([say("hi")] * 40) as server, httpx.Client(trust_env=False) as client:
+        body = json.dumps({"input": []}).encode()
+        times = [timed(lambda: client.post(f"{server.url}/responses", content=body).read()) for _ in range(40)]
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--codex", help="another executable with the same command line, to compare with")
+    parser.add_argument("--command", default=shutil.which("cxf", path=str(Path(sys.executable).parent)))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        subjects = [Subject("codex-framework", [options.command], folder / "own")]
+        if options.codex:
+            subjects.append(Subject("compared", [options.codex], folder / "other"))
+        costs: dict[str, list[float]] = {}
+        for subject in subjects:
+            subject.run([say("hi")], "read-only")  # warm the home
+        for _ in range(options.rounds):
+            for name, action in bare().items():
+                costs.setdefault(name, []).append(timed(action))
+            costs.setdefault("httpx request, connection open (ms)", []).append(httpx_request())
+            for subject in subjects:
+                subject.measure(options.turns, folder)
+        for subject in subjects:
+            subject.long_run()
+    for name, values in costs.items():
+        print(f"{name:48} {statistics.median(values):9.2f}")
+    print(f"{'':48} " + " ".join(f"{subject.name:>16}" for subject in subjects))
+    for what in subjects[0].figures:
+        columns = [statistics.median(subject.figures[what]) for subject in subjects]
+        ratio = f"  {columns[1] / columns[0]:6.1f}x" if len(columns) == 2 and columns[0] > 0 else ""  # noqa: PLR2004
+        print(f"{what:48} " + " ".join(f"{value:16.2f}" for value in columns) + ratio)
+
+
+if __name__ == "__main__":
+    main()
