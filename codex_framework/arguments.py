@@ -1,8 +1,7 @@
 """Arguments of a tool call, checked against a flat list of fields; what does not fit is told as Codex tells it.
 
-The wording and the position (``at line 1 column 9``) are those a model knows from Codex, whose JSON reader reports where
-it stood when a value did not fit. Right arguments pay for one ``json.loads``; only wrong ones are read again by a reader
-that keeps positions.
+Wording and position (``at line 1 column 9``) are those a model knows from Codex: where its JSON reader stood when a value
+did not fit. Right arguments cost one ``json.loads``; only wrong ones are read again, by a reader that keeps positions.
 """
 
 from __future__ import annotations

@@ -1,0 +1,195 @@
+"""The tool ``exec_command``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import (
+    Argument,
+    CommandRequest,
+    FunctionSpec,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    ToolRefused,
+    TurnFacts,
+    parse_arguments,
+    shell_argv,
+)
+from codex_plugin_unified_exec.offering import is_offered
+from codex_plugin_unified_exec.report import report
+from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
+
+__all__ = ["ExecCommand"]
+
+_DEFAULT_YIELD_MS = 10_000
+_SHORTEST_YIELD_MS = 250
+_LONGEST_YIELD_MS = 30_000
+"""Bounds of ``yield_time_ms`` (Codex)."""
+
+_DRAIN_MS = 100
+"""How long output of background jobs is awaited after the command's end (Codex: its grace for trailing output)."""
+
+_PLAIN_TERMINAL = {
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "LANG": "C.UTF-8",
+    "LC_CTYPE": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "COLORTERM": "",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GH_PAGER": "cat",
+    "CODEX_CI": "1",
+}
+"""Set for every command, so that output is plain text and nothing waits at a pager (Codex)."""
+
+_FIELDS = {
+    "cmd": Argument("string", required=True),
+    "workdir": Argument("string"),
+    "shell": Argument("string"),
+    "login": Argument("boolean"),
+    "tty": Argument("boolean"),
+    "yield_time_ms": Argument("u64"),
+    "max_output_tokens": Argument("usize"),
+    "sandbox_permissions": Argument(
+        "string", choices=("use_default", "require_escalated", "with_additional_permissions")
+    ),
+    "justification": Argument("string"),
+    "prefix_rule": Argument("strings"),
+}
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "cmd": {"type": "string", "description": "The shell script to run."},
+        "workdir": {
+            "type": "string",
+            "description": "The folder to run it in, absolute or relative to the turn's folder, which is the default.",
+        },
+        "shell": {"type": "string", "description": "The shell that runs it. The default is the user's."},
+        "login": {
+            "type": "boolean",
+            "description": "Run it in a login shell, which reads the user's profile. Default true.",
+        },
+        "tty": {
+            "type": "boolean",
+            "description": "Run it on a terminal, for programs that need one or that you want to type into. Default false: "
+            "plain pipes, and nothing on stdin.",
+        },
+        "yield_time_ms": {
+            "type": "number",
+            "description": "How long to wait for its end, in milliseconds (250 to 30000, default 10000). If it is still "
+            "running then, you get the output so far and a session ID.",
+        },
+        "max_output_tokens": {
+            "type": "number",
+            "description": "The most output to return, in tokens. The middle of longer output is left out. Default 10000.",
+        },
+        "sandbox_permissions": {
+            "type": "string",
+            "enum": ["use_default", "require_escalated"],
+            "description": "require_escalated asks the user to let the command run outside of the sandbox. Default "
+            "use_default.",
+        },
+        "justification": {
+            "type": "string",
+            "description": "With require_escalated: one question to the user that says why the command needs it.",
+        },
+        "prefix_rule": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "With require_escalated: the beginning of the command as a list of words, such that the user could "
+            'allow all commands that begin so, for example ["git", "pull"].',
+        },
+    },
+    "required": ["cmd"],
+    "additionalProperties": False,
+}
+
+
+class ExecCommand:
+    """Runs a script; hands back its output, or a session if it takes longer."""
+
+    parallel_safe = True
+    spec = FunctionSpec(
+        "exec_command",
+        "Runs a shell command. Returns its output and exit code, or, if it is still running when the yield time is over, the "
+        "output so far and a session ID to go on with in write_stdin.",
+        _PARAMETERS,
+    )
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """In turns whose command tools are these."""
+        return is_offered(facts)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call."""
+        started = time.monotonic()
+        arguments = parse_arguments(call.arguments, _FIELDS)
+        request = _request(arguments, context.config)
+        running = await _start(request, context)
+        wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
+        exit_code = await wait_for_end(running, min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS))
+        session = None
+        if exit_code is None:
+            session = await sessions_of(context).keep(running, tty=request.tty, call_id=context.call_id)
+        return report(
+            context,
+            running.take(),
+            wall_s=time.monotonic() - started,
+            exit_code=exit_code,
+            session_id=None if session is None else session.id,
+            max_tokens=arguments.get("max_output_tokens"),
+        )
+
+
+def _request(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> CommandRequest:
+    rule = arguments.get("prefix_rule")
+    return CommandRequest(
+        argv=shell_argv(arguments["cmd"], login=_login(arguments, config), shell=arguments.get("shell")),
+        cwd=arguments.get("workdir") or None,
+        env=_PLAIN_TERMINAL,
+        tty=arguments.get("tty", False),
+        escalate=arguments.get("sandbox_permissions", "use_default"),
+        justification=arguments.get("justification"),
+        prefix_rule=None if rule is None else tuple(rule),
+        source="unified_exec_startup",
+        drain_ms=_DRAIN_MS,
+        script=arguments["cmd"],
+    )
+
+
+def _login(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    allowed = config.get("allow_login_shell", True)
+    wanted = arguments.get("login", allowed)
+    if wanted and not allowed:
+        raise ToolError("login shells are switched off in the configuration; leave `login` out or set it to false")
+    return bool(wanted)
+
+
+async def _start(request: CommandRequest, context: ToolContext) -> Any:
+    try:
+        return await context.start(request)
+    except ToolRefused as error:
+        if request.escalate != "use_default" and error.fact != "rejected by user":
+            raise  # the request for more rights was wrong; nothing was going to be created
+        raise ToolRefused(_rejected(error.fact), slug=error.slug, hint=error.hint) from error
+    except ToolError as error:
+        fact = f"Failed to create unified exec process: {error.fact}"
+        raise ToolError(_rejected(fact), slug=error.slug, hint=error.hint) from error
+
+
+def _rejected(fact: str) -> str:
+    """The form in which Codex tells it; models have learnt to read it."""
+    return f"exec_command failed: CreateProcess {{ message: {_quoted(f'Rejected({_quoted(fact)})')} }}"
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'

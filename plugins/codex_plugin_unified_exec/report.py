@@ -1,0 +1,51 @@
+"""What the model reads about a command: a few header lines and its output, shortened."""
+
+from __future__ import annotations
+
+import os
+
+from codex_framework import ToolContext, ToolOutput
+from codex_framework.roles.tools import OutputWindow
+
+__all__ = ["report"]
+
+DEFAULT_MAX_TOKENS = 10_000
+"""``max_output_tokens`` where the model does not say (Codex). The model's own limit counts too, if it is smaller."""
+
+
+def report(
+    context: ToolContext,
+    window: OutputWindow,
+    *,
+    wall_s: float,
+    exit_code: int | None,
+    session_id: int | None,
+    max_tokens: int | None,
+) -> ToolOutput:
+    """The output of a call.
+
+    Args:
+        wall_s: Seconds the call has waited.
+        exit_code: None while it is running; then ``session_id`` is given.
+        max_tokens: ``max_output_tokens`` of the call.
+    """
+    lines = [f"Chunk ID: {os.urandom(3).hex()}", f"Wall time: {wall_s:.4f} seconds"]
+    if exit_code is not None:
+        lines.append(f"Process exited with code {exit_code}")
+    if session_id is not None:
+        lines.append(f"Process running with session ID {session_id}")
+    tokens = -(-window.total_bytes // 4)
+    lines += [f"Original token count: {tokens}", "Output:", _shortened(context, window, tokens, max_tokens)]
+    return ToolOutput("\n".join(lines), success=not exit_code, truncate=False)
+
+
+def _shortened(context: ToolContext, window: OutputWindow, tokens: int, max_tokens: int | None) -> str:
+    text = window.text
+    short = context.limit_text(text, max_tokens=DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens)
+    if short == text:
+        return text
+    if window.omitted_bytes:
+        missing = f"... {window.omitted_bytes} bytes omitted ..."
+    else:
+        missing = f"Total output lines: {text.count(chr(10)) + (not text.endswith(chr(10)))}"
+    return f"Warning: truncated output (original token count: {tokens})\n{missing}\n\n{short}"

@@ -1,0 +1,115 @@
+"""Commands that outlived the call that started them, by the number the model knows them by."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterator
+
+import attrs
+
+from codex_framework import ToolContext, ToolError
+from codex_framework.roles.tools import RunningCommand
+
+__all__ = ["Session", "Sessions", "sessions_of", "wait_for_end"]
+
+MOST = 64
+"""Sessions of one thread at a time (Codex)."""
+
+_PROTECTED = 8
+"""The most recently used ones, which are never ended to make room (Codex)."""
+
+_IDS = (1000, 99_999)
+"""Range of the numbers (Codex)."""
+
+
+@attrs.define(eq=False)
+class Session:
+    """One running command.
+
+    Attributes:
+        call_id: The call that started it, by which clients know it.
+        used: A counter's value at its last use; larger is later.
+    """
+
+    id: int
+    running: RunningCommand
+    tty: bool
+    call_id: str
+    used: int = 0
+
+
+class Sessions:
+    """All sessions of a thread."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Session] = {}
+        self._clock: Iterator[int] = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    async def keep(self, running: RunningCommand, *, tty: bool, call_id: str) -> Session:
+        """Give a running command a number; the least useful session is ended where there are too many."""
+        session = Session(self._free_id(), running, tty, call_id, next(self._clock))
+        self._by_id[session.id] = session
+        if len(self._by_id) > MOST:
+            await self._end_one()
+        return session
+
+    def use(self, session_id: int) -> Session:
+        """The session of that number.
+
+        Raises:
+            ToolError: There is none.
+        """
+        session = self._by_id.get(session_id)
+        if session is None:
+            raise ToolError(f"write_stdin failed: Unknown process id {session_id}")
+        session.used = next(self._clock)
+        return session
+
+    def drop(self, session: Session) -> None:
+        """Forget a session whose command has ended."""
+        self._by_id.pop(session.id, None)
+
+    async def aclose(self) -> None:
+        """End all commands."""
+        sessions = list(self._by_id.values())
+        self._by_id.clear()
+        await asyncio.gather(*(session.running.kill() for session in sessions))
+
+    def _free_id(self) -> int:
+        while True:
+            number = random.randint(*_IDS)  # noqa: S311  # a name, not a secret
+            if number not in self._by_id:
+                return number
+
+    async def _end_one(self) -> None:
+        by_use = sorted(self._by_id.values(), key=lambda session: session.used)
+        candidates = by_use[:-_PROTECTED]
+        ended = (session for session in candidates if session.running.exit_code is not None)
+        victim = next(ended, candidates[0])
+        del self._by_id[victim.id]
+        await victim.running.kill()
+
+
+def sessions_of(context: ToolContext) -> Sessions:
+    """The sessions of the call's thread."""
+    return context.state(Sessions, Sessions)
+
+
+async def wait_for_end(running: RunningCommand, milliseconds: int) -> int | None:
+    """Wait for the end of a command, but no longer than that; its exit code, or None if it still runs.
+
+    If the waiting call is cancelled, the command is ended: an interrupted turn leaves nothing behind.
+    """
+    try:
+        async with asyncio.timeout(milliseconds / 1000):
+            return (await running.wait()).exit_code
+    except TimeoutError:
+        return None
+    except asyncio.CancelledError:
+        await asyncio.shield(running.kill())
+        raise
