@@ -1,0 +1,7 @@
+"""Finding, importing and checking plugins. ``codex_framework.registry`` puts the result together."""
+
+from __future__ import annotations
+
+from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
+
+__all__ = ["PluginProblem", "PluginReport", "PluginStatus"]

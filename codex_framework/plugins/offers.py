@@ -1,0 +1,175 @@
+"""What plugins offer, checked: an object that does not play its role is left out, and a name goes to one plugin only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from codex_framework.plugins.collection import Loaded, call_hook
+from codex_framework.plugins.registration import RegisteredTool, registered_tool
+from codex_framework.plugins.report import PluginProblem
+from codex_framework.plugins.validation import role_of, role_problems
+from codex_framework.roles.providers import ModelProvider, ProviderInfo
+
+__all__ = ["ROLES", "Offer", "Offers"]
+
+T = TypeVar("T")
+
+ROLES: Mapping[str, str] = {
+    "codex_tools": "tools",
+    "codex_model_providers": "providers",
+    "codex_sandboxes": "sandboxes",
+    "codex_notifiers": "notifiers",
+    "codex_telemetry": "telemetry",
+    "codex_context_sources": "context_sources",
+    "codex_command_policies": "command_policies",
+    "codex_approval_reviewers": "reviewers",
+    "codex_interceptors": "interceptors",
+    "codex_observers": "observers",
+    "codex_thread_stores": "thread_stores",
+    "codex_commands": "commands",
+}
+"""Hook to the role's name in a registry and in reports."""
+
+
+class Offer(NamedTuple, Generic[T]):
+    """An object and the name of the plugin that offers it."""
+
+    plugin: str
+    item: T
+
+
+class Offers:
+    """Asks plugins for what they offer, in order of precedence.
+
+    Args:
+        hooks: Which hooks to call. A plugin of which one fails is left out with all it offers.
+    """
+
+    def __init__(self, plugins: Sequence[Loaded], hooks: Iterable[str]) -> None:
+        self._offered: dict[str, list[tuple[Loaded, Any]]] = {hook: [] for hook in hooks}
+        for loaded in plugins:
+            self._ask(loaded)
+
+    def by_name(self, hook: str) -> dict[str, Offer[Any]]:
+        """The offers of a hook that can be used."""
+        role = role_of(hook)
+
+        def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
+            problems = role_problems(item, role) if role is not None else _command_problems(item)
+            if not problems and (not isinstance(item.name, str) or not item.name):
+                problems = [f"its name is {item.name!r}, not a word"]
+            if problems:
+                loaded.leave_out(_left_out(hook, item, problems))
+                return None
+            return item.name, item
+
+        return self._unique(hook, named)
+
+    def tools(self) -> dict[str, RegisteredTool]:
+        """The tools by name."""
+
+        def named(loaded: Loaded, item: Any) -> tuple[str, RegisteredTool] | None:
+            registered, problems = registered_tool(loaded.name, item)
+            if registered is None:
+                loaded.leave_out(_left_out("codex_tools", item, problems))
+                return None
+            return registered.spec.name, registered
+
+        return {name: offer.item for name, offer in self._unique("codex_tools", named).items()}
+
+    def by_call(self, tools: Mapping[str, RegisteredTool]) -> dict[str, RegisteredTool]:
+        """The tools by name and by alias. A name goes before an alias of another tool."""
+        found = dict(tools)
+        owners = {loaded.name: loaded for loaded, _ in self._offered["codex_tools"]}
+        for name, registered in tools.items():
+            for alias in registered.aliases:
+                other = found.setdefault(alias, registered)
+                if other is not registered:
+                    owner = owners[registered.plugin]
+                    fact = f"its tool {name!r} has the alias {alias!r}, which leads to {other.spec.name!r} of plugin {other.plugin!r}"
+                    owner.leave_out(PluginProblem(fact, "Rename the alias.", "plugin-name"))
+        return found
+
+    def programs(self, tools: Mapping[str, RegisteredTool]) -> dict[str, Sequence[str]]:
+        """The programs that tools put on the path of commands; the first of a name counts."""
+        found: dict[str, Sequence[str]] = {}
+        for registered in tools.values():
+            for name, argv in registered.programs.items():
+                found.setdefault(name, argv)
+        return found
+
+    def builtin_providers(self, providers: Mapping[str, Offer[ModelProvider]]) -> dict[str, ProviderInfo]:
+        """The provider ids that exist without a table in config; the first of an id counts."""
+        found: dict[str, ProviderInfo] = {}
+        for offer in providers.values():
+            for identifier, info in offer.item.builtin.items():
+                found.setdefault(identifier, info)
+        return found
+
+    def _ask(self, loaded: Loaded) -> None:
+        answers: dict[str, list[Any]] = {}
+        for hook in [hook for hook in loaded.hooks if hook in self._offered]:
+            items = call_hook(loaded, hook)
+            if items is None:
+                return
+            answers[hook] = items
+        for hook, items in answers.items():
+            self._offered[hook] += [(loaded, item) for item in items]
+
+    def _unique(self, hook: str, named: Callable[[Loaded, Any], tuple[str, T] | None]) -> dict[str, Offer[T]]:
+        found: dict[str, tuple[Loaded, T]] = {}
+        for loaded, item in self._offered[hook]:
+            entry = named(loaded, item)
+            if entry is None:
+                continue
+            name, value = entry
+            if name in found:
+                _note_conflict(hook, name, found[name][0], loaded)
+                continue
+            found[name] = (loaded, value)
+            loaded.contributes.setdefault(ROLES[hook], []).append(name)
+        return {name: Offer(loaded.name, value) for name, (loaded, value) in found.items()}
+
+
+def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded) -> None:
+    noun = _noun(hook)
+    if winner is loser:
+        loser.leave_out(
+            PluginProblem(f"it offers the {noun} {name!r} twice", "Give each a name of its own.", "plugin-name")
+        )
+        return
+    fact = f"the {noun} {name!r} is offered by {winner.label} and by {loser.label}; that of {winner.name!r} is used"
+    cure = f'Choose with `[framework] plugins.prefer = ["{loser.name}"]`, or disable one of them.'
+    loser.leave_out(PluginProblem(fact, cure, "plugin-name"))
+    winner.problems.append(PluginProblem(fact, cure, "plugin-name"))
+
+
+def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
+    return PluginProblem(
+        f"its {_noun(hook)} {_name_of(item)} is left out: {'; '.join(problems)}",
+        f"See {hook} in docs/reference/hooks.md for what a {_noun(hook)} has to have.",
+        "plugin-role",
+    )
+
+
+def _name_of(item: object) -> str:
+    for owner in (item, getattr(item, "spec", None)):
+        name = getattr(owner, "name", None)
+        if isinstance(name, str):
+            return repr(name)
+    shown = repr(item)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def _noun(hook: str) -> str:
+    words = hook.removeprefix("codex_").replace("_", " ")
+    return {"sandboxes": "sandbox", "telemetry": "telemetry", "command policies": "command policy"}.get(
+        words, words.removesuffix("s")
+    )
+
+
+def _command_problems(item: object) -> list[str]:
+    """Click is not imported for this: what has a name and can be invoked is a command."""
+    missing: Iterator[str] = (name for name in ("name", "invoke", "main") if not hasattr(item, name))
+    return [f"it is {type(item).__name__}, not a click command: it has no {name}" for name in missing][:1]

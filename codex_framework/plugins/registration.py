@@ -1,0 +1,172 @@
+"""Looks at a tool once, when it is registered: its form is checked, and its optional abilities are found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from codex_framework.plugins.validation import role_problems
+from codex_framework.protocol.events import EventMsg
+from codex_framework.roles.tools import (
+    Aliased,
+    FreeformSpec,
+    FunctionSpec,
+    NativeSpec,
+    Offered,
+    ParallelSafe,
+    StreamsArguments,
+    Tool,
+    ToolSpec,
+    TurnFacts,
+)
+
+__all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+"""What model providers accept as a tool's name."""
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+
+
+@attrs.frozen(kw_only=True)
+class RegisteredTool:
+    """A tool with what is known of it.
+
+    Attributes:
+        plugin: The name of the plugin that offers it.
+        spec: Read once.
+        parallel: Whether its calls may overlap with those of other such tools.
+        aliases: Other names it answers to.
+        offered: Whether to offer it in a turn; None: always.
+        preview: Takes input that is still being written; None: it does not care.
+        programs: Commands it puts on the ``PATH`` of what the model runs.
+    """
+
+    tool: Tool
+    plugin: str
+    spec: ToolSpec
+    parallel: bool = False
+    aliases: tuple[str, ...] = ()
+    offered: Callable[[TurnFacts], bool] | None = None
+    preview: Callable[[str, str], EventMsg | None] | None = None
+    programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+
+
+def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
+    """The tool, or every reason why it cannot be used."""
+    problems = role_problems(tool, Tool)
+    if problems:
+        return None, problems
+    spec = tool.spec
+    problems = list(spec_problems(spec))
+    try:
+        aliases = tuple(tool.aliases) if isinstance(tool, Aliased) else ()
+        programs = dict(getattr(tool, "programs", {}))
+        parallel = bool(tool.parallel_safe) if isinstance(tool, ParallelSafe) else False
+    except Exception as error:  # a plugin's property may raise anything
+        return None, [*problems, f"its abilities cannot be read: {type(error).__name__}: {error}"]
+    problems += [
+        f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+        for alias in aliases
+        if not isinstance(alias, str) or not TOOL_NAME.match(alias)
+    ]
+    if problems:
+        return None, problems
+    registered = RegisteredTool(
+        tool=tool,
+        plugin=plugin,
+        spec=spec,
+        parallel=parallel,
+        aliases=aliases,
+        offered=tool.offered if isinstance(tool, Offered) else None,
+        preview=tool.preview if isinstance(tool, StreamsArguments) else None,
+        programs=programs,
+    )
+    return registered, []
+
+
+def spec_problems(spec: object) -> Iterator[str]:
+    """Why a tool's spec cannot be sent to a model."""
+    if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
+        yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
+        return
+    if not isinstance(spec.name, str) or not TOOL_NAME.match(spec.name):
+        yield f"its name {spec.name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+    if isinstance(spec, NativeSpec):
+        return
+    if not isinstance(spec.description, str):
+        yield f"its description is {type(spec.description).__name__}, not a string"
+    if isinstance(spec, FreeformSpec):
+        if spec.format.syntax not in ("lark", "regex"):
+            yield f"the syntax of its grammar is {spec.format.syntax!r}, not 'lark' or 'regex'"
+        return
+    yield from _parameter_problems(spec)
+
+
+def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
+    """What is surely wrong with a JSON Schema: parts of the wrong kind, unknown types, required names without a property."""
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        yield f"{where} is {type(schema).__name__}, not a JSON Schema (a dict)"
+        return
+    kinds = schema.get("type", ())
+    for kind in (kinds,) if isinstance(kinds, str) else kinds:
+        if kind not in _TYPES:
+            yield f"{where} has the unknown type {kind!r}"
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        yield f"{where}.properties is {type(properties).__name__}, not a dict"
+        return
+    for name in schema.get("required", ()):
+        if name not in properties:
+            yield f"{where}.required names {name!r}, which is not among its properties"
+    for name, part in properties.items():
+        yield from schema_problems(part, f"{where}.{name}")
+    if "items" in schema:
+        yield from schema_problems(schema["items"], f"{where}[]")
+    for word in ("anyOf", "oneOf", "allOf"):
+        for number, part in enumerate(schema.get(word, ())):
+            yield from schema_problems(part, f"{where}.{word}[{number}]")
+
+
+def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
+    if not isinstance(spec.parameters, Mapping):
+        return [f"its parameters are {type(spec.parameters).__name__}, not a JSON Schema (a dict)"]
+    if spec.parameters.get("type") != "object":
+        return [f"its parameters are a schema of type {spec.parameters.get('type')!r}, not 'object'"]
+    try:
+        json.dumps(spec.parameters, allow_nan=False, default=_mapping)
+        problems = list(schema_problems(spec.parameters))
+    except (TypeError, ValueError, RecursionError) as error:
+        return [f"its parameters are no JSON Schema: {error}"]
+    if spec.strict and not problems:
+        problems = list(_strict_problems(spec.parameters, "parameters"))
+    return [f"its {problem}" for problem in problems]
+
+
+def _strict_problems(schema: Any, where: str) -> Iterator[str]:
+    """What the strict subset forbids: objects that are open, or have optional properties."""
+    if not isinstance(schema, Mapping):
+        return
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            yield f"{where} is strict and needs additionalProperties: false"
+        optional = [name for name in properties if name not in schema.get("required", ())]
+        if optional:
+            yield f"{where} is strict and must require {', '.join(optional)} (let it be null instead)"
+    for name, part in properties.items():
+        yield from _strict_problems(part, f"{where}.{name}")
+    if "items" in schema:
+        yield from _strict_problems(schema["items"], f"{where}[]")
+
+
+def _mapping(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")

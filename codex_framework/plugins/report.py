@@ -1,0 +1,88 @@
+"""What became of each plugin: the values that ``codex-framework plugins`` shows."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import attrs
+
+__all__ = ["PluginProblem", "PluginReport", "PluginStatus"]
+
+
+class PluginStatus(enum.StrEnum):
+    """How much of a plugin is in use."""
+
+    LOADED = "loaded"
+    """All of it."""
+    PARTIAL = "partial"
+    """Some of what it offers was left out."""
+    FAILED = "failed"
+    """Nothing of it."""
+    DISABLED = "disabled"
+    """Nothing of it, because the configuration says so; its module was not even imported."""
+
+
+@attrs.frozen
+class PluginProblem:
+    """One thing that is wrong with a plugin.
+
+    Attributes:
+        fact: What is the case, with its values.
+        cure: What to do about it, in the imperative.
+        slug: A heading in ``docs/errors.md``.
+    """
+
+    fact: str
+    cure: str = ""
+    slug: str = "plugin"
+
+
+@attrs.frozen(kw_only=True)
+class PluginReport:
+    """What became of one plugin.
+
+    Attributes:
+        name: Its entry-point name; for a plugin that the program passed itself, its module or class name.
+        module: Where the entry point leads (``package.module`` or ``package.module:attribute``).
+        distribution: Normalised name of the distribution it came with; empty for a plugin passed by the program.
+        contributes: Role (``tools``, ``providers``, ...) to the names that are in use.
+        problems: Everything that is wrong, most important first. A plugin that won a name against another one is told so here
+            too, though all of it is in use.
+        import_ms: Milliseconds that importing its module took, with everything that was imported for the first time by it.
+        bundled: Whether it came with this package.
+    """
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+    status: PluginStatus
+    contributes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    problems: tuple[PluginProblem, ...] = ()
+    import_ms: float = 0.0
+    bundled: bool = False
+
+    @property
+    def error(self) -> str:
+        """The most important fact that is wrong, or nothing."""
+        return self.problems[0].fact if self.problems else ""
+
+    @property
+    def cure(self) -> str:
+        """What to do about :attr:`error`, or nothing."""
+        return self.problems[0].cure if self.problems else ""
+
+    @property
+    def origin(self) -> str:
+        """Distribution and version, for people."""
+        return f"{self.distribution} {self.version}".strip() or "passed by the program"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The problems as sentences for a person. A bundled plugin that only lacks its extra is not worth a warning."""
+        return tuple(
+            f"plugin '{self.name}' ({self.origin}): {problem.fact}. {problem.cure}".strip()
+            for problem in self.problems
+            if not (self.bundled and problem.slug == "missing-extra")
+        )

@@ -1,0 +1,247 @@
+"""Checks that a plugin keeps the contract: its hooks when it is loaded, its objects when they are offered.
+
+Neither pluggy nor a type checker sees a hook whose name is misspelt, an object that lacks a method of its role, or an ``async``
+method where a plain one is called; each of them would be silence at run time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+import attrs
+
+from codex_framework import hookspecs
+from codex_framework.plugins.report import PluginProblem
+
+__all__ = ["hook_problems", "hooks", "role_of", "role_problems"]
+
+_MARK = f"{hookspecs.GROUP}_impl"
+_PREFIX = "codex_"
+_ITERABLES = ["Iterable", "Iterator", "Generator", "Sequence", "Collection", "list", "tuple", "set", "frozenset", "List", "Tuple", "Set"]
+
+
+@cache
+def hooks() -> Mapping[str, Callable[..., Any]]:
+    """Every hook by name, in the order of ``hookspecs.py``."""
+    return {name: value for name, value in vars(hookspecs).items() if hasattr(value, f"{hookspecs.GROUP}_spec")}
+
+
+@cache
+def role_of(hook: str) -> type[Any] | None:
+    """The protocol that what a hook offers must satisfy; None where it is a foreign class (``codex_commands``)."""
+    try:
+        (role,) = typing.get_args(get_type_hints(hooks()[hook])["return"])
+    except NameError:
+        return None
+    return typing.cast("type[Any]", role)
+
+
+def hook_problems(plugin: object) -> list[PluginProblem]:
+    """What is wrong with a plugin's hook implementations: names, parameters, annotated types."""
+    return [problem for name, function, mark in _candidates(plugin) for problem in _of_hook(name, function, mark)]
+
+
+def role_problems(item: object, role: type[Any]) -> list[str]:
+    """Why an object does not play a role: members that are missing, or cannot be called as they will be."""
+    if inspect.isclass(item):
+        return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
+    return [fact for member in _members(role) for fact in _of_member(item, member)]
+
+
+def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mapping[str, Any] | None]]:
+    """Functions that are hook implementations, or look as if they were meant to be."""
+    for name in dir(plugin):
+        try:
+            value = getattr(plugin, name)
+        except Exception:  # noqa: S112  # a property of the plugin's own that raises is none of our business
+            continue
+        if not inspect.isroutine(value):
+            continue
+        mark = getattr(value, _MARK, None)
+        if isinstance(mark, Mapping):
+            yield str(mark.get("specname") or name), value, mark
+        elif name.startswith(_PREFIX) and getattr(value, "__module__", "") == getattr(plugin, "__name__", None):
+            yield name, value, None
+
+
+def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | None) -> Iterator[PluginProblem]:
+    spec = hooks().get(name)
+    if spec is None:
+        if mark is None or not mark.get("optionalhook"):
+            yield _unknown_hook(name)
+    elif mark is None:
+        yield PluginProblem(
+            f"its function {name} is not marked as a hook implementation",
+            f"Put `@codex_framework.hookimpl` above `def {name}`.",
+            "plugin-hook",
+        )
+    elif mark.get("wrapper") or mark.get("hookwrapper"):
+        yield PluginProblem(
+            f"its {name} is a hook wrapper, and hooks that only offer objects cannot be wrapped",
+            f"Write a plain `def {name}():` that returns what the plugin offers.",
+            "plugin-hook",
+        )
+    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        yield PluginProblem(
+            f"its {name} is async, and hooks are called before there is an event loop",
+            f"Write `def {name}():`; the objects it offers may have async methods.",
+            "plugin-hook",
+        )
+    else:
+        yield from _of_signature(name, spec, function)
+
+
+def _unknown_hook(name: str) -> PluginProblem:
+    near = difflib.get_close_matches(name, hooks(), n=1) or difflib.get_close_matches(_PREFIX + name, hooks(), n=1)
+    cure = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
+    return PluginProblem(f"there is no hook {name}", cure, "plugin-hook")
+
+
+def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
+    offered = list(inspect.signature(spec).parameters)
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    extra = [parameter for parameter in needed if parameter not in offered]
+    if extra:
+        yield PluginProblem(
+            f"its {name} takes {', '.join(extra)}, and the hook gives {', '.join(offered) or 'nothing'}",
+            f"Write `def {name}({', '.join(offered)}):`.",
+            "plugin-hook",
+        )
+    yield from _of_annotations(name, spec, function)
+
+
+def _of_annotations(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
+    try:
+        want, have = get_type_hints(spec), get_type_hints(function)
+    except Exception:  # names under TYPE_CHECKING cannot be resolved; the objects are checked anyway
+        return
+    for parameter in sorted((want.keys() & have.keys()) - {"return"}):
+        if want[parameter] != have[parameter]:
+            yield PluginProblem(
+                f"its {name} takes {parameter} as {_named(have[parameter])}, and the hook gives {_named(want[parameter])}",
+                f"Annotate {parameter} as {_named(want[parameter])}.",
+                "plugin-hook",
+            )
+    if "return" in have and not _compatible(have["return"], want["return"]):
+        yield PluginProblem(
+            f"its {name} says it returns {_named(have['return'])}, and the hook wants {_named(want['return'])}",
+            f"Return {_named(want['return'])} (a list will do) and annotate it so.",
+            "plugin-hook",
+        )
+
+
+def _compatible(have: Any, want: Any) -> bool:
+    """Whether an annotated return type can be what the hook wants; only what is surely wrong is refused."""
+    if have is Any or have == want:
+        return True
+    if have is type(None) or have in (str, bytes, int, float, bool):
+        return False
+    origin = typing.get_origin(have) or have
+    if getattr(origin, "__name__", "") not in _ITERABLES:
+        # A class of the plugin's own may be iterable; a role never is.
+        return isinstance(origin, type) and hasattr(origin, "__iter__") and not issubclass(origin, (str, Mapping))
+    roles = {role for role in map(role_of, hooks()) if role is not None}
+    others = roles - set(typing.get_args(want))
+    items = [part for part in typing.get_args(have) if part is not Ellipsis]
+    return not (items and items[0] in others)
+
+
+@attrs.frozen
+class _Member:
+    """A member of a role: an attribute, or a method with the parameters it is called with."""
+
+    name: str
+    method: bool
+    is_async: bool = False
+    positional: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+
+
+@cache
+def _members(role: type[Any]) -> tuple[_Member, ...]:
+    found: dict[str, _Member] = {}
+    for owner in reversed(role.__mro__):
+        if getattr(owner, "_is_protocol", False) and owner is not typing.Protocol:
+            for name in (*vars(owner).get("__annotations__", ()), *vars(owner)):
+                if not name.startswith("_"):
+                    found[name] = _member(name, vars(owner).get(name))
+    return tuple(found.values())
+
+
+def _member(name: str, value: Any) -> _Member:
+    if not isinstance(value, types.FunctionType):
+        return _Member(name, method=False)
+    parameters = list(inspect.signature(value).parameters.values())[1:]
+    return _Member(
+        name,
+        method=True,
+        is_async=inspect.iscoroutinefunction(value),
+        positional=tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
+        keywords=tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY),
+    )
+
+
+def _of_member(item: object, member: _Member) -> Iterable[str]:
+    try:
+        value = getattr(item, member.name)
+    except AttributeError:
+        return [f"it has no {_described(member)}"]
+    except Exception as error:  # a plugin's property may raise anything
+        return [f"its {member.name} raises {type(error).__name__}: {error}"]
+    if not member.method:
+        return [f"its {member.name} is a method: make it a property"] if inspect.ismethod(value) else []
+    if not callable(value):
+        return [f"its {member.name} is {type(value).__name__}, not a method: it has no {_described(member)}"]
+    return _of_method(value, member)
+
+
+def _of_method(value: Callable[..., Any], member: _Member) -> Iterable[str]:
+    if inspect.iscoroutinefunction(value) and not member.is_async:
+        return [f"its {member.name} is async, and it is called without await: write `{_described(member)}`"]
+    if member.is_async and _surely_plain(value):
+        return [f"its {member.name} is not async: write `{_described(member)}`"]
+    try:
+        inspect.signature(value).bind(*member.positional, **dict.fromkeys(member.keywords))
+    except TypeError as error:
+        return [f"its {member.name} cannot be called as `{_described(member)}`: {error}"]
+    except ValueError:
+        return []  # no signature to look at (a builtin): it will show
+    return []
+
+
+def _surely_plain(value: Callable[..., Any]) -> bool:
+    """Whether a plain function says itself that it returns something that cannot be awaited."""
+    function = inspect.unwrap(getattr(value, "__func__", value))
+    if not isinstance(function, types.FunctionType) or inspect.iscoroutinefunction(function):
+        return False
+    said = function.__annotations__.get("return")
+    if said is None:
+        return "return" in function.__annotations__
+    return not any(word in _named(said) for word in ("Awaitable", "Coroutine", "Future", "Task", "Any", "object"))
+
+
+def _described(member: _Member) -> str:
+    if not member.method:
+        return f"attribute {member.name}"
+    stars = ("*",) if member.keywords else ()
+    keyword = "async def" if member.is_async else "def"
+    return f"{keyword} {member.name}({', '.join(('self', *member.positional, *stars, *member.keywords))})"
+
+
+def _named(kind: Any) -> str:
+    if isinstance(kind, str):
+        return kind
+    if typing.get_origin(kind) is None and isinstance(kind, type):
+        return kind.__name__
+    return str(kind).replace("typing.", "").replace("collections.abc.", "").replace("codex_framework.roles.", "")
