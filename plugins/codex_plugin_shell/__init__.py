@@ -1,1 +1,17 @@
-"""Not filled yet."""
+"""The older command tools: ``shell`` (argv), ``shell_command`` (a script) and the model's native ``local_shell``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework import Tool, hookimpl
+from codex_plugin_shell.argv import LocalShell, Shell
+from codex_plugin_shell.script import ShellCommand
+
+__all__ = ["codex_tools"]
+
+
+@hookimpl
+def codex_tools() -> Iterable[Tool]:
+    """All three; always understood, and at most one of them offered in a turn."""
+    return [Shell(), ShellCommand(), LocalShell()]

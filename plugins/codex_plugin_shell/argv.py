@@ -1,0 +1,142 @@
+"""The tools that take a command as a list of words: ``shell`` and the native ``local_shell``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codex_framework import (
+    Argument,
+    CommandRequest,
+    FunctionSpec,
+    NativeSpec,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    TurnFacts,
+    parse_arguments,
+)
+from codex_plugin_shell.offering import offered_tool
+from codex_plugin_shell.permissions import ARGUMENTS, DEFAULT_TIMEOUT_MS, SCHEMA, permissions, run_to_end
+from codex_plugin_shell.report import json_report
+
+__all__ = ["LocalShell", "Shell"]
+
+_FIELDS = {
+    "command": Argument("strings", required=True),
+    "workdir": Argument("string"),
+    "timeout_ms": Argument("u64", aliases=("timeout",)),
+    **ARGUMENTS,
+}
+
+_ACTION_FIELDS = {
+    "command": Argument("strings", required=True),
+    "working_directory": Argument("string"),
+    "timeout_ms": Argument("u64"),
+    "env": Argument("any"),
+}
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "command": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": 'Program and arguments, usually ["bash", "-lc", SCRIPT].',
+        },
+        "workdir": {
+            "type": "string",
+            "description": "The folder to run it in, absolute or relative to the turn's folder, which is the default.",
+        },
+        "timeout_ms": {"type": "number", "description": "End it after so many milliseconds. Default 10000."},
+        **SCHEMA,
+    },
+    "required": ["command"],
+    "additionalProperties": False,
+}
+
+_SHELLS = frozenset({"bash", "zsh", "sh"})
+
+
+class Shell:
+    """Runs a program with arguments and waits for its end."""
+
+    parallel_safe = True
+    aliases = ("container.exec",)
+    spec = FunctionSpec(
+        "shell",
+        "Runs a program and returns its output and exit code. The words go to the program as they are: for pipes, globs and "
+        'variables run ["bash", "-lc", SCRIPT]. Set workdir rather than using cd.',
+        _PARAMETERS,
+    )
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """In turns whose command tool is this one."""
+        return offered_tool(facts) == "shell"
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call."""
+        arguments = parse_arguments(call.arguments, _FIELDS)
+        return await _run(
+            arguments["command"],
+            arguments.get("workdir"),
+            arguments.get("timeout_ms"),
+            permissions(arguments),
+            context,
+        )
+
+
+class LocalShell:
+    """The shell tool that some models know by themselves."""
+
+    parallel_safe = True
+    spec = NativeSpec("local_shell", "local_shell")
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """In turns whose command tool is this one."""
+        return offered_tool(facts) == "local_shell"
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call: a native one, or a function call of the same name with the arguments of ``shell``."""
+        if call.kind != "local_shell":
+            return await Shell().run(call, context)
+        action = parse_arguments(call.arguments, _ACTION_FIELDS)
+        return await _run(
+            action["command"],
+            action.get("working_directory"),
+            action.get("timeout_ms"),
+            {"env": _variables(action.get("env"))},
+            context,
+        )
+
+
+async def _run(
+    command: Sequence[str],
+    workdir: str | None,
+    timeout_ms: int | None,
+    fields: Mapping[str, Any],
+    context: ToolContext,
+) -> ToolOutput:
+    if not command:
+        raise ToolError("command must name a program: it is an empty list")
+    limit = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
+    request = CommandRequest(
+        argv=tuple(command), cwd=workdir or None, timeout_ms=limit, script=_script(command), **fields
+    )
+    return json_report(context, await run_to_end(request, context), limit)
+
+
+def _script(command: Sequence[str]) -> str | None:
+    """The script in ``bash -lc SCRIPT`` and its like."""
+    if len(command) == 3 and command[0].rsplit("/", 1)[-1] in _SHELLS and command[1] in ("-c", "-lc"):
+        return command[2]
+    return None
+
+
+def _variables(env: object) -> dict[str, str]:
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping) or not all(isinstance(value, str) for value in env.values()):
+        raise ToolError("failed to parse function arguments: env must map names to texts")
+    return dict(env)
