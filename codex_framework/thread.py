@@ -607,7 +607,7 @@ def _offered(registry: Registry, model: ModelInfo, config: Mapping[str, Any]) ->
     """The tools of a turn, in a stable order (the provider's prompt cache depends on it)."""
     facts = TurnFacts(model=model, config=config)
     return tuple(
-        registered.spec
+        registered.spec if registered.spec_for is None else registered.spec_for(facts)
         for registered in registry.tools.values()
         if registered.offered is None or registered.offered(facts)
     )

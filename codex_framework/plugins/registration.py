@@ -19,6 +19,7 @@ from codex_framework.roles.tools import (
     Offered,
     ParallelSafe,
     StreamsArguments,
+    SuitsModel,
     Tool,
     ToolSpec,
     TurnFacts,
@@ -44,6 +45,7 @@ class RegisteredTool:
         offered: Whether to offer it in a turn; None: always.
         preview: Takes input that is still being written; None: it does not care.
         programs: Commands it puts on the ``PATH`` of what the model runs.
+        spec_for: Its form in a turn; None: ``spec``.
     """
 
     tool: Tool
@@ -54,6 +56,7 @@ class RegisteredTool:
     offered: Callable[[TurnFacts], bool] | None = None
     preview: Callable[[str, str], EventMsg | None] | None = None
     programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    spec_for: Callable[[TurnFacts], ToolSpec] | None = None
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
@@ -85,11 +88,12 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
         offered=tool.offered if isinstance(tool, Offered) else None,
         preview=tool.preview if isinstance(tool, StreamsArguments) else None,
         programs=programs,
+        spec_for=tool.spec_for if isinstance(tool, SuitsModel) else None,
     )
     return registered, []
 
 
-def spec_problems(spec: object) -> Iterator[str]:
+def spec_problems(spec: Any) -> Iterator[str]:
     """Why a tool's spec cannot be sent to a model."""
     if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
         yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
@@ -135,8 +139,9 @@ def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
 
 
 def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
-    if not isinstance(spec.parameters, Mapping):
-        return [f"its parameters are {type(spec.parameters).__name__}, not a JSON Schema (a dict)"]
+    parameters: Any = spec.parameters  # a plugin need not keep to the annotation
+    if not isinstance(parameters, Mapping):
+        return [f"its parameters are {type(parameters).__name__}, not a JSON Schema (a dict)"]
     if spec.parameters.get("type") != "object":
         return [f"its parameters are a schema of type {spec.parameters.get('type')!r}, not 'object'"]
     try:

@@ -29,8 +29,10 @@ __all__ = [
     "OutputWindow",
     "ParallelSafe",
     "PatchRequest",
+    "ProvidesPrograms",
     "RunningCommand",
     "StreamsArguments",
+    "SuitsModel",
     "Tool",
     "ToolCall",
     "ToolContext",
@@ -171,6 +173,25 @@ class Offered(Protocol):
 
     def offered(self, facts: TurnFacts) -> bool:
         """Whether to offer it in a turn with these facts. Cheap: asked once a turn."""
+        ...
+
+
+@runtime_checkable
+class SuitsModel(Protocol):
+    """A tool whose form depends on the model. ``spec`` stays the form it is registered with; the name must be the same."""
+
+    def spec_for(self, facts: TurnFacts) -> ToolSpec:
+        """The form to offer in a turn with these facts. Cheap: asked once a turn, for an offered tool."""
+        ...
+
+
+@runtime_checkable
+class ProvidesPrograms(Protocol):
+    """A tool that also puts programs on the ``PATH`` of the commands that the model runs."""
+
+    @property
+    def programs(self) -> Mapping[str, Sequence[str]]:
+        """Program name to the argv it stands for; further arguments are appended. Read once, at registration."""
         ...
 
 
