@@ -1,0 +1,88 @@
+"""What git says about a folder, read from its files: asking git itself would cost a process per thread."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["git_facts"]
+
+_SECTION = re.compile(r'\[\s*remote\s+"origin"\s*\]', re.IGNORECASE)
+_URL = re.compile(r"url\s*=\s*(.+)", re.IGNORECASE)
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LOGIN = re.compile(r"(?<=://)[^/@]*@")
+
+
+def git_facts(cwd: Path) -> dict[str, str]:
+    """``commit_hash``, ``branch`` and ``repository_url`` (remote ``origin``), as far as they are known; empty outside of a repository.
+
+    A login in an http URL is left out. Nothing is raised: a repository that cannot be read is as good as none.
+    """
+    folder = _git_folder(cwd)
+    if folder is None:
+        return {}
+    shared = _common_folder(folder)
+    facts: dict[str, str] = {}
+    head = _text(folder / "HEAD")
+    reference = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
+    commit = _resolved(folder, shared, reference) if reference else head
+    if _COMMIT.fullmatch(commit):
+        facts["commit_hash"] = commit
+    branch = reference.removeprefix("refs/heads/")
+    if reference.startswith("refs/heads/") and branch != ".invalid":  # that is what a reftable repository has there
+        facts["branch"] = branch
+    url = _origin(_text(shared / "config"))
+    if url:
+        facts["repository_url"] = url
+    return facts
+
+
+def _git_folder(cwd: Path) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        git = folder / ".git"
+        if (git / "HEAD").is_file():
+            return git
+        pointer = _text(git)
+        if pointer.startswith("gitdir:"):
+            return folder / pointer.removeprefix("gitdir:").strip()
+    return None
+
+
+def _common_folder(folder: Path) -> Path:
+    """The folder that a linked worktree shares with its repository."""
+    common = _text(folder / "commondir")
+    return folder / common if common else folder
+
+
+def _resolved(folder: Path, shared: Path, reference: str) -> str:
+    if ".." in reference:
+        return ""
+    for base in (folder, shared):
+        commit = _text(base / reference)
+        if commit:
+            return commit
+    for line in _text(shared / "packed-refs").splitlines():
+        commit, _, name = line.partition(" ")
+        if name == reference:
+            return commit
+    return ""
+
+
+def _origin(config: str) -> str:
+    inside = False
+    for raw in config.splitlines():
+        line = raw.strip()
+        if line.startswith("["):
+            inside = _SECTION.match(line) is not None
+        elif inside and (match := _URL.fullmatch(line)):
+            url = match.group(1).strip().strip('"')
+            return _LOGIN.sub("", url) if url.startswith(("http://", "https://")) else url
+    return ""
+
+
+def _text(path: Path) -> str:
+    """A small text file, stripped; ``""`` where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except (OSError, ValueError):
+        return ""
