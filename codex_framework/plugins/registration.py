@@ -102,8 +102,9 @@ def spec_problems(spec: Any) -> Iterator[str]:
         yield f"its name {spec.name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
     if isinstance(spec, NativeSpec):
         return
-    if not isinstance(spec.description, str):
-        yield f"its description is {type(spec.description).__name__}, not a string"
+    description: Any = spec.description
+    if not isinstance(description, str):
+        yield f"its description is {type(description).__name__}, not a string"
     if isinstance(spec, FreeformSpec):
         if spec.format.syntax not in ("lark", "regex"):
             yield f"the syntax of its grammar is {spec.format.syntax!r}, not 'lark' or 'regex'"

@@ -23,7 +23,9 @@ __all__ = ["hook_problems", "hooks", "role_of", "role_problems"]
 
 _MARK = f"{hookspecs.GROUP}_impl"
 _PREFIX = "codex_"
-_ITERABLES = ["Iterable", "Iterator", "Generator", "Sequence", "Collection", "list", "tuple", "set", "frozenset", "List", "Tuple", "Set"]
+_ITERABLES = frozenset(
+    "Iterable Iterator Generator Sequence Collection list tuple set frozenset List Tuple Set".split()  # noqa: SIM905
+)
 
 
 @cache
@@ -33,13 +35,13 @@ def hooks() -> Mapping[str, Callable[..., Any]]:
 
 
 @cache
-def role_of(hook: str) -> type[Any] | None:
+def role_of(hook: str) -> Any:
     """The protocol that what a hook offers must satisfy; None where it is a foreign class (``codex_commands``)."""
     try:
         (role,) = typing.get_args(get_type_hints(hooks()[hook])["return"])
     except NameError:
         return None
-    return typing.cast("type[Any]", role)
+    return role
 
 
 def hook_problems(plugin: object) -> list[PluginProblem]:
@@ -47,7 +49,7 @@ def hook_problems(plugin: object) -> list[PluginProblem]:
     return [problem for name, function, mark in _candidates(plugin) for problem in _of_hook(name, function, mark)]
 
 
-def role_problems(item: object, role: type[Any]) -> list[str]:
+def role_problems(item: object, role: Any) -> list[str]:
     """Why an object does not play a role: members that are missing, or cannot be called as they will be."""
     if inspect.isclass(item):
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
@@ -169,7 +171,7 @@ class _Member:
 
 
 @cache
-def _members(role: type[Any]) -> tuple[_Member, ...]:
+def _members(role: Any) -> tuple[_Member, ...]:
     found: dict[str, _Member] = {}
     for owner in reversed(role.__mro__):
         if getattr(owner, "_is_protocol", False) and owner is not typing.Protocol:

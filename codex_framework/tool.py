@@ -1,0 +1,295 @@
+"""The ``tool`` decorator: a function becomes a tool, with the schema made of its signature and docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from codex_framework.errors import ToolError
+from codex_framework.plugins.registration import TOOL_NAME
+from codex_framework.roles.tools import FreeformFormat, FreeformSpec, FunctionSpec, ToolCall, ToolContext, ToolOutput
+from codex_framework.schema import UnfitArgumentsError, read_json
+from codex_framework.signature import call_form
+
+__all__ = ["FreeformTool", "FunctionTool", "freeform_tool", "tool"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NOTHING_RETURNED = "Done."
+"""What a model reads when a tool returns None: an empty output makes models call again."""
+
+
+class _Decorated(Generic[P, R]):
+    """A function that is a tool too. Called directly, it is the plain function."""
+
+    def __init__(
+        self, function: Callable[P, R], *, parallel_safe: bool, timeout_s: float | None, aliases: Sequence[str]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.parallel_safe = parallel_safe
+        self.timeout_s = timeout_s
+        self.aliases = tuple(aliases)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self, "spec").name)  # noqa: B009  # each kind has a spec of its own type
+
+    async def _output(self, keywords: Mapping[str, Any]) -> ToolOutput:
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self.timeout_s) as limit:
+                return _as_output(self._name, await self._result(keywords))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ToolError(f"{self._name} did not finish within {self.timeout_s:g} seconds") from None
+
+    async def _result(self, keywords: Mapping[str, Any]) -> Any:
+        function: Callable[..., Any] = self._function
+        if inspect.iscoroutinefunction(function):
+            return await function(**keywords)
+        import asyncio
+
+        result = await asyncio.to_thread(function, **keywords)
+        return await result if inspect.isawaitable(result) else result
+
+
+class FunctionTool(_Decorated[P, R]):
+    """What :func:`tool` makes: a ``Tool`` that can still be called as the function it was made of.
+
+    Attributes:
+        spec: Name, description and schema.
+        parallel_safe: Whether calls may overlap.
+        timeout_s: Seconds after which a call is given up; None: never.
+        aliases: Other names it answers to.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        namespace: Mapping[str, Any],
+        *,
+        name: str | None,
+        description: str | None,
+        strict: bool,
+        parallel_safe: bool,
+        timeout_s: float | None,
+        aliases: Sequence[str],
+    ) -> None:
+        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        self._form = call_form(function, namespace)
+        self.spec = FunctionSpec(
+            name=_checked_name(name or function.__name__),
+            description=self._form.description if description is None else description,
+            parameters=self._form.arguments.schema(strict=strict),
+            strict=strict,
+        )
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call.
+
+        Raises:
+            ToolError: The arguments do not fit (every reason is named), or the function took too long, or raised it itself.
+        """
+        try:
+            keywords = read_json(self._form.arguments, call.arguments if call.arguments.strip() else "{}")
+        except UnfitArgumentsError as error:
+            raise ToolError(f"failed to parse function arguments: {_listed(error.problems)}") from error
+        if self._form.context is not None:
+            keywords[self._form.context] = context
+        return await self._output(keywords)
+
+
+class FreeformTool(_Decorated[P, R]):
+    """What :func:`freeform_tool` makes. Attributes as for :class:`FunctionTool`."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        spec: FreeformSpec,
+        *,
+        parallel_safe: bool,
+        timeout_s: float | None,
+        aliases: Sequence[str],
+    ) -> None:
+        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        self.spec = spec
+        self._input, self._context = _freeform_parameters(function)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call.
+
+        Raises:
+            ToolError: The function took too long, or raised it itself.
+        """
+        keywords: dict[str, Any] = {self._input: call.arguments}
+        if self._context is not None:
+            keywords[self._context] = context
+        return await self._output(keywords)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool = False,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool = False,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a function a tool.
+
+    Its name, description and JSON schema come from the function: the docstring up to its first section is the description, and
+    the entries of ``Args:`` (or ``Annotated[..., "text"]``) describe the parameters. A parameter annotated ``ToolContext``, in
+    any place, gets the context and is not told to the model. A function that is not ``async`` runs in a thread; it can use the
+    context's plain properties only, and is not ended by ``timeout_s`` or an interrupt (its result is dropped).
+
+    What it returns goes to the model: a string as it is, ``None`` as "Done.", a ``ToolOutput`` as it says, anything else
+    (dict, list, number, attrs class, dataclass) as JSON. Raise ``ToolError`` to tell the model that something went wrong.
+
+    Args:
+        name: Instead of the function's name.
+        description: Instead of the docstring.
+        strict: Hold the model to the schema; optional parameters then become nullable ones.
+        parallel_safe: Calls may overlap with other such calls.
+        timeout_s: Give up after this many seconds.
+        aliases: Other names it answers to, never offered to the model.
+
+    Raises:
+        TypeError: A parameter cannot be told to a model; the text names it and what is supported.
+        ValueError: The name is not allowed.
+    """
+    # Classes defined next to the function, in the body of another one, can be named in annotations too.
+    namespace = sys._getframe(1).f_locals  # noqa: SLF001
+
+    def decorate(inner: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(
+            inner,
+            namespace,
+            name=name,
+            description=description,
+            strict=strict,
+            parallel_safe=parallel_safe,
+            timeout_s=timeout_s,
+            aliases=aliases,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def freeform_tool(
+    *,
+    grammar: str,
+    syntax: str = "lark",
+    name: str | None = None,
+    description: str | None = None,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[P, R]], FreeformTool[P, R]]:
+    """Make a function a tool that the model calls with plain text following a grammar.
+
+    The function takes the text as its first parameter, and the context in a parameter annotated ``ToolContext`` or called
+    ``context``. The rest is as for :func:`tool`.
+
+    Args:
+        grammar: The grammar's text.
+        syntax: ``lark`` or ``regex``.
+
+    Raises:
+        TypeError: The function has other parameters.
+        ValueError: The name, the syntax or the grammar is not allowed.
+    """
+    if syntax not in ("lark", "regex"):
+        raise ValueError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}")
+    if not grammar.strip():
+        raise ValueError("the grammar is empty")
+
+    def decorate(inner: Callable[P, R]) -> FreeformTool[P, R]:
+        from codex_framework.signature import documentation
+
+        text = documentation(inspect.getdoc(inner) or "", ())[0] if description is None else description
+        spec = FreeformSpec(_checked_name(name or inner.__name__), text, FreeformFormat(syntax, grammar))
+        return FreeformTool(inner, spec, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+
+    return decorate
+
+
+def _freeform_parameters(function: Callable[..., Any]) -> tuple[str, str | None]:
+    context: str | None = None
+    text: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if "ToolContext" in str(parameter.annotation) or parameter.name == "context":
+            context = parameter.name
+        else:
+            text.append(parameter.name)
+    if len(text) != 1:
+        raise TypeError(
+            f"{function.__name__} takes {', '.join(text) or 'no text'}; a freeform tool takes one string, and perhaps a ToolContext"
+        )
+    return text[0], context
+
+
+def _checked_name(name: str) -> str:
+    if not TOOL_NAME.match(name):
+        raise ValueError(f"the tool name {name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'")
+    return name
+
+
+def _as_output(name: str, result: Any) -> ToolOutput:
+    if isinstance(result, ToolOutput):
+        return result
+    if result is None:
+        return ToolOutput(_NOTHING_RETURNED)
+    return ToolOutput(result if isinstance(result, str) else _as_json(name, result))
+
+
+def _as_json(name: str, result: Any) -> str:
+    from codex_framework.protocol.wire import to_wire
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "__dataclass_fields__"):
+            import dataclasses
+
+            return dataclasses.asdict(value)
+        return to_wire(value)
+
+    try:
+        return json.dumps(result, ensure_ascii=False, default=plain)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the tool {name} returned {type(result).__name__}, which cannot be written as JSON: {error}"
+        ) from error
+
+
+def _listed(problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return "\n".join((f"{len(problems)} problems", *(f"- {problem}" for problem in problems)))
