@@ -1,0 +1,205 @@
+"""Checks configuration against the schema: types, ranges, unknown keys, and tables whose keys contradict each other."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from codex_framework.config.keys import dotted
+from codex_framework.config.notation import Misfit, expected, misfit, shown
+from codex_framework.config.schema import KEYS, features
+
+if TYPE_CHECKING:
+    from codex_framework.config.layers import Config, Layer
+
+__all__ = ["check_layer", "check_merged"]
+
+Path = tuple[str | int, ...]
+
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")
+_STDIO_ONLY = ("args", "env", "env_vars", "cwd")
+
+
+def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
+    """Check what one source sets.
+
+    Args:
+        layer: The source. Profiles within a file are checked with the file.
+        lenient: Unknown keys are warnings, not errors.
+
+    Returns:
+        Warnings.
+
+    Raises:
+        ConfigError: For the first thing that is wrong; the fact names file, line and key.
+    """
+    if layer.prefix:
+        return []
+    check = _Check(layer, lenient=lenient)
+    check.table((), "", layer.table)
+    return check.warnings
+
+
+def check_merged(config: Config) -> None:
+    """Check what only the whole shows: MCP servers, whose keys depend on each other.
+
+    Raises:
+        ConfigError: For the first thing that is wrong.
+    """
+    for name, server in (config.tables.get("mcp_servers") or {}).items():
+        _check_server(config, name, server)
+
+
+def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
+    key = ("mcp_servers", name)
+    if not _SERVER_NAME.fullmatch(name):
+        raise config.error(
+            key,
+            f"invalid MCP server name {name!r}: it must match ^[a-zA-Z0-9_-]+$",
+            hint="Rename the table; the name becomes part of the tools' names.",
+        )
+    if "command" not in server and "url" not in server:
+        raise config.error(
+            key,
+            f"the MCP server {name!r} has neither `command` nor `url`",
+            hint="Set `command` for a server that is a program, `url` for one that is reached by HTTP.",
+        )
+    if "command" in server and "url" in server:
+        raise config.error(
+            (*key, "url"),
+            f"the MCP server {name!r} has both `command` and `url`",
+            hint="Remove one: a server is a program or is reached by HTTP.",
+        )
+    kind, foreign = ("a program", _HTTP_ONLY) if "command" in server else ("reached by HTTP", _STDIO_ONLY)
+    for word in foreign:
+        if word in server:
+            raise config.error(
+                (*key, word), f"`{dotted((*key, word))}` does not go with a server that is {kind}", hint="Remove it."
+            )
+
+
+class _Check:
+    """One walk through a layer."""
+
+    def __init__(self, layer: Layer, *, lenient: bool) -> None:
+        self._layer = layer
+        self._lenient = lenient
+        self.warnings: list[str] = []
+
+    def table(self, path: Path, pattern: str, table: Mapping[str, Any]) -> None:
+        """Check a table's entries.
+
+        Args:
+            path: Where it stands.
+            pattern: The same as in the schema, with stars.
+            table: Its entries.
+        """
+        for name, value in table.items():
+            found = _pattern(pattern, name)
+            if found is None:
+                self._unknown((*path, name), pattern)
+            else:
+                self._entry((*path, name), found, value)
+
+    def _entry(self, path: Path, pattern: str, value: Any) -> None:
+        key = KEYS.get(pattern)
+        problem = misfit("table" if key is None else key.type, value)
+        if problem is not None:
+            raise self._mistyped(path, problem)
+        if pattern == "profiles.*":
+            self.table(path, "", value)
+        elif pattern == "features.*":
+            self._feature(path)
+        elif isinstance(value, Mapping) and pattern in _tables():
+            self.table(path, pattern, value)
+
+    def _feature(self, path: Path) -> None:
+        if path[-1] in features():
+            return
+        near = _near(str(path[-1]), features())
+        self.warnings.append(f"{self._layer.origin(path)}: unknown feature `{path[-1]}`, which has no effect.{near}")
+
+    def _mistyped(self, path: Path, problem: Misfit) -> Exception:
+        place = (*path, *problem.path)
+        return self._layer.error(
+            place,
+            f"`{dotted(place)}` is {shown(problem.value)}, but must be {expected(problem.kind)}",
+            hint=_cure(problem),
+            slug="config-type",
+        )
+
+    def _unknown(self, path: Path, pattern: str) -> None:
+        fact = f"unknown key `{dotted(path)}`"
+        if path[-1] == "bearer_token" and pattern == "mcp_servers.*":
+            raise self._layer.error(
+                path,
+                f"`{dotted(path)}` is not allowed: a token does not belong into this file",
+                hint="Put the token into an environment variable, and that variable's name into bearer_token_env_var.",
+                slug="config-unknown",
+            )
+        near = _near(str(path[-1]), _names(pattern))
+        if self._lenient:
+            self.warnings.append(f"{self._layer.origin(path)}: {fact}, which has no effect.{near}")
+            return
+        raise self._layer.error(
+            path,
+            f"{fact}.{near}" if near else fact,
+            hint='Correct or remove it; or set `unknown_keys = "warn"` in [framework], to be warned only.',
+            slug="config-unknown",
+        )
+
+
+def _cure(problem: Misfit) -> str:
+    value = problem.value
+    if problem.kind == "bool" and isinstance(value, str):
+        return "Write true or false without quotes."
+    if problem.kind in ("str", "path") and isinstance(value, (int, float)):
+        return f'Put it in quotes: "{str(value).lower()}".'
+    if problem.kind.startswith(("int", "float")) and isinstance(value, str):
+        return "Write the number without quotes."
+    if problem.kind.startswith("list[") and isinstance(value, str):
+        return "Put it in brackets: [...]."
+    if isinstance(value, str) and problem.kind.startswith('"'):
+        near = _near(value, [choice.strip(' "') for choice in problem.kind.split("|")])
+        return near.strip() or "Write one of these words."
+    return "Correct its value."
+
+
+@functools.cache
+def _tables() -> frozenset[str]:
+    """Patterns of the tables whose entries the schema knows."""
+    patterns = set()
+    for name in KEYS:
+        while "." in name:
+            name = name.rpartition(".")[0]  # noqa: PLW2901  # walks upwards
+            patterns.add(name)
+    return frozenset(patterns)
+
+
+def _pattern(parent: str, name: str) -> str | None:
+    """The schema's pattern for an entry of a table; None for an unknown one."""
+    prefix = f"{parent}." if parent else ""
+    exact = prefix + name
+    if "." not in name and "*" not in name and (exact in KEYS or exact in _tables()):
+        return exact
+    star = f"{prefix}*"
+    if star in KEYS or star in _tables():
+        return star
+    if not parent and name.startswith("experimental_realtime_"):
+        return "experimental_realtime_*"
+    return None
+
+
+def _names(parent: str) -> set[str]:
+    prefix = f"{parent}." if parent else ""
+    return {name.removeprefix(prefix).split(".")[0] for name in KEYS if name.startswith(prefix)} - {"*"}
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return f" Did you mean `{close[0]}`?" if close else ""

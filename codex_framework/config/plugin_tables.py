@@ -1,0 +1,51 @@
+"""A plugin's own settings: the table ``[framework.plugins.<name>]`` as a value of the plugin's class."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from codex_framework.config.keys import dotted
+from codex_framework.config.layers import Config
+
+__all__ = ["plugin_config"]
+
+T = TypeVar("T")
+
+
+def plugin_config(config: Config, name: str, kind: type[T]) -> T:
+    """The plugin's settings.
+
+    Args:
+        config: The configuration.
+        name: The plugin's entry-point name.
+        kind: An attrs class; every field without a default has to be in the table.
+
+    Raises:
+        ConfigError: A key is unknown, missing or mistyped; the fact names file, line and key.
+    """
+    import attrs
+
+    from codex_framework.protocol.wire import WireError, read
+
+    key = ("framework", "plugins", name)
+    table = config.get(f'framework.plugins."{name}"', {})
+    known = [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]  # attrs' own bound is stricter than T
+    for word in table:
+        if word not in known:
+            raise config.error(
+                (*key, word),
+                f"the plugin {name!r} has no setting {word!r}; it has: {', '.join(known) or 'none'}",
+                hint="Correct or remove it.",
+                slug="config-unknown",
+            )
+    try:
+        return read(kind, table, where=dotted(key))
+    except WireError as error:
+        first, _, place = str(error).partition(";")[0].rpartition(" @ ")
+        field = place.removeprefix(dotted(key)).lstrip(".").split(".")[0].split("[")[0]
+        raise config.error(
+            (*key, field) if field in known else key,
+            f"the plugin {name!r} cannot use its settings: `{place}`: {first}",
+            hint="Correct the value.",
+            slug="config-type",
+        ) from error

@@ -1,0 +1,108 @@
+"""The model provider that the configuration chooses: a built-in one or a table of ``[model_providers]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from codex_framework.config.layers import Config
+from codex_framework.roles.providers import ProviderInfo
+
+__all__ = ["DEFAULT_PROVIDER", "provider_info"]
+
+DEFAULT_PROVIDER = "openai"
+
+_RESERVED = ("openai", "ollama", "lmstudio")
+"""Ids that a table may not redefine (Codex's rule): everybody who reads them must be able to rely on where data go."""
+
+_MOST_RETRIES = 100
+"""Codex's limit."""
+
+_FIELDS = frozenset(field.name for field in attrs.fields(ProviderInfo)) - {"id", "options"}
+
+
+def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> ProviderInfo:
+    """The chosen provider.
+
+    Args:
+        config: A checked configuration.
+        builtin: Providers that exist without a table, by id.
+
+    Raises:
+        ConfigError: There is no such provider, or its table contradicts itself.
+    """
+    tables: Mapping[str, Mapping[str, Any]] = config.get("model_providers", {})
+    for reserved in _RESERVED:
+        if reserved in tables:
+            raise config.error(
+                ("model_providers", reserved),
+                f"`model_providers.{reserved}` redefines a built-in provider",
+                hint=f"Give it another id, for example {reserved}-custom, and set model_provider to that."
+                + (" To change only the URL, set openai_base_url." if reserved == "openai" else ""),
+                slug="provider",
+            )
+    name = config.get("model_provider", DEFAULT_PROVIDER)
+    if name in tables:
+        return _from_table(config, name, tables[name], builtin.get(name))
+    if name not in builtin:
+        raise _unknown(config, name, {*tables, *builtin})
+    info = builtin[name]
+    url = config.get("openai_base_url")
+    return attrs.evolve(info, base_url=url) if url and name == "openai" else info
+
+
+def _unknown(config: Config, name: str, known: set[str]) -> Exception:
+    listed = ", ".join(sorted(known)) or "none: no plugin offers one, and [model_providers] is empty"
+    hint = f"Write a table [model_providers.{name}], or set model_provider to one of these."
+    if name == DEFAULT_PROVIDER:
+        hint = "Enable the plugin `openai` (see `codex-framework plugins`), or set model_provider to another one."
+    return config.error(
+        "model_provider", f"unknown model provider {name!r}; there are: {listed}", hint=hint, slug="provider"
+    )
+
+
+def _from_table(config: Config, name: str, table: Mapping[str, Any], base: ProviderInfo | None) -> ProviderInfo:
+    _check_retries(config, name, table)
+    _check_credentials(config, name, table)
+    fields = {key: value for key, value in table.items() if key in _FIELDS}
+    options = {key: value for key, value in table.items() if key not in _FIELDS}
+    if base is not None:
+        return attrs.evolve(base, **fields, options={**base.options, **options})
+    return ProviderInfo(**{"id": name, "name": name, **fields}, options=options)
+
+
+def _check_retries(config: Config, name: str, table: Mapping[str, Any]) -> None:
+    for key in ("request_max_retries", "stream_max_retries"):
+        if table.get(key, 0) > _MOST_RETRIES:
+            raise config.error(
+                ("model_providers", name, key),
+                f"`{key}` of the model provider {name!r} is {table[key]}, but at most {_MOST_RETRIES} are allowed",
+                hint=f"Set it to {_MOST_RETRIES} or less.",
+                slug="provider",
+            )
+
+
+def _check_credentials(config: Config, name: str, table: Mapping[str, Any]) -> None:
+    """A table with ``auth`` or ``aws`` gets its credentials from there, so nothing else may offer some."""
+    for source in ("auth", "aws"):
+        if source not in table:
+            continue
+        others = ("env_key", "experimental_bearer_token", "requires_openai_auth", *({"auth", "aws"} - {source}))
+        conflicts = [key for key in others if table.get(key)]
+        if conflicts:
+            raise config.error(
+                ("model_providers", name, conflicts[0]),
+                f"the model provider {name!r} has both `{source}` and `{conflicts[0]}`",
+                hint=f"Remove one of them: `{source}` is where the credentials come from.",
+                slug="provider",
+            )
+    auth = table.get("auth")
+    if auth is not None and not str(auth.get("command", "")).strip():
+        raise config.error(
+            ("model_providers", name, "auth"),
+            f"`auth` of the model provider {name!r} has no `command`",
+            hint="Set `command` to the program that prints a token.",
+            slug="provider",
+        )

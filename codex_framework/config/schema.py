@@ -1,0 +1,289 @@
+"""Every key of ``config.toml``: its type, its default, and whether anything here reads it.
+
+A table of plain tuples, because it is imported at every start. ``*`` in a key stands for any name. Types:
+
+``str`` ``int`` ``int>=0`` ``float`` ``bool`` ``path``; ``"a"``: this word; ``list[T]``; ``map[T]``: a table from any name to ``T``;
+``table``: a table that is not looked into; ``T | T``: either.
+
+A key is *used* if something in this distribution acts on it, else it is *accepted*: Codex knows it, so it is no mistake, but it
+has no effect here yet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["KEYS", "SECTIONS", "Key", "features"]
+
+
+class Key(NamedTuple):
+    """A setting.
+
+    Attributes:
+        type: In the notation above.
+        meaning: One line.
+        default: As it would be written in TOML; empty for none.
+        used: Whether it has an effect here.
+    """
+
+    type: str
+    meaning: str
+    default: str = ""
+    used: bool = False
+
+
+_USED = True
+
+SECTIONS: dict[str, dict[str, Key]] = {
+    "Model": {
+        "model": Key("str", "the model's name", '"gpt-5.5"', _USED),
+        "review_model": Key("str", "the model for reviews"),
+        "model_provider": Key(
+            "str", "id of the provider: a built-in one or a table of [model_providers]", '"openai"', _USED
+        ),
+        "model_context_window": Key("int>=1", "tokens; instead of what is known of the model", "", _USED),
+        "model_auto_compact_token_limit": Key("int", "compact history from this many tokens on"),
+        "model_auto_compact_token_limit_scope": Key("str", "what that limit counts"),
+        "model_reasoning_effort": Key(
+            "str", "none, minimal, low, medium, high, xhigh or a word the model knows", "", _USED
+        ),
+        "plan_mode_reasoning_effort": Key("str", "the same, while planning"),
+        "model_reasoning_summary": Key(
+            '"auto" | "concise" | "detailed" | "none"', "how reasoning is summed up", "", _USED
+        ),
+        "model_verbosity": Key('"low" | "medium" | "high"', "how long answers are", "", _USED),
+        "model_supports_reasoning_summaries": Key("bool", "true: treat the model as a reasoning model", "", _USED),
+        "model_catalog_json": Key("path", "a file with what is known of models"),
+        "service_tier": Key("str", "fast, flex, default or a word the provider knows", "", _USED),
+        "personality": Key('"none" | "friendly" | "pragmatic"', "the tone of answers"),
+        "tool_output_token_limit": Key("int>=0", "tokens of a tool's output that are kept", "", _USED),
+        "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss"),
+        "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),
+        "chatgpt_base_url": Key("str", "base URL of ChatGPT's backend"),
+    },
+    "Instructions and context": {
+        "instructions": Key("str", "ignored, as in Codex"),
+        "developer_instructions": Key("str", "added to the developer message", "", _USED),
+        "model_instructions_file": Key("path", "a file instead of the built-in base instructions", "", _USED),
+        "experimental_instructions_file": Key("path", "older name of model_instructions_file", "", _USED),
+        "include_permissions_instructions": Key("bool", "tell the model what it may do", "true"),
+        "include_apps_instructions": Key("bool", "tell the model about apps", "true"),
+        "include_collaboration_mode_instructions": Key("bool", "tell the model about modes", "true"),
+        "include_environment_context": Key("bool", "tell the model about folder, shell and date", "true"),
+        "compact_prompt": Key("str", "the prompt that asks for a summary"),
+        "experimental_compact_prompt_file": Key("path", "a file with that prompt"),
+        "project_doc_max_bytes": Key("int>=0", "bytes of AGENTS.md files that are read", "32768", _USED),
+        "project_doc_fallback_filenames": Key(
+            "list[str]", "names to look for where there is no AGENTS.md", "[]", _USED
+        ),
+        "project_root_markers": Key("list[str]", "what marks a project's root", '[".git"]', _USED),
+        "hide_agent_reasoning": Key("bool", "show no reasoning", "false", _USED),
+        "show_raw_agent_reasoning": Key("bool", "show raw reasoning too", "false", _USED),
+    },
+    "Permissions": {
+        "approval_policy": Key(
+            '"untrusted" | "on-failure" | "on-request" | "never" | table', "when a person is asked", "by trust", _USED
+        ),
+        "approval_policy.granular": Key("table", "which questions may be asked at all", "", _USED),
+        **{
+            f"approval_policy.granular.{name}": Key(
+                "bool", "whether this kind of question may be asked", default, _USED
+            )
+            for name, default in (
+                ("sandbox_approval", ""),
+                ("rules", ""),
+                ("mcp_elicitations", ""),
+                ("skill_approval", "false"),
+                ("request_permissions", "false"),
+            )
+        },
+        "approvals_reviewer": Key('"user" | "auto_review" | "guardian_subagent"', "who answers"),
+        "auto_review.policy": Key("str", "the rules for automatic review"),
+        "sandbox_mode": Key(
+            '"read-only" | "workspace-write" | "danger-full-access"', "what commands may do", "by trust", _USED
+        ),
+        "sandbox_workspace_write.writable_roots": Key("list[path]", "further folders to write to", "[]", _USED),
+        "sandbox_workspace_write.network_access": Key("bool", "let commands use the network", "false", _USED),
+        "sandbox_workspace_write.exclude_tmpdir_env_var": Key(
+            "bool", "the folder $TMPDIR is not writable", "false", _USED
+        ),
+        "sandbox_workspace_write.exclude_slash_tmp": Key("bool", "the folder /tmp is not writable", "false", _USED),
+        "default_permissions": Key("str", ":read-only, :workspace, :danger-full-access", "", _USED),
+        "permissions.*.description": Key("str", "what the profile is for"),
+        "permissions.*.extends": Key("str", "the profile it builds on"),
+        "permissions.*.workspace_roots": Key("map[bool]", "folders that belong to the workspace"),
+        "permissions.*.filesystem": Key("map[str | int | table]", "path to read, write, deny"),
+        "permissions.*.network": Key("table", "network rules"),
+        "projects.*.trust_level": Key(
+            '"trusted" | "untrusted"', "whether a project may bring its own settings", "", _USED
+        ),
+        "shell_environment_policy.inherit": Key(
+            '"all" | "core" | "none"', "variables that commands get", '"all"', _USED
+        ),
+        "shell_environment_policy.ignore_default_excludes": Key(
+            "bool", "false: drop *KEY*, *SECRET* and *TOKEN*", "true", _USED
+        ),
+        "shell_environment_policy.exclude": Key("list[str]", "patterns of variables to drop", "[]", _USED),
+        "shell_environment_policy.set": Key("map[str]", "variables to set", "{}", _USED),
+        "shell_environment_policy.include_only": Key(
+            "list[str]", "patterns of the only variables to keep", "[]", _USED
+        ),
+        "shell_environment_policy.experimental_use_profile": Key("bool", "start shells with the user's profile"),
+        "allow_login_shell": Key("bool", "the model may ask for a login shell", "true"),
+        "windows": Key("table", "Windows sandbox"),
+    },
+    "Model providers": {
+        "model_providers.*.name": Key("str", "what people see", "the id", _USED),
+        "model_providers.*.base_url": Key("str", "where the API is", "", _USED),
+        "model_providers.*.wire_api": Key("str", "which plugin speaks to it", '"responses"', _USED),
+        "model_providers.*.env_key": Key("str", "the environment variable with the API key", "", _USED),
+        "model_providers.*.env_key_instructions": Key("str", "what to say to whom it is missing", "", _USED),
+        "model_providers.*.experimental_bearer_token": Key("str", "the key itself; better use env_key", "", _USED),
+        "model_providers.*.query_params": Key("map[str]", "added to URLs", "{}", _USED),
+        "model_providers.*.http_headers": Key("map[str]", "sent with requests", "{}", _USED),
+        "model_providers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}", _USED),
+        "model_providers.*.request_max_retries": Key("int>=0", "further tries for requests, at most 100", "4", _USED),
+        "model_providers.*.stream_max_retries": Key(
+            "int>=0", "further tries for broken streams, at most 100", "5", _USED
+        ),
+        "model_providers.*.stream_idle_timeout_ms": Key("int>=0", "longest silence of a stream", "300000", _USED),
+        "model_providers.*.websocket_connect_timeout_ms": Key("int>=0", "for WebSockets"),
+        "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
+        "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false"),
+        "model_providers.*.auth.command": Key("str", "a program that prints a token"),
+        "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]"),
+        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time", "5000"),
+        "model_providers.*.auth.refresh_interval_ms": Key(
+            "int>=0", "how long a token lasts; 0: until refused", "300000"
+        ),
+        "model_providers.*.auth.cwd": Key("str", "its folder"),
+        "model_providers.*.aws.profile": Key("str", "AWS profile"),
+        "model_providers.*.aws.region": Key("str", "AWS region"),
+        "model_providers.*.*": Key("any", "an option of the plugin that serves wire_api", "", _USED),
+    },
+    "Tools": {
+        "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search"),
+        "tools.web_search": Key("bool | table", "the same, older form"),
+        "tools.view_image": Key("bool", "offer view_image (older form)"),
+        "tools.experimental_request_user_input": Key("table", "offer request_user_input"),
+        "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
+        "experimental_use_freeform_apply_patch": Key("bool", "removed from Codex"),
+        "experimental_use_exec_command_tool": Key("bool", "removed from Codex"),
+        "include_apply_patch_tool": Key("bool", "removed from Codex"),
+        "include_plan_tool": Key("bool", "removed from Codex"),
+        "include_view_image_tool": Key("bool", "removed from Codex"),
+        "background_terminal_max_timeout": Key("int>=0", "milliseconds that waiting for a session may take"),
+        "tool_suggest": Key("table", "suggested tools"),
+        "mcp_servers.*.command": Key("str", "the server's program"),
+        "mcp_servers.*.args": Key("list[str]", "its arguments", "[]"),
+        "mcp_servers.*.env": Key("map[str]", "variables for it", "{}"),
+        "mcp_servers.*.env_vars": Key("list[str | table]", "names of variables that it inherits", "[]"),
+        "mcp_servers.*.cwd": Key("str", "its folder"),
+        "mcp_servers.*.url": Key("str", "a server that is reached by HTTP"),
+        "mcp_servers.*.bearer_token_env_var": Key("str", "the variable with its token"),
+        "mcp_servers.*.http_headers": Key("map[str]", "sent with requests", "{}"),
+        "mcp_servers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}"),
+        "mcp_servers.*.enabled": Key("bool", "start it", "true"),
+        "mcp_servers.*.required": Key("bool", "no session without it", "false"),
+        "mcp_servers.*.startup_timeout_sec": Key("float", "seconds to start", "30"),
+        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "the same in milliseconds"),
+        "mcp_servers.*.tool_timeout_sec": Key("float", "seconds for a call", "120"),
+        "mcp_servers.*.enabled_tools": Key("list[str]", "only these"),
+        "mcp_servers.*.disabled_tools": Key("list[str]", "not these"),
+        "mcp_servers.*.supports_parallel_tool_calls": Key("bool", "calls may overlap", "false"),
+        "mcp_servers.*.default_tools_approval_mode": Key('"auto" | "prompt" | "approve"', "when to ask"),
+        "mcp_servers.*.tools": Key("map[table]", "settings of single tools"),
+        "mcp_servers.*.scopes": Key("list[str]", "OAuth scopes"),
+        "mcp_servers.*.oauth": Key("table", "OAuth client"),
+        "mcp_servers.*.oauth_resource": Key("str", "OAuth resource"),
+        "mcp_servers.*.environment_id": Key("str", "where it runs", '"local"'),
+        "mcp_servers.*.name": Key("str", "what people see"),
+        "mcp_oauth_credentials_store": Key('"auto" | "file" | "keyring"', "where OAuth tokens are kept"),
+        "mcp_oauth_callback_port": Key("int>=0", "port of the OAuth callback"),
+        "mcp_oauth_callback_url": Key("str", "URL of the OAuth callback"),
+        "experimental_use_rmcp_client": Key("bool", "removed from Codex"),
+        "agents": Key("table", "sub-agents: limits and roles"),
+        "skills": Key("table", "skills"),
+        "memories": Key("table", "memories"),
+        "apps": Key("table", "apps"),
+        "plugins": Key("table", "Codex's own kind of plugins; ours are under [framework]"),
+        "marketplaces": Key("table", "where those come from"),
+        "hooks": Key("table", "commands at events of a session"),
+    },
+    "Sessions, login and surroundings": {
+        "profile": Key("str", "the profile to use", "", _USED),
+        "profiles.*": Key("profile", "settings under a name; any key of this page may stand in it", "", _USED),
+        "history.persistence": Key('"save-all" | "none"', "whether prompts are kept", '"save-all"', _USED),
+        "history.max_bytes": Key("int>=0", "size of the prompt history"),
+        "notify": Key("list[str]", "a program that hears when a turn ends"),
+        "file_opener": Key('"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "links to files"),
+        "forced_login_method": Key('"chatgpt" | "api"', "the only way to log in"),
+        "forced_chatgpt_workspace_id": Key("str | list[str]", "the only workspace to log in to"),
+        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where the login is kept"),
+        "preferred_auth_method": Key("str", "removed from Codex"),
+        "disable_response_storage": Key("bool", "removed from Codex"),
+        "apps_mcp_product_sku": Key("str", "apps"),
+        "sqlite_home": Key("path", "folder of databases"),
+        "log_dir": Key("path", "folder of logs"),
+        "debug": Key("table", "for debugging"),
+        "analytics.enabled": Key("bool", "usage data"),
+        "feedback.enabled": Key("bool", "the feedback command"),
+        "check_for_update_on_startup": Key("bool", "look for a newer version", "true"),
+        "suppress_unstable_features_warning": Key("bool", "do not warn of unfinished features"),
+        "disable_paste_burst": Key("bool", "how pasting is recognised"),
+        "tui": Key("table", "the terminal interface"),
+        "notice": Key("table", "notices that were shown"),
+        "desktop": Key("table", "the desktop app"),
+        "audio": Key("table", "audio"),
+        "realtime": Key("table", "voice"),
+        "experimental_realtime_*": Key("any", "voice"),
+        "experimental_thread_store": Key("any", "another store for sessions"),
+        "experimental_thread_config_endpoint": Key("str", "another source of settings"),
+        "ghost_snapshot": Key("table", "removed from Codex"),
+        "otel.environment": Key("str", "a label", '"dev"'),
+        "otel.log_user_prompt": Key("bool", "put prompts into logs", "false"),
+        "otel.exporter": Key("str | table", "where logs go"),
+        "otel.trace_exporter": Key("str | table", "where spans go"),
+        "otel.metrics_exporter": Key("str | table", "where metrics go"),
+        "otel.span_attributes": Key("map[str]", "added to spans"),
+        "otel.tracestate": Key("table", "added to spans"),
+        "features.*": Key("bool | table", "a feature on or off; see below"),
+    },
+    "This framework": {
+        "framework.plugins.disabled": Key("list[str]", "plugins that are not loaded", "[]", _USED),
+        "framework.plugins.prefer": Key("list[str]", "whose offer counts where two offer one name", "[]", _USED),
+        "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
+        "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),
+        "framework.thread_store": Key("str", "where sessions are kept", '"rollout"', _USED),
+        "framework.unknown_keys": Key(
+            '"error" | "warn"', "what to do about keys that are not on this page", '"error"', _USED
+        ),
+    },
+}
+"""The keys by topic, in the order of the reference page."""
+
+KEYS: dict[str, Key] = {name: key for section in SECTIONS.values() for name, key in section.items()}
+
+_FEATURES = """
+    shell_tool unified_exec shell_snapshot hooks codex_hooks enable_request_compression multi_agent apps tool_suggest plugins
+    plugin_sharing in_app_browser browser_use browser_use_external computer_use image_generation skill_mcp_dependency_install
+    guardian_approval goals tool_call_mcp_elicitation personality fast_mode workspace_dependencies
+
+    terminal_resize_reflow memories network_proxy external_migration shell_zsh_fork code_mode code_mode_only
+    standalone_web_search runtime_metrics chronicle child_agents_md apply_patch_streaming_events exec_permission_approvals
+    request_permissions_tool multi_agent_v2 enable_fanout tool_search_always_defer_mcp_tools non_prefixed_mcp_tool_names
+    remote_plugin imagegenext mentions_v2 default_mode_request_user_input auth_elicitation artifact realtime_conversation
+    remote_compaction_v2 local_thread_store_compression
+
+    web_search_request web_search_cached use_legacy_landlock
+
+    undo js_repl apply_patch_freeform search_tool tool_search remote_models steer sqlite collaboration_modes
+    responses_websockets responses_websockets_v2 request_rule view_image_tool rmcp_client ghost_commit
+    experimental_use_rmcp_client use_linux_sandbox_bwrap enable_experimental_windows_sandbox remote_compaction
+    exec_policy parallel skills web_search elevated_windows_sandbox experimental_windows_sandbox collab
+"""
+
+
+def features() -> frozenset[str]:
+    """Names that may stand in ``[features]``: stable, experimental, deprecated and removed ones of Codex."""
+    return frozenset(_FEATURES.split())

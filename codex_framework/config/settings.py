@@ -1,0 +1,203 @@
+"""What a thread starts with: the settings of the configuration, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework.config.layers import Config
+from codex_framework.config.provider_table import provider_info
+from codex_framework.protocol.policies import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    GranularApproval,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
+from codex_framework.roles.providers import ModelInfo, ProviderInfo
+
+__all__ = ["DEFAULT_MODEL", "Settings", "fallback_model", "fallback_warning"]
+
+DEFAULT_MODEL = "gpt-5.5"
+"""The model where none is named: the newest one of Codex's catalogue that takes plain tools."""
+
+_BYTES_PER_TOKEN = 4
+"""Codex's estimate, for models whose outputs are measured in bytes."""
+
+_BUILTIN_PERMISSIONS: Mapping[str, SandboxPolicy] = {
+    ":read-only": ReadOnly(),
+    ":workspace": WorkspaceWrite(),
+    ":danger-full-access": DangerFullAccess(),
+}
+
+_SERVICE_TIERS = {"fast": "priority", "default": None}
+"""Words of the configuration and what a request says instead (Codex's)."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The settings of a thread. Nothing changes them under a running turn.
+
+    Attributes:
+        reasoning_effort: None leaves it to the model, as do ``reasoning_summary`` and ``verbosity``.
+        context_window: In tokens, instead of what is known of the model.
+        tool_output_token_limit: Tokens of a tool's output that are kept, instead of what is known of the model.
+        reasoning: True treats a model as a reasoning model though it is not known as one.
+        shell_environment_policy: The table of that name.
+        history_persistence: ``save-all`` or ``none``.
+        ephemeral: Keep nothing of the thread on disk.
+    """
+
+    model: str
+    provider: ProviderInfo
+    approval_policy: ApprovalPolicy | GranularApproval
+    sandbox_policy: SandboxPolicy
+    cwd: Path
+    reasoning_effort: str | None = None
+    reasoning_summary: str | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    context_window: int | None = None
+    tool_output_token_limit: int | None = None
+    reasoning: bool | None = None
+    developer_instructions: str | None = None
+    shell_environment_policy: Mapping[str, Any] = attrs.field(factory=dict)
+    hide_agent_reasoning: bool = False
+    show_raw_agent_reasoning: bool = False
+    history_persistence: str = "save-all"
+    ephemeral: bool = False
+
+    @classmethod
+    def from_config(cls, config: Config, builtin_providers: Mapping[str, ProviderInfo]) -> Settings:
+        """The settings that a configuration asks for.
+
+        Args:
+            config: A checked configuration.
+            builtin_providers: Providers that exist without a table, by id, as the loaded plugins offer them.
+
+        Raises:
+            ConfigError: The provider is unknown or contradicts itself, or a permission profile is not known here.
+        """
+        tier = config.get("service_tier")
+        return cls(
+            model=config.get("model", DEFAULT_MODEL),
+            provider=provider_info(config, builtin_providers),
+            approval_policy=_approval_policy(config),
+            sandbox_policy=_sandbox_policy(config),
+            cwd=config.cwd,
+            reasoning_effort=config.get("model_reasoning_effort"),
+            reasoning_summary=config.get("model_reasoning_summary"),
+            verbosity=config.get("model_verbosity"),
+            service_tier=_SERVICE_TIERS.get(tier, tier) if tier else None,
+            context_window=config.get("model_context_window"),
+            tool_output_token_limit=config.get("tool_output_token_limit"),
+            reasoning=config.get("model_supports_reasoning_summaries"),
+            developer_instructions=config.get("developer_instructions"),
+            shell_environment_policy=config.get("shell_environment_policy", {}),
+            hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
+            show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
+            history_persistence=config.get("history.persistence", "save-all"),
+        )
+
+    def with_overrides(self, info: ModelInfo) -> ModelInfo:
+        """What is known of the model, with what the configuration says instead."""
+        changes: dict[str, Any] = {}
+        if self.context_window is not None:
+            changes["context_window"] = self.context_window
+        if self.tool_output_token_limit is not None:
+            unit = info.truncation[0]
+            factor = _BYTES_PER_TOKEN if unit == "bytes" else 1
+            changes["truncation"] = (unit, self.tool_output_token_limit * factor)
+        if self.reasoning:
+            changes["reasoning"] = True
+        return attrs.evolve(info, **changes) if changes else info
+
+
+def fallback_model(slug: str) -> ModelInfo:
+    """What to assume of a model that no provider knows.
+
+    As in Codex: a window of 272,000 tokens, 10,000 bytes of a tool's output, one call at a time, no reasoning settings.
+    Other than in Codex, ``apply_patch`` is offered, as a plain function: an endpoint that does not know freeform tools
+    refuses the whole request for one, while a function costs nothing and spares the model the quoting of a patch in a shell.
+    """
+    return ModelInfo(
+        slug=slug,
+        known=False,
+        context_window=272_000,
+        truncation=("bytes", 10_000),
+        apply_patch="function",
+        parallel_tool_calls=False,
+        reasoning=False,
+        default_effort=None,
+    )
+
+
+def fallback_warning(slug: str) -> str:
+    """The sentence that a client hears when :func:`fallback_model` is used (Codex's, which clients look for)."""
+    return (
+        f"Model metadata for `{slug}` not found."
+        " Defaulting to fallback metadata; this can degrade performance and cause issues."
+    )
+
+
+def _approval_policy(config: Config) -> ApprovalPolicy | GranularApproval:
+    value = config.get("approval_policy")
+    if isinstance(value, str):
+        return ApprovalPolicy(value)
+    if isinstance(value, Mapping):
+        return _granular(config, value)
+    return ApprovalPolicy.UNTRUSTED if config.trust == "untrusted" else ApprovalPolicy.ON_REQUEST
+
+
+def _granular(config: Config, value: Mapping[str, Any]) -> GranularApproval:
+    answers = value.get("granular") or {}
+    required = [field.name for field in attrs.fields(GranularApproval) if field.default is attrs.NOTHING]
+    missing = [name for name in required if name not in answers]
+    if missing:
+        raise config.error(
+            "approval_policy.granular",
+            f"`approval_policy.granular` lacks {', '.join(f'`{name}`' for name in missing)}",
+            hint="Set each of them to true or false.",
+        )
+    return GranularApproval(**answers)
+
+
+def _sandbox_policy(config: Config) -> SandboxPolicy:
+    mode = config.get("sandbox_mode")
+    if mode is None:
+        profile = config.get("default_permissions")
+        if profile is not None:
+            return _permissions(config, profile)
+        mode = "read-only" if config.trust is None else "workspace-write"
+    if mode == "danger-full-access":
+        return DangerFullAccess()
+    if mode == "read-only":
+        return ReadOnly()
+    return _workspace_write(config)
+
+
+def _workspace_write(config: Config) -> WorkspaceWrite:
+    table = config.get("sandbox_workspace_write", {})
+    return WorkspaceWrite(
+        writable_roots=tuple(table.get("writable_roots", ())),
+        network_access=table.get("network_access", False),
+        exclude_tmpdir_env_var=table.get("exclude_tmpdir_env_var", False),
+        exclude_slash_tmp=table.get("exclude_slash_tmp", False),
+    )
+
+
+def _permissions(config: Config, profile: str) -> SandboxPolicy:
+    policy = _BUILTIN_PERMISSIONS.get(profile)
+    if policy is not None:
+        return _workspace_write(config) if isinstance(policy, WorkspaceWrite) else policy
+    # To go on with another sandbox than the one asked for could permit what was meant to be forbidden.
+    raise config.error(
+        "default_permissions",
+        f"`default_permissions` is {profile!r}; only {', '.join(_BUILTIN_PERMISSIONS)} can be applied here",
+        hint="Set sandbox_mode and [sandbox_workspace_write] instead.",
+        slug="permissions",
+    )

@@ -1,0 +1,115 @@
+"""Reading TOML: files and the values of ``-c``, with errors that a person can act on."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from codex_framework.config.keys import split_key
+from codex_framework.errors import ConfigError
+
+__all__ = ["parse_override", "read_toml"]
+
+_PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
+_ASSIGNMENT = re.compile(r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)""", re.DOTALL)
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
+    """A file's tables and its text; None if there is no such file.
+
+    Raises:
+        ConfigError: It is a folder, cannot be read, is not UTF-8 or not TOML.
+    """
+    try:
+        raw = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError:
+        raise _unreadable(path, "is a folder, not a file", "Move it away, or put a TOML file in its place.") from None
+    except PermissionError:
+        raise _unreadable(path, "cannot be read: permission denied", "Make it readable for you: chmod u+r.") from None
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}", "Check the file.") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}:{line}: byte 0x{raw[error.start]:02x} is not UTF-8",
+            path=str(path),
+            line=line,
+            slug="config-syntax",
+            hint="Save the file in the encoding UTF-8.",
+        ) from None
+    return _parse(path, text.replace("\r\n", "\n"))
+
+
+def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
+    try:
+        return tomllib.loads(text), text
+    except RecursionError:
+        raise _unreadable(path, "is nested too deeply", "Flatten its tables.") from None
+    except ValueError as error:
+        match = _PLACE.match(str(error))
+        what = match["what"] if match else str(error)
+        line = int(match["line"]) if match and match["line"] else text.count("\n") + 1
+        column = f":{match['column']}" if match and match["column"] else ""
+        shown = text.split("\n")[line - 1].strip()
+        quoted = f" in `{shown[:120]}`" if shown else ""
+        raise ConfigError(
+            f"{path}:{line}{column}: not valid TOML: {what[:1].lower()}{what[1:]}{quoted}",
+            path=str(path),
+            line=line,
+            slug="config-syntax",
+            hint="Correct this line. Texts need quotes; each table and each key may stand only once.",
+        ) from None
+
+
+def _unreadable(path: Path, fact: str, hint: str) -> ConfigError:
+    return ConfigError(f"{path} {fact}", path=str(path), slug="config-unreadable", hint=hint)
+
+
+def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
+    """The key and the value of ``-c key=value``.
+
+    The value is TOML where it reads as TOML, else a text as it stands (one pair of quotes around it is taken off), so
+    ``-c model=o3`` needs no quotes.
+
+    Raises:
+        ConfigError: There is no ``=``, or the key is not a dotted key.
+    """
+    match = _ASSIGNMENT.fullmatch(argument)
+    if match is None:
+        raise _override(argument, "has no `=`")
+    try:
+        key = split_key(match["key"])
+    except ValueError as error:
+        raise _override(argument, str(error)) from None
+    return key, _override_value(match["value"].strip())
+
+
+def _override_value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        parsed = {}
+    if parsed.keys() == {"value"}:  # a line break in the value must not bring in further keys
+        return parsed["value"]
+    for quote in ('"', "'"):
+        if len(text) > 1 and text.startswith(quote) and text.endswith(quote):
+            return text[1:-1]
+    return text
+
+
+def _override(argument: str, fact: str) -> ConfigError:
+    shown = argument if len(argument) <= 200 else argument[:200] + "..."
+    return ConfigError(
+        f"-c {shown!r}: {fact}",
+        path="-c",
+        slug="config-override",
+        hint="Write -c key=value, for example: -c model=gpt-5.5 or -c 'tools.web_search=false'.",
+    )

@@ -1,0 +1,81 @@
+"""Which project a folder belongs to, and whether a person has said that it may be trusted. Starts no ``git``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["git_root", "is_trusted", "main_checkout", "project_root", "trust_level"]
+
+
+def git_root(folder: Path) -> Path | None:
+    """The checkout that a folder lies in: the nearest folder upwards with a ``.git`` (folder or file)."""
+    return _upwards(folder, (".git",))
+
+
+def project_root(folder: Path, markers: Sequence[str] = (".git",)) -> Path:
+    """The nearest folder upwards that holds one of the markers, else the folder itself."""
+    return _upwards(folder, markers) or folder
+
+
+def main_checkout(root: Path) -> Path:
+    """The main checkout of a worktree; for any other checkout, the checkout itself.
+
+    A worktree's ``.git`` is a file with ``gitdir: <main>/.git/worktrees/<name>``. The main checkout has to know the
+    worktree too (``<name>/gitdir`` there names it), else any folder could claim a trusted checkout as its own.
+    """
+    pointer = root / ".git"
+    try:
+        if not pointer.is_file():
+            return root
+        text = pointer.read_text(encoding="utf-8", errors="replace")
+        if not text.startswith("gitdir:"):
+            return root
+        target = Path(os.path.normpath(root / text.removeprefix("gitdir:").strip()))
+        if target.parent.name != "worktrees" or target.parent.parent.name != ".git":
+            return root
+        back = target / (target / "gitdir").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # a pointer that cannot be read names nothing to trust
+        return root
+    return target.parent.parent.parent if os.path.realpath(back) == os.path.realpath(pointer) else root
+
+
+def trust_level(projects: Mapping[str, Any], cwd: Path) -> str | None:
+    """``trusted``, ``untrusted`` or None for no decision.
+
+    Asked for in this order: the folder itself, its checkout, the main checkout of a worktree; each by its path as given and
+    by its real path.
+
+    Args:
+        projects: The table ``[projects]``: ``{path: {"trust_level": ...}}``.
+    """
+    for folder in _trust_keys(cwd):
+        entry = projects.get(folder)
+        level = entry.get("trust_level") if isinstance(entry, Mapping) else None
+        if isinstance(level, str):
+            return level
+    return None
+
+
+def is_trusted(projects: Mapping[str, Any], cwd: Path) -> bool:
+    """Whether a person trusts this project."""
+    return trust_level(projects, cwd) == "trusted"
+
+
+def _trust_keys(cwd: Path) -> list[str]:
+    root = git_root(cwd)
+    folders = [cwd] if root is None else [cwd, root, main_checkout(root)]
+    keys = [name for folder in folders for name in (str(folder), os.path.realpath(folder))]
+    return list(dict.fromkeys(keys))
+
+
+def _upwards(folder: Path, markers: Sequence[str]) -> Path | None:
+    if not markers:
+        return None
+    for candidate in (folder, *folder.parents):
+        base = str(candidate)
+        if any(os.path.lexists(f"{base}/{marker}") for marker in markers):
+            return candidate
+    return None
