@@ -1,0 +1,209 @@
+"""The framework's side of a confined instance: give it a command, hear of its beginning and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from codex_framework import CommandFailed, Launch, SandboxError
+from codex_plugin_landlock.jail.messages import receive, send
+
+__all__ = ["ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
+
+
+class InstanceGone(Exception):
+    """An idle instance was found dead when it was to be used; the command has not been handed over."""
+
+
+class InstanceRefused(Exception):
+    """An instance could not confine itself.
+
+    Attributes:
+        stage: Which layer it was.
+        text: What the system said.
+    """
+
+    def __init__(self, stage: str, text: str) -> None:
+        super().__init__(f"{stage}: {text}")
+        self.stage = stage
+        self.text = text
+
+
+class ConfinedProcess:
+    """A :class:`~codex_framework.ChildProcess` that lives inside an instance."""
+
+    def __init__(self, instance: Instance, pid: int) -> None:
+        self._instance = instance
+        self._pid = pid
+        self._status: int | None = None
+        self._ended = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """Its id and its group's, as seen from here."""
+        return self._pid
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole process group; nothing happens when it is gone."""
+        if self._status is None:
+            self._instance.signal(number)
+
+    async def wait(self) -> int:
+        """The status once it has ended; every descendant has ended too, then. Killed with its sandbox, it is ``-SIGKILL``."""
+        await self._ended.wait()
+        assert self._status is not None
+        return self._status
+
+    def end(self, status: int) -> None:
+        """Called by the instance, once."""
+        self._status = status
+        self._ended.set()
+
+
+class Instance:
+    """One connection to a confined instance. It runs one command at a time.
+
+    Args:
+        connection: A packet socket whose other end the instance has, or will get.
+        signature: What its mounts depend on.
+        level: ``namespaces`` or ``landlock``.
+    """
+
+    def __init__(self, connection: socket.socket, signature: tuple[object, ...], level: str) -> None:
+        connection.setblocking(False)
+        self.signature = signature
+        self.level = level
+        self.ready = False
+        self.retire: asyncio.TimerHandle | None = None
+        self._connection = connection
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Future[ConfinedProcess] | None = None
+        self._process: ConfinedProcess | None = None
+        self._released: Callable[[Instance], None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process was there just now. Only for an idle one."""
+        if self._connection.fileno() < 0:
+            return False
+        try:
+            return bool(self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    async def run(self, launch: Launch, released: Callable[[Instance], None]) -> ConfinedProcess:
+        """Start a command; ``released`` is called when the instance is free again.
+
+        Cancelling it ends the instance, and the command with it.
+
+        Raises:
+            InstanceGone: It died before it got the command.
+            InstanceRefused: It could not confine itself; nothing has run.
+            CommandFailed: The command cannot be started.
+            SandboxError: It died in the middle.
+        """
+        wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env), "tty": launch.tty}
+        self._loop = asyncio.get_running_loop()
+        self._released = released
+        self._starting = self._loop.create_future()
+        try:
+            send(self._connection, {"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
+        except OSError as error:
+            self.close()
+            raise InstanceGone(str(error)) from error
+        self._loop.add_reader(self._connection, self._read)
+        try:
+            return await self._starting
+        except asyncio.CancelledError:
+            self.close()
+            raise
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command's process group."""
+        try:
+            send(self._connection, {"signal": number})
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """End the instance and everything in it. Its command, if any, counts as killed."""
+        if self._connection.fileno() < 0:
+            return
+        if self.retire is not None:
+            self.retire.cancel()
+        self._stop_reading()
+        self._connection.close()
+        self._lost()
+
+    def _read(self) -> None:
+        try:
+            while self._connection.fileno() >= 0 and self._loop is not None:
+                message, _ = receive(self._connection, socket.MSG_DONTWAIT)
+                if message is None:
+                    self.close()
+                    return
+                self._heard(message)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if "started" in message:
+            self._process = ConfinedProcess(self, message["started"] or self._pid)
+            self._answer(self._process)
+        elif "ended" in message:
+            process, self._process = self._process, None
+            self._free()
+            assert process is not None
+            process.end(message["ended"])
+        elif "failed" in message:
+            text = message["text"] + (f" (os error {message['failed']})" if message["failed"] else "")
+            self._fail(CommandFailed(text, hint="check that the program is on PATH and that the folder exists"))
+            self._free()
+        elif "instance" in message:
+            self._pid = message["instance"]
+        elif "ready" in message:
+            self.ready = True
+        elif "refused" in message:
+            self._fail(InstanceRefused(message["refused"], message["text"]))
+            self.close()
+
+    def _answer(self, process: ConfinedProcess) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None and not starting.done():
+            starting.set_result(process)
+
+    def _fail(self, error: Exception) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None and not starting.done():
+            starting.set_exception(error)
+
+    def _lost(self) -> None:
+        self._fail(
+            SandboxError(
+                "the sandbox ended before the command had started",
+                hint="try again; if it stays so, look for a process that kills others (the system's log names it)",
+            )
+        )
+        process, self._process = self._process, None
+        if process is not None:
+            process.end(-signal.SIGKILL)
+
+    def _free(self) -> None:
+        self._stop_reading()
+        released, self._released = self._released, None
+        if released is not None:
+            released(self)
+
+    def _stop_reading(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._connection)

@@ -1,0 +1,190 @@
+"""A confined process that starts commands, one at a time: in its own namespaces it is process 1.
+
+Commands are started with vfork from here, so they inherit the confinement and nothing has to be done for each of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import termios
+from typing import Any
+
+from .enclosure import NAMESPACES, Refused, enclose
+from .messages import receive, send
+from .syscalls import prctl
+
+__all__ = ["Instance", "live"]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LAST_DESCRIPTOR = 2**31 - 1
+
+
+def live(connection: socket.socket, plan: dict[str, Any], level: str, uid: int, gid: int) -> None:
+    """Confine this process, a new child of the launcher, and serve until the connection ends. Does not return."""
+    try:
+        _detach(connection, level)
+        children = _children_file()
+        enforced = enclose(plan, level, uid, gid)
+        if level == NAMESPACES:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of ids takes it away
+        send(connection, {"ready": level, "enforced": enforced})
+        Instance(connection, children).serve()
+    except Refused as refused:
+        with contextlib.suppress(OSError):
+            error = refused.error
+            send(
+                connection,
+                {"refused": refused.stage, "errno": error.errno, "text": f"{error.strerror} ({error.filename})"},
+            )
+    except OSError:
+        pass  # the framework is gone, and so is who could be told
+    finally:
+        os._exit(0)
+
+
+def _detach(connection: socket.socket, level: str) -> None:
+    os.setsid()
+    if level == NAMESPACES:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        signal.signal(signal.SIGTERM, _end_with_descendants)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    mine = connection.fileno()
+    os.closerange(3, mine)
+    os.closerange(mine + 1, _LAST_DESCRIPTOR)
+    os.chdir("/")
+
+
+def _children_file() -> int | None:
+    """The list of this process's children with their ids outside; readable for as long as it stays open."""
+    try:
+        return os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+class Instance:
+    """Serves one connection."""
+
+    def __init__(self, connection: socket.socket, children: int | None) -> None:
+        self._connection = connection
+        self._children = children
+        self._main: int | None = None
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wake = reader
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _noticed)
+
+    def serve(self) -> None:
+        """Start commands and tell of their ends until the other side is gone."""
+        waiting = select.poll()
+        waiting.register(self._connection, select.POLLIN)
+        waiting.register(self._wake, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in waiting.poll()}
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 512)
+                self._reap()
+            if self._connection.fileno() in ready and not self._obey():
+                end_descendants()
+                return
+
+    def _obey(self) -> bool:
+        message, descriptors = receive(self._connection)
+        if message is None:
+            return False
+        if "run" in message:
+            self._run(message["run"], descriptors)
+        elif self._main is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._main, message["signal"])
+        return True
+
+    def _run(self, wanted: dict[str, Any], descriptors: list[int]) -> None:
+        stdin, stdout, stderr = descriptors
+        try:
+            process = subprocess.Popen(
+                wanted["argv"],
+                cwd=wanted["cwd"],
+                env=wanted["env"],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                preexec_fn=_take_terminal if wanted["tty"] else None,  # noqa: PLW1509  # this process has one thread
+            )
+        except OSError as error:
+            send(self._connection, {"failed": error.errno, "text": error.strerror})
+            return
+        except (ValueError, subprocess.SubprocessError) as error:
+            send(self._connection, {"failed": 0, "text": str(error)})
+            return
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._main = process.pid
+        process.returncode = 0  # reaped here, not by it
+        send(self._connection, {"started": self._pid_outside()})
+        self._reap()
+
+    def _pid_outside(self) -> int | None:
+        if self._children is None:
+            return None
+        listed = os.pread(self._children, 4096, 0).split()
+        return int(listed[-1]) if listed else None
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._main:
+                self._main = None
+                end_descendants()
+                send(self._connection, {"ended": os.waitstatus_to_exitcode(status)})
+                return
+
+
+def end_descendants() -> None:
+    """Kill every process below this one, however it detached itself, and wait until they are gone."""
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            for pid in _children():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
+            continue
+        return
+
+
+def _children() -> list[int]:
+    """This process's children: orphans of killed ones become its children in turn."""
+    with open("/proc/thread-self/children", "rb") as file:  # noqa: PTH123
+        return [int(pid) for pid in file.read().split()]
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _noticed(number: int, frame: object) -> None:
+    """Nothing to do: the signal's arrival has been written to the wake-up pipe."""
+
+
+def _end_with_descendants(number: int, frame: object) -> None:
+    end_descendants()
+    os._exit(0)

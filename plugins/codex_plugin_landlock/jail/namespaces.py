@@ -1,0 +1,97 @@
+"""Namespaces of its own for a sandbox, and giving up every privilege in them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+from pathlib import Path
+
+from .syscalls import MACHINE, NEW_CGROUP, NEW_IPC, NEW_NET, NEW_NS, NEW_PID, NEW_USER, NEW_UTS, call, clone, prctl
+
+__all__ = ["drop_privileges", "enter", "limit_processes", "map_identity", "set_dumpable"]
+
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_SECUREBITS = 28
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+_LOCKED_SECUREBITS = 0xEF
+"""No privileges for uid 0, none kept over a change of ids, no ambient ones; all of it for good."""
+
+_CAPSET = 126 if MACHINE == "x86_64" else 91
+_CAP_VERSION_3 = 0x20080522
+_MOST_CAPABILITIES = 64
+_PID_MAX = 4096
+_PID_MAX_PER_NAMESPACE = (6, 14)
+"""The first kernel on which ``kernel.pid_max`` belongs to the process namespace; before, it is everybody's."""
+
+
+def enter(*, network: bool) -> int:
+    """Fork into new user, mount, process, IPC, host-name and cgroup namespaces, and a network one unless ``network``.
+
+    Returns 0 in the child and its id in the parent.
+
+    Raises:
+        OSError: They are not to be had here.
+    """
+    flags = NEW_USER | NEW_NS | NEW_PID | NEW_IPC | NEW_UTS | NEW_CGROUP
+    return clone(flags if network else flags | NEW_NET)
+
+
+def set_dumpable(*, dumpable: bool) -> None:
+    """Whether other processes of this user may look into this one."""
+    prctl(_PR_SET_DUMPABLE, int(dumpable))
+
+
+def map_identity(uid: int, gid: int) -> None:
+    """Keep the user's ids in the new user namespace. A process that is not dumpable cannot open its own map.
+
+    Raises:
+        OSError: The system refused it.
+    """
+    set_dumpable(dumpable=True)
+    try:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    finally:
+        set_dumpable(dumpable=False)
+
+
+def limit_processes() -> bool:
+    """Bound the number of processes of this process namespace; whether this kernel can do that."""
+    release = platform.release().split("-")[0].split(".")[:2]
+    if not all(part.isdigit() for part in release) or tuple(map(int, release)) < _PID_MAX_PER_NAMESPACE:
+        return False
+    try:
+        Path("/proc/sys/kernel/pid_max").write_text(str(_PID_MAX))
+    except OSError:
+        return False
+    return True
+
+
+def drop_privileges() -> None:
+    """Give up every capability for good.
+
+    Raises:
+        OSError: One of the steps failed; privileges may be left.
+    """
+    prctl(_PR_SET_SECUREBITS, _LOCKED_SECUREBITS)
+    for capability in range(_MOST_CAPABILITIES):
+        try:
+            prctl(_PR_CAPBSET_DROP, capability)
+        except OSError:
+            break  # the kernel does not know so many
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = struct.pack("II", _CAP_VERSION_3, 0)
+    call("capset", _CAPSET, header, bytes(24))
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def rule_out_privileges() -> None:
+    """The same without namespaces: an ordinary user's process has no capabilities to drop, root's has."""
+    if os.geteuid() == 0:
+        drop_privileges()
+    else:
+        prctl(_PR_SET_NO_NEW_PRIVS, 1)

@@ -1,0 +1,86 @@
+"""Empty folders in the place of protected names that do not exist, so that there is something to mount over.
+
+A sandbox of another process may need the same one at the same time: each user of a placeholder holds a shared lock on it, and the
+last one removes it. A placeholder tells itself from a user's folder by its odd mode, so one that a killed process left behind is
+removed by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterable
+
+__all__ = ["hold", "release"]
+
+_MODE = 0o1555
+_ATTEMPTS = 50
+
+
+def hold(paths: Iterable[str]) -> dict[str, int]:
+    """Make the missing ones of ``paths`` and lock all placeholders among them; returns their descriptors.
+
+    A path whose parent does not exist, or cannot be written by this user either, needs no protection and is left out.
+    """
+    held: dict[str, int] = {}
+    for path in paths:
+        descriptor = _hold(path)
+        if descriptor is not None:
+            held[path] = descriptor
+    return held
+
+
+def _hold(path: str) -> int | None:
+    for _ in range(_ATTEMPTS):
+        try:
+            os.mkdir(path, _MODE)  # noqa: PTH102
+            os.chmod(path, _MODE)  # noqa: PTH101
+        except FileExistsError:
+            pass
+        except OSError:
+            return None
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # its last user has just removed it
+        except OSError:
+            return None
+        if not _is_placeholder(descriptor):
+            os.close(descriptor)
+            return None
+        if _lock(descriptor, fcntl.LOCK_SH) and _same(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+    return None
+
+
+def release(held: dict[str, int]) -> None:
+    """Give placeholders up, and remove those that nobody else uses."""
+    for path, descriptor in held.items():
+        if _lock(descriptor, fcntl.LOCK_EX) and _same(descriptor, path):
+            with contextlib.suppress(OSError):  # something was put into it: then it is no placeholder any more
+                os.rmdir(path)  # noqa: PTH106
+        os.close(descriptor)
+
+
+def _is_placeholder(descriptor: int) -> bool:
+    found = os.fstat(descriptor)
+    return stat.S_IMODE(found.st_mode) == _MODE and found.st_uid == os.geteuid()
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _same(descriptor: int, path: str) -> bool:
+    """Whether ``path`` still is what was opened."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except OSError:
+        return False

@@ -1,0 +1,131 @@
+"""The framework's side of the launcher: start it, ask it for instances, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from codex_framework import SandboxError
+from codex_plugin_landlock.instances import Instance
+from codex_plugin_landlock.jail.messages import send
+from codex_plugin_landlock.plan import Plan
+
+__all__ = ["Launcher"]
+
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from jail.launcher import main; main(int(sys.argv[2]))"
+_SEND_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 5.0
+_LOG_TAIL = 2000
+
+
+class Launcher:
+    """A small Python process that forks confined instances; started when first needed, and again when it was killed.
+
+    It has no access to this process's memory, environment or descriptors, and it ends when this process does.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._log = -1
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def open_instance(self, plan: Plan, level: str, signature: tuple[object, ...]) -> Instance:
+        """Ask for a new instance. It can be used at once; commands wait in its socket until it is ready.
+
+        Raises:
+            SandboxError: The launcher does not start.
+        """
+        for _ in range(2):
+            if self.pid is None:
+                self._start()
+            connection = self._connection
+            assert connection is not None
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                send(connection, {"plan": plan.data, "level": level}, (theirs.fileno(),))
+            except OSError:
+                ours.close()
+                self._kill()
+                continue
+            finally:
+                theirs.close()
+            return Instance(ours, signature, level)
+        raise SandboxError(
+            f"the sandbox's launcher does not run: {self.log() or 'it ended at once'}",
+            hint=f"check that {sys.executable or 'python'} -I -S works here",
+        )
+
+    def log(self) -> str:
+        """The end of what it has printed, which is something only when it failed."""
+        if self._log < 0:
+            return ""
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, _LOG_TAIL, max(0, size - _LOG_TAIL)).decode(errors="replace").strip()
+
+    def _start(self) -> None:
+        self._kill()
+        if not sys.executable:
+            raise SandboxError("the sandbox needs a Python interpreter, and this program does not know its own")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_SEND_TIMEOUT_S)
+        self._log = os.memfd_create("launcher", os.MFD_CLOEXEC)
+        home = str(Path(__file__).resolve().parent)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, home, str(theirs.fileno())],
+                    cwd="/",
+                    env={},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._log,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise SandboxError(
+                    f"the sandbox's launcher cannot be started: {error.strerror} (os error {error.errno})",
+                    hint="end other processes or raise their limit",
+                ) from error
+        self._connection = ours
+
+    def _kill(self) -> None:
+        """End what is left of the last one: closing the connection ends it, and so does the signal."""
+        self._disconnect()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+
+    async def aclose(self) -> None:
+        """End the launcher with all instances, and wait for it. Safe to call twice."""
+        self._disconnect()
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(_end, process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

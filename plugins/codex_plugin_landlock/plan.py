@@ -1,0 +1,93 @@
+"""From a turn's access to a plan: plain data that the launcher understands."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any
+
+import attrs
+
+from codex_framework import FileAccess
+
+__all__ = ["Plan", "plan_for", "signature"]
+
+_PLACEHOLDER_MODE = 0o1555
+"""Folders that the launcher puts in place of missing names look like this (see ``jail.placeholders``)."""
+
+
+@attrs.frozen
+class Plan:
+    """What a sandbox does, as paths.
+
+    Attributes:
+        writable: Folders and files that may be written.
+        read_only: What in them may not, present or not.
+        masked: What may not be read.
+        network: Whether the network may be used.
+        key: The whole of it as text; equal plans have equal keys.
+    """
+
+    writable: tuple[str, ...]
+    read_only: tuple[str, ...]
+    masked: tuple[str, ...]
+    network: bool
+    key: str = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "key", json.dumps(self.data))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "writable": self.writable,
+            "read_only": self.read_only,
+            "masked": self.masked,
+            "network": self.network,
+        }
+
+
+def plan_for(access: FileAccess) -> Plan:
+    """The plan for an access. Looks at no file."""
+    if access.full:
+        return Plan(writable=("/",), read_only=(), masked=(), network=access.network)
+    writable = tuple(dict.fromkeys(str(root.root) for root in access.roots))
+    kept = tuple(dict.fromkeys(str(path) for root in access.roots for path in root.read_only))
+    return Plan(
+        writable=writable,
+        read_only=tuple(path for path in kept if path not in writable),
+        masked=tuple(str(path) for path in access.deny_read),
+        network=access.network,
+    )
+
+
+def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
+    """What a running sandbox depends on: which files stand at its paths.
+
+    Args:
+        plan: The plan.
+        entries: Also notice names that come and go right below the writable folders.
+    """
+    found: list[object] = [_identity(path) for path in (*plan.writable, *plan.read_only, *plan.masked)]
+    if entries:
+        found += [_changed(path) for path in dict.fromkeys(os.path.dirname(kept) for kept in plan.read_only)]  # noqa: PTH120
+    return tuple(found)
+
+
+def _identity(path: str) -> object:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116
+    except OSError:
+        return 0

@@ -1,0 +1,191 @@
+"""The ``landlock`` sandbox: plans, and a pool of confined instances for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
+from codex_plugin_landlock.plan import Plan, plan_for, signature
+
+if TYPE_CHECKING:
+    from codex_plugin_landlock.instances import ConfinedProcess, Instance
+    from codex_plugin_landlock.launcher import Launcher
+
+__all__ = ["LandlockConfinement", "LandlockSandbox"]
+
+_IDLE_S = 5.0
+"""How long an unused instance stays, with its placeholders for protected names that do not exist."""
+
+_MOST_IDLE = 4
+_NAMESPACES, _LANDLOCK = "namespaces", "landlock"
+
+
+class LandlockSandbox:
+    """Confines commands on Linux by namespaces, Landlock and seccomp, or by the last two where namespaces are refused.
+
+    Args:
+        level: ``namespaces``: that or nothing. ``landlock``: without namespaces, for tests. None: the best there is.
+    """
+
+    name = "landlock"
+
+    def __init__(self, level: str | None = None) -> None:
+        self._wanted = level
+        self._report: SandboxReport | None = None
+        self._launcher: Launcher | None = None
+        self._idle: dict[str, list[Instance]] = {}
+        self._busy: set[Instance] = set()
+
+    def probe(self) -> SandboxReport:
+        """What works here, first by what the system says of itself, then by experience."""
+        if self._report is None:
+            from codex_plugin_landlock.probe import FULL_LEVEL, probe
+
+            report = probe()
+            if report.available and self._wanted == _NAMESPACES and report.level != FULL_LEVEL:
+                report = SandboxReport(available=False, level=report.level, reason=report.reason, cure=report.cure)
+            elif report.available and self._wanted == _LANDLOCK and report.level == FULL_LEVEL:
+                report = self._reduced("they are switched off by the caller", "switch them on")
+            self._report = report
+        return self._report
+
+    def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:
+        """The plan for an access.
+
+        Raises:
+            SandboxError: It cannot be enforced here.
+        """
+        report = self.probe()
+        if not report.available:
+            raise SandboxError(f"the landlock sandbox does not work here: {report.reason}", hint=report.cure)
+        plan = plan_for(access)
+        self.check(plan)
+        return LandlockConfinement(self, plan)
+
+    @property
+    def level(self) -> str:
+        """``namespaces`` or ``landlock``."""
+        from codex_plugin_landlock.probe import FULL_LEVEL
+
+        return _NAMESPACES if self.probe().level == FULL_LEVEL else _LANDLOCK
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what the level cannot enforce.
+
+        Raises:
+            SandboxError: As said.
+        """
+        if plan.masked and self.level == _LANDLOCK:
+            raise SandboxError(
+                "paths cannot be made unreadable here: " + self.probe().reason,
+                hint=self.probe().cure or "allow user namespaces",
+            )
+
+    async def start(self, plan: Plan, launch: Launch) -> ConfinedProcess:
+        """Start a command in an instance of ``plan``. Raises as :meth:`codex_framework.Confinement.start`."""
+        from codex_plugin_landlock.instances import InstanceGone, InstanceRefused
+
+        while True:
+            instance = self._take(plan)
+            try:
+                return await instance.run(launch, lambda freed: self._release(plan, freed))
+            except InstanceGone:
+                continue
+            except InstanceRefused as refused:
+                self._degrade(instance, plan, refused)
+            finally:
+                if not instance.ready:
+                    self._busy.discard(instance)
+
+    def _take(self, plan: Plan) -> Instance:
+        level = self.level
+        state = signature(plan, entries=level == _LANDLOCK)
+        idle = self._idle.get(plan.key, [])
+        while idle:
+            instance = idle.pop()
+            if instance.retire is not None:
+                instance.retire.cancel()
+            if instance.level == level and instance.signature == state and instance.alive:
+                self._busy.add(instance)
+                return instance
+            instance.close()
+        if self._launcher is None:
+            from codex_plugin_landlock.launcher import Launcher
+
+            self._launcher = Launcher()
+        instance = self._launcher.open_instance(plan, level, state)
+        self._busy.add(instance)
+        return instance
+
+    def _release(self, plan: Plan, instance: Instance) -> None:
+        self._busy.discard(instance)
+        idle = self._idle.setdefault(plan.key, [])
+        if len(idle) >= _MOST_IDLE:
+            instance.close()
+            return
+        idle.append(instance)
+        instance.retire = asyncio.get_running_loop().call_later(_IDLE_S, self._retire, plan, instance)
+
+    def _retire(self, plan: Plan, instance: Instance) -> None:
+        idle = self._idle.get(plan.key, [])
+        if instance in idle:
+            idle.remove(instance)
+        instance.close()
+
+    def _degrade(self, instance: Instance, plan: Plan, refused: Exception) -> None:
+        """Go on without namespaces if it is they that are refused; nothing has run yet.
+
+        Raises:
+            SandboxError: It was something else, or namespaces are demanded.
+        """
+        from codex_plugin_landlock.instances import InstanceRefused
+
+        assert isinstance(refused, InstanceRefused)
+        cure = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
+        if refused.stage != _NAMESPACES or instance.level == _LANDLOCK or self._wanted == _NAMESPACES:
+            raise SandboxError(
+                f"the sandbox could not be set up ({refused.stage}): {refused.text}",
+                hint=cure if refused.stage == _NAMESPACES else "check the writable roots and protected paths it names",
+            )
+        self._report = self._reduced(refused.text, cure)
+        self.check(plan)
+
+    def _reduced(self, reason: str, cure: str) -> SandboxReport:
+        from codex_plugin_landlock.jail.landlock import abi_version
+        from codex_plugin_landlock.probe import reduced_report
+
+        return reduced_report(abi_version(), reason, cure)
+
+    async def aclose(self) -> None:
+        """End all instances, with what runs in them, and the launcher. Safe to call twice."""
+        for instance in (*self._busy, *(one for idle in self._idle.values() for one in idle)):
+            instance.close()
+        self._busy.clear()
+        self._idle.clear()
+        if self._launcher is not None:
+            await self._launcher.aclose()
+
+
+class LandlockConfinement:
+    """A plan that is ready to start processes."""
+
+    def __init__(self, sandbox: LandlockSandbox, plan: Plan) -> None:
+        self._sandbox = sandbox
+        self.plan = plan
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where there is no network."""
+        return {} if self.plan.network else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+
+    async def start(self, launch: Launch) -> ConfinedProcess:
+        """Start a process under the plan.
+
+        Raises:
+            SandboxError: It cannot be confined; nothing of it has run.
+            CommandFailed: The program or folder does not exist or cannot be executed.
+        """
+        return await self._sandbox.start(self.plan, launch)
