@@ -68,7 +68,7 @@ class Registry:
     programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
     owners: Mapping[tuple[str, str], str] = attrs.field(factory=dict, repr=False)
     reports: tuple[PluginReport, ...] = ()
-    _plugins: tuple[Loaded, ...] = attrs.field(default=(), repr=False, eq=False)
+    _plugins: tuple[Loaded, ...] = attrs.field(default=(), repr=False, eq=False, alias="plugins")
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

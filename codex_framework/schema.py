@@ -10,7 +10,7 @@ import difflib
 import enum
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -27,20 +27,10 @@ __all__ = [
     "Shape",
     "Simple",
     "Table",
-    "UnfitArgumentsError",
-    "read_json",
 ]
 
 _SHOWN = 60
 """Longest piece of a wrong value that is quoted back, in characters."""
-
-
-class UnfitArgumentsError(ValueError):
-    """JSON data does not have the form it should have; ``problems`` has one line for each reason, with its path."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
 
 
 class Shape(Protocol):
@@ -357,29 +347,6 @@ class Record:
                 near = difflib.get_close_matches(key, names, n=1)
                 known = f"did you mean {near[0]}?" if near else f"known: {', '.join(names) or 'none'}"
                 problems.append(f"{_below(where, key)}: unknown; {known}")
-
-
-def read_json(shape: Shape, text: str) -> Any:
-    """Read JSON text.
-
-    Raises:
-        UnfitArgumentsError: It is no JSON, or does not have the shape.
-    """
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except RecursionError:
-        raise UnfitArgumentsError(["nested too deeply"]) from None
-    except ValueError as error:
-        raise UnfitArgumentsError([str(error)]) from error
-    problems: list[str] = []
-    result = shape.read(value, "", problems)
-    if problems:
-        raise UnfitArgumentsError(problems)
-    return result
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _wrong(shape: Shape, value: Any, where: str, problems: list[str]) -> None:

@@ -7,12 +7,12 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from codex_framework.errors import ToolError
 from codex_framework.plugins.registration import TOOL_NAME
 from codex_framework.roles.tools import FreeformFormat, FreeformSpec, FunctionSpec, ToolCall, ToolContext, ToolOutput
-from codex_framework.schema import UnfitArgumentsError, read_json
+from codex_framework.schema import Record
 from codex_framework.signature import call_form
 
 __all__ = ["FreeformTool", "FunctionTool", "freeform_tool", "tool"]
@@ -49,8 +49,9 @@ class _Decorated(Generic[P, R]):
     async def _output(self, keywords: Mapping[str, Any]) -> ToolOutput:
         import asyncio
 
+        limit = asyncio.timeout(self.timeout_s)
         try:
-            async with asyncio.timeout(self.timeout_s) as limit:
+            async with limit:
                 return _as_output(self._name, await self._result(keywords))
         except TimeoutError:
             if not limit.expired():
@@ -104,10 +105,7 @@ class FunctionTool(_Decorated[P, R]):
         Raises:
             ToolError: The arguments do not fit (every reason is named), or the function took too long, or raised it itself.
         """
-        try:
-            keywords = read_json(self._form.arguments, call.arguments if call.arguments.strip() else "{}")
-        except UnfitArgumentsError as error:
-            raise ToolError(f"failed to parse function arguments: {_listed(error.problems)}") from error
+        keywords = _read(self._form.arguments, call.arguments)
         if self._form.context is not None:
             keywords[self._form.context] = context
         return await self._output(keywords)
@@ -289,7 +287,24 @@ def _as_json(name: str, result: Any) -> str:
         ) from error
 
 
-def _listed(problems: Sequence[str]) -> str:
-    if len(problems) == 1:
-        return problems[0]
-    return "\n".join((f"{len(problems)} problems", *(f"- {problem}" for problem in problems)))
+def _read(shape: Record, text: str) -> dict[str, Any]:
+    """The arguments as keywords; no text at all is how some models call a function without arguments."""
+    problems: list[str] = []
+    keywords: Any = None
+    try:
+        value = json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
+        keywords = shape.read(value, "", problems)
+    except RecursionError:
+        problems.append("nested too deeply")
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        lines = (
+            problems if len(problems) == 1 else [f"{len(problems)} problems", *(f"- {problem}" for problem in problems)]
+        )
+        raise ToolError("failed to parse function arguments: " + "\n".join(lines))
+    return cast("dict[str, Any]", keywords)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -79,8 +79,9 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
     ]
     if problems:
         return None, problems
+    checked: Any = tool  # type checkers narrow it to the last ability that was looked for
     registered = RegisteredTool(
-        tool=tool,
+        tool=checked,
         plugin=plugin,
         spec=spec,
         parallel=parallel,
