@@ -290,7 +290,7 @@ def _as_json(name: str, result: Any) -> str:
 def _read(shape: Record, text: str) -> dict[str, Any]:
     """The arguments as keywords; no text at all is how some models call a function without arguments."""
     problems: list[str] = []
-    keywords: Any = None
+    keywords: dict[str, Any] = {}
     try:
         value = json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
         keywords = shape.read(value, "", problems)
@@ -303,7 +303,7 @@ def _read(shape: Record, text: str) -> dict[str, Any]:
             problems if len(problems) == 1 else [f"{len(problems)} problems", *(f"- {problem}" for problem in problems)]
         )
         raise ToolError("failed to parse function arguments: " + "\n".join(lines))
-    return cast("dict[str, Any]", keywords)
+    return keywords
 
 
 def _no_constant(name: str) -> NoReturn:
