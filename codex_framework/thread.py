@@ -18,7 +18,7 @@ from codex_framework.access import file_access
 from codex_framework.approval import ApprovalCache
 from codex_framework.broadcast import Broadcast
 from codex_framework.commands import CallFacts, CommandPath, Confinements
-from codex_framework.config.settings import Settings
+from codex_framework.config.settings import Settings, fallback_warning
 from codex_framework.context import CallContext, ThreadStash
 from codex_framework.driver import Ask, TurnDriver
 from codex_framework.errors import CodexError, ThreadError
@@ -527,10 +527,7 @@ class Thread:
         if not model.known:
             self.emit(
                 turn_id,
-                WarningEvent(
-                    f"Model metadata for `{model.slug}` not found."
-                    " Defaulting to fallback metadata; this can degrade performance and cause issues."
-                ),
+                WarningEvent(fallback_warning(model.slug)),
             )
 
     # Telling and recording
