@@ -1,0 +1,141 @@
+"""What the model is told it may do, and what the configuration wants it to know (role ``developer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import attrs
+
+from codex_framework.protocol.policies import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    ExternalSandbox,
+    GranularApproval,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
+from codex_framework.roles.context import ContextFacts, Fragment
+from codex_framework.roles.sandboxes import FileAccess
+
+__all__ = ["DeveloperInstructions", "Permissions"]
+
+_START, _END = "<permissions instructions>", "</permissions instructions>"
+
+_ESCALATION = """\
+To run a command without the sandbox, give it `sandbox_permissions` = "require_escalated" and a `justification`: one short question \
+to the person that names the purpose. The call itself is the request; do not ask in a message first. Where it makes sense, add a \
+`prefix_rule`, the beginning of commands like this one that may run from now on; choose it narrow, and never one that allows \
+arbitrary code. Request this when a command is needed for the task and
+- it failed, and the sandbox is the likely reason;
+- it has to write outside the writable folders, or needs the network (installing dependencies, fetching);
+- it opens a window or talks to another program of the person;
+- it destroys something, and nobody has asked for that in so many words."""
+
+
+@attrs.frozen
+class Permissions:
+    """Sandbox, network and approval policy in words. Off with ``include_permissions_instructions = false``."""
+
+    name: str = "permissions"
+
+    def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
+        """One fragment."""
+        if facts.config.get("include_permissions_instructions") is False:
+            return
+        parts = (
+            _sandbox_text(facts.sandbox_policy, facts.access),
+            _network_text(facts.sandbox_policy, facts.access),
+            _approval_text(facts.approval_policy, confined=facts.access.confines),
+        )
+        text = "\n".join((_START, *parts, _END))
+        yield Fragment(role="developer", text=text, start=_START, end=_END, order=0)
+
+
+@attrs.frozen
+class DeveloperInstructions:
+    """The text of ``developer_instructions`` in the configuration, as it stands there."""
+
+    name: str = "developer_instructions"
+
+    def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
+        """One fragment, which is its own mark: it has no others."""
+        text = facts.config.get("developer_instructions")
+        if isinstance(text, str) and text.strip():
+            yield Fragment(role="developer", text=text, start=text, order=50)
+
+
+def _sandbox_text(policy: SandboxPolicy, access: FileAccess) -> str:
+    match policy:
+        case DangerFullAccess():
+            text = (
+                "`sandbox_mode` is `danger-full-access`: commands are not confined and can read and write every file."
+            )
+        case ExternalSandbox():
+            text = "Commands run in a sandbox that was set up from outside; nothing is added to it, and its limits are not known here."
+        case ReadOnly():
+            text = "`sandbox_mode` is `read-only`: commands can read files and write none."
+        case WorkspaceWrite():
+            folders = ", ".join(f"`{root.root}`" for root in access.roots) or "none"
+            text = (
+                "`sandbox_mode` is `workspace-write`: commands can read files, and write only below the writable folders"
+                f" ({folders}). In these, {_kept_names(access)} stay read-only."
+            )
+        case _:
+            assert_never(policy)
+    if access.deny_read:
+        text += f" Not even reading is allowed in: {', '.join(f'`{path}`' for path in access.deny_read)}."
+    return text
+
+
+def _kept_names(access: FileAccess) -> str:
+    names = dict.fromkeys(path.name for root in access.roots for path in root.read_only if path.parent == root.root)
+    return ", ".join(f"`{name}`" for name in names) or "version control and agent settings"
+
+
+def _network_text(policy: SandboxPolicy, access: FileAccess) -> str:
+    if isinstance(policy, ExternalSandbox) and policy.network_access != "enabled":
+        return "Take it that there is no network."
+    return "The network can be used." if access.network else "The network is blocked."
+
+
+def _approval_text(policy: ApprovalPolicy | GranularApproval, *, confined: bool) -> str:
+    if isinstance(policy, GranularApproval):
+        return _granular_text(policy)
+    head = f"`approval_policy` is `{policy.value}`:"
+    match policy:
+        case ApprovalPolicy.NEVER:
+            return (
+                f"{head} nobody can be asked, so never set `sandbox_permissions`; such a call is refused. Work within these"
+                " limits, find another way where they stop you, and check your work before you finish."
+            )
+        case ApprovalPolicy.ON_FAILURE:
+            return (
+                f"{head} every command first runs in the sandbox; if it fails there, the person is asked whether it may run again"
+                " without. You need not request anything."
+            )
+        case ApprovalPolicy.UNTRUSTED:
+            return (
+                f"{head} the person is asked about each command, except for a few known to only read (`ls`, `cat`, `rg` and the"
+                " like). Prefer those where they are enough."
+            )
+        case ApprovalPolicy.ON_REQUEST:
+            asked = f"{head} commands run in the sandbox, and you decide when the person should be asked."
+            return f"{asked}\n{_ESCALATION}" if confined else f"{head} you may ask, but nothing here needs approval."
+        case _:
+            assert_never(policy)
+
+
+def _granular_text(policy: GranularApproval) -> str:
+    kinds = {
+        "running commands without the sandbox": policy.sandbox_approval,
+        "commands that a rule wants asked about": policy.rules,
+        "questions of MCP servers": policy.mcp_elicitations,
+        "skills": policy.skill_approval,
+        "further permissions": policy.request_permissions,
+    }
+    asked = ", ".join(kind for kind, may in kinds.items() if may) or "nothing"
+    refused = ", ".join(kind for kind, may in kinds.items() if not may) or "nothing"
+    text = f"`approval_policy` is granular: the person can be asked about {asked}; refused without asking: {refused}."
+    return f"{text}\n{_ESCALATION}" if policy.sandbox_approval else text
