@@ -99,8 +99,9 @@ def codex_model_providers() -> Iterable[ModelProvider]:  # type: ignore[empty-bo
 
 @hookspec
 def codex_sandboxes() -> Iterable[Sandbox]:  # type: ignore[empty-body]
-    """Offer ways to confine commands. The kernel probes them and takes the one named in ``[framework] sandbox``, else the
-    first available one, bundled ones first.
+    """Offer ways to confine commands.
+
+    The kernel takes the one named in ``[framework] sandbox``, else the first that is available here, bundled ones first.
 
     Example:
         ```python
@@ -129,7 +130,7 @@ def codex_sandboxes() -> Iterable[Sandbox]:  # type: ignore[empty-body]
 
 @hookspec
 def codex_notifiers() -> Iterable[Notifier]:  # type: ignore[empty-body]
-    """Offer notifiers: who is told when a turn ends or needs a person.
+    r"""Offer notifiers: who is told when a turn ends or needs a person.
 
     Example:
         ```python
@@ -140,7 +141,7 @@ def codex_notifiers() -> Iterable[Notifier]:  # type: ignore[empty-body]
             name = "bell"
 
             def notify(self, notification):
-                print("\\a", end="", flush=True)
+                print("\a", end="", flush=True)
 
 
         @hookimpl
@@ -181,7 +182,7 @@ def codex_telemetry() -> Iterable[Telemetry]:  # type: ignore[empty-body]
 
 @hookspec
 def codex_context_sources() -> Iterable[ContextSource]:  # type: ignore[empty-body]
-    """Offer context sources: fragments of instructions and context that go into the prompt.
+    r"""Offer context sources: fragments of instructions and context that go into the prompt.
 
     Example:
         ```python
@@ -192,7 +193,7 @@ def codex_context_sources() -> Iterable[ContextSource]:  # type: ignore[empty-bo
             name = "house"
 
             def fragments(self, facts):
-                text = "<house_rules>\\nWrite British English.\\n</house_rules>"
+                text = "<house_rules>\nWrite British English.\n</house_rules>"
                 yield Fragment(role="developer", text=text, start="<house_rules>", end="</house_rules>")
 
 
@@ -353,7 +354,9 @@ def codex_thread_stores() -> Iterable[ThreadStore]:  # type: ignore[empty-body]
 
 @hookspec
 def codex_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
-    """Offer subcommands of the ``codex-framework`` command. Called only when a command is looked up that is not built in, or for ``--help``.
+    """Offer subcommands of the ``codex-framework`` command.
+
+    Called only for ``--help`` and for a command that is not built in.
 
     Example:
         ```python

@@ -19,12 +19,12 @@ from codex_framework.config import Config, load_config
 from codex_framework.config.settings import Settings, fallback_model
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.instructions import base_instructions
-from codex_framework.shells import user_shell
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.ops import UserInputItem
 from codex_framework.registry import Registry, load_registry
 from codex_framework.roles.providers import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadStore
+from codex_framework.shells import user_shell
 from codex_framework.thread import Resources, Thread, TurnResult, new_uuid7
 from codex_framework.turn import Status
 

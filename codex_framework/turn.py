@@ -14,7 +14,7 @@ back what comes of them. Every rule about *when* something may happen stands in 
 7.  An approval is known here before its request is emitted, so it can be answered the moment it is seen. One that is still
     open when the turn is interrupted is answered with ``abort``.
 
-States: ``new -> sampling -> draining -> (sampling | waiting -> sampling | done)``; an interrupt leads from any to ``aborting -> done``.
+States: ``new -> sampling -> draining -> (sampling | waiting -> sampling | done)``; an interrupt leads to ``aborting -> done``.
 """
 
 from __future__ import annotations
