@@ -48,7 +48,9 @@ def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str
         ]  # fmt: skip
         env = {**os.environ, "CODEX_HOME": str(home)}
         began = time.monotonic()
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+        )
         assert child.stdout is not None
         assert child.stderr is not None
         out = child.stdout.read()
@@ -62,7 +64,8 @@ def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str
             sys.exit(f"{argv} failed with {child.returncode}:\n{out.decode()[-2000:]}\n{err.decode()[-2000:]}")
         requests = server.requests
         gaps = [
-            (after.received_at - before.answered_at) * 1000 for before, after in zip(requests, requests[1:], strict=False)
+            (after.received_at - before.answered_at) * 1000
+            for before, after in zip(requests, requests[1:], strict=False)
         ]
         return Run((ended - began) * 1000, (requests[0].received_at - began) * 1000, gaps, usage.ru_maxrss / 1024)
 
