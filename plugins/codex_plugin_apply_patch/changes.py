@@ -1,0 +1,51 @@
+"""The steps of a plan as the changes that events and approvals show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from codex_framework.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
+from codex_plugin_apply_patch.plan import Step
+from codex_plugin_apply_patch.revision import Revision
+
+__all__ = ["changes_of", "readable"]
+
+
+def changes_of(steps: Iterable[Step], *, place: Callable[[str], str] = str) -> dict[str, FileChange]:
+    """Changes by absolute path; several steps on one file are shown as one.
+
+    Args:
+        place: Gives the path to show for a path of a step.
+    """
+    befores: dict[str, str | None] = {}
+    changes: dict[str, FileChange] = {}
+    for step in steps:
+        path = place(step.path)
+        again = path in befores
+        before = befores.setdefault(path, step.before)
+        change = _change(before, step, None if again else step.revision, place)
+        if change is None:
+            changes.pop(path, None)
+        else:
+            changes[path] = change
+    return changes
+
+
+def _change(
+    before: str | None, step: Step, revision: Revision | None, place: Callable[[str], str]
+) -> FileChange | None:
+    if step.after is None:
+        return None if before is None else DeleteFile(readable(before))
+    if step.letter == "A" or before is None:
+        return AddFile(readable(step.after))
+    move_to = None if step.move_to is None else place(step.move_to)
+    if revision is None:
+        revision = Revision.between(before, step.after)
+    return UpdateFile(readable(revision.diff()), move_to)
+
+
+def readable(text: str) -> str:
+    """Text that JSON can carry: bytes that were no UTF-8 become U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,42 @@
+"""What models read of the tool."""
+
+from __future__ import annotations
+
+__all__ = ["FREEFORM", "FUNCTION"]
+
+FREEFORM = (
+    "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain "
+    "text; do not put it into JSON or a code fence."
+)
+
+FUNCTION = """Edits files: adds, changes, moves and deletes any number of them in one patch.
+
+`input` is the patch as text. It starts with the line `*** Begin Patch` and ends with the line `*** End Patch`; between them \
+stands one section for each file:
+
+*** Add File: PATH
+    A new file. Each of its lines follows, with `+` before it.
+*** Delete File: PATH
+    Nothing follows.
+*** Update File: PATH
+    Changes to an existing file. A line `*** Move to: NEW PATH` may follow to rename it as well.
+
+Changes are given in pieces. Each piece starts with a line `@@` and shows the lines as they are now and as they shall be: a \
+space before lines that stay, `-` before lines that go, `+` before lines that come. Show about three lines that stay above and \
+below a change. Where these do not make the place unique, write a line that stands above it, such as the head of its function \
+or class, after the `@@`:
+
+*** Begin Patch
+*** Update File: src/greeting.py
+@@ def greet(name):
+     if not name:
+-        return "Hello"
++        return "Hello, whoever you are"
+     return f"Hello, {name}"
+*** Add File: docs/greeting.md
++# Greeting
+*** Delete File: docs/old.md
+*** End Patch
+
+Pieces of one file stand in the order of the file. After a piece that ends with the file's last line, `*** End of File` may \
+say so. Paths are relative to the working folder."""

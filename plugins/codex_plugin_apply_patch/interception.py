@@ -1,0 +1,137 @@
+"""Turns shell calls that only run ``apply_patch`` into calls of the tool.
+
+So a patch is shown, approved and applied as one, however the model has asked for it. Everything that is not surely such a call
+is left to the shell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from codex_framework import ModelRequest, ToolCall, ToolOutput, ToolRefused
+from codex_plugin_apply_patch.grammar import InvalidPatch, parse
+
+__all__ = ["PatchInterceptor"]
+
+_SHELLS = frozenset({"bash", "zsh", "sh"})
+_IMPLICIT = (
+    "apply_patch verification failed: patch detected without explicit call to apply_patch. "
+    'Rerun as ["apply_patch", "<patch>"]'
+)
+_UNIFIED_EXEC_PREFIX = "Wall time: 0.0000 seconds\nOutput:\n"
+"""What ``exec_command`` answers with has this head; no process runs, so there is no time to tell (measured)."""
+
+
+@attrs.frozen
+class _Found:
+    patch: str
+    folder: str | None = None
+
+
+class PatchInterceptor:
+    """Recognises ``apply_patch`` in calls of the command tools."""
+
+    name = "apply_patch"
+    order = 0
+
+    async def request(self, request: ModelRequest) -> ModelRequest:
+        """Nothing to do."""
+        return request
+
+    async def before_tool(self, call: ToolCall) -> ToolCall:
+        """The call of ``apply_patch`` that a shell call stands for, or the call as it is.
+
+        Raises:
+            ToolRefused: The command is a bare patch, which no shell can run.
+        """
+        reader = _READERS.get(call.name)
+        if reader is None or not _mentions_patch(call.arguments):
+            return call
+        try:
+            arguments = json.loads(call.arguments)
+        except (ValueError, RecursionError):
+            return call  # the tool itself says what is wrong with it
+        if not isinstance(arguments, dict):
+            return call
+        found = reader(arguments)
+        if found is None:
+            return call
+        workdir = arguments.get("workdir", arguments.get("working_directory"))
+        return _rewritten(call, found, workdir if isinstance(workdir, str) else None)
+
+    async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:  # noqa: ARG002
+        """Nothing to do: the tool gives its output the form that the call asks for."""
+        return output
+
+
+def _mentions_patch(text: str) -> bool:
+    return "apply_patch" in text or "applypatch" in text or "*** Begin Patch" in text
+
+
+def _rewritten(call: ToolCall, found: _Found, workdir: str | None) -> ToolCall:
+    from pathlib import PurePath
+
+    arguments = {"input": found.patch}
+    folder = str(PurePath(workdir or ".") / (found.folder or "."))
+    if folder != ".":
+        arguments["workdir"] = folder
+    if call.name == "exec_command":
+        arguments["prefix"] = _UNIFIED_EXEC_PREFIX
+    return attrs.evolve(call, name="apply_patch", kind="function", arguments=json.dumps(arguments))
+
+
+def _in_cmd(arguments: Mapping[str, Any]) -> _Found | None:
+    return _in_script(arguments.get("cmd"))
+
+
+def _in_command(arguments: Mapping[str, Any]) -> _Found | None:
+    return _in_script(arguments.get("command"))
+
+
+def _in_argv(arguments: Mapping[str, Any]) -> _Found | None:
+    argv = arguments.get("command")
+    if not isinstance(argv, Sequence) or isinstance(argv, str) or not all(isinstance(word, str) for word in argv):
+        return None
+    match argv:
+        case [body]:
+            _refuse_bare_patch(body)
+        case ["apply_patch" | "applypatch", body]:
+            return _Found(body)
+        case [shell, "-c" | "-lc", script] if shell.rsplit("/", 1)[-1] in _SHELLS:
+            return _in_script(script)
+    return None
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Found | None]] = {
+    "exec_command": _in_cmd,
+    "shell_command": _in_command,
+    "shell": _in_argv,
+    "container.exec": _in_argv,
+    "local_shell": _in_argv,
+}
+
+
+def _in_script(script: object) -> _Found | None:
+    if not isinstance(script, str):
+        return None
+    _refuse_bare_patch(script)
+    if "apply_patch" not in script and "applypatch" not in script:
+        return None
+    from codex_plugin_apply_patch.script import heredoc_patch
+
+    found = heredoc_patch(script)
+    return None if found is None else _Found(*found)
+
+
+def _refuse_bare_patch(text: str) -> None:
+    if "*** Begin Patch" not in text:
+        return
+    try:
+        parse(text)
+    except InvalidPatch:
+        return
+    raise ToolRefused(_IMPLICIT)

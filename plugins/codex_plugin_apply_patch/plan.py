@@ -1,0 +1,154 @@
+"""What a patch does to files, worked out before anything is written. Standard library only."""
+
+from __future__ import annotations
+
+from codex_plugin_apply_patch.grammar import AddHunk, DeleteHunk
+from codex_plugin_apply_patch.revision import LinesNotFound, revise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codex_plugin_apply_patch.disk import Disk
+    from codex_plugin_apply_patch.grammar import Hunk, UpdateHunk
+    from codex_plugin_apply_patch.revision import Revision
+
+__all__ = ["Plan", "PlanFailed", "Step", "summary"]
+
+
+class PlanFailed(Exception):  # noqa: N818  # named by what it says
+    """The patch does not fit the files as they are; the message is for the model."""
+
+
+class Step:
+    """What one hunk does.
+
+    Attributes:
+        letter: ``A``, ``M`` or ``D``.
+        shown: The path as the summary shows it: as the patch has it, the target where a file moves.
+        path: Absolute.
+        move_to: Absolute, where the file moves.
+        before: The text at ``path`` before, or None where there was no file.
+        after: The text that is written, or None where the file goes.
+        replaced: The text that stood at ``move_to``, or None.
+        revision: How ``before`` becomes ``after``, for updates.
+    """
+
+    __slots__ = ("after", "before", "letter", "move_to", "path", "replaced", "revision", "shown")
+
+    def __init__(
+        self,
+        letter: str,
+        shown: str,
+        path: str,
+        before: str | None,
+        after: str | None,
+        *,
+        move_to: str | None = None,
+        replaced: str | None = None,
+        revision: Revision | None = None,
+    ) -> None:
+        self.letter = letter
+        self.shown = shown
+        self.path = path
+        self.before = before
+        self.after = after
+        self.move_to = move_to
+        self.replaced = replaced
+        self.revision = revision
+
+
+class Plan:
+    """Works out steps, each on top of those before it.
+
+    Args:
+        disk: Where the files are.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._texts: dict[str, str | None] = {}
+        self.steps: list[Step] = []
+
+    def add(self, hunk: Hunk) -> Step:
+        """Work out one hunk.
+
+        Raises:
+            PlanFailed: It does not fit.
+        """
+        path = self._disk.absolute(hunk.path)
+        if isinstance(hunk, AddHunk):
+            step = self._made(hunk, path)
+        elif isinstance(hunk, DeleteHunk):
+            step = self._deleted(hunk, path)
+        else:
+            step = self._updated(hunk, path)
+        self.steps.append(step)
+        self._texts[path] = None if step.move_to is not None else step.after
+        if step.move_to is not None:
+            self._texts[step.move_to] = step.after
+        return step
+
+    def _made(self, hunk: AddHunk, path: str) -> Step:
+        return Step("A", hunk.path, path, self._present(path), hunk.content)
+
+    def _deleted(self, hunk: DeleteHunk, path: str) -> Step:
+        try:
+            before = self._read(path)
+        except OSError as error:
+            raise PlanFailed(f"Failed to read {path}: {reason(error)}") from error
+        return Step("D", hunk.path, path, before, None)
+
+    def _updated(self, hunk: UpdateHunk, path: str) -> Step:
+        try:
+            before = self._read(path)
+        except OSError as error:
+            raise PlanFailed(f"Failed to read file to update {path}: {reason(error)}") from error
+        try:
+            revision = revise(before, hunk.chunks, path)
+        except LinesNotFound as error:
+            raise PlanFailed(str(error)) from error
+        move_to = None if hunk.move_to is None else self._disk.absolute(hunk.move_to)
+        if move_to is None or move_to == path:
+            return Step("M", hunk.move_to or hunk.path, path, before, revision.after, revision=revision)
+        replaced = self._present(move_to)
+        return Step(
+            "M",
+            hunk.move_to or hunk.path,
+            path,
+            before,
+            revision.after,
+            move_to=move_to,
+            replaced=replaced,
+            revision=revision,
+        )
+
+    def _read(self, path: str) -> str:
+        if path in self._texts:
+            text = self._texts[path]
+            if text is None:
+                raise FileNotFoundError(2, "No such file or directory")
+            return text
+        return self._disk.read(path)
+
+    def _present(self, path: str) -> str | None:
+        """The text of a file that is about to be replaced, or None where there is none."""
+        if path in self._texts:
+            return self._texts[path]
+        try:
+            return self._disk.read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PlanFailed(f"Failed to write file {path}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Why, as Codex words it: ``No such file or directory (os error 2)``."""
+    return f"{error.strerror} (os error {error.errno})" if error.errno else str(error)
+
+
+def summary(steps: Iterable[Step]) -> str:
+    """One line for each file: added ones first, then modified and deleted ones."""
+    steps = list(steps)
+    return "".join(f"{step.letter} {step.shown}\n" for letter in "AMD" for step in steps if step.letter == letter)

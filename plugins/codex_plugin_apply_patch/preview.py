@@ -1,0 +1,115 @@
+"""What a patch that is still being written will change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from codex_framework.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
+from codex_plugin_apply_patch.grammar import SPACES, AddHunk, DeleteHunk, Hunk, InvalidPatch, Reader, opens_heredoc
+
+__all__ = ["Previews", "StreamedPatch"]
+
+_PACE_S = 0.5
+"""Shortest time between two previews of one call (Codex: 500 ms)."""
+
+_KEPT = 64
+"""Calls whose previews are remembered; of an older one the text is read again from its start."""
+
+
+class StreamedPatch:
+    """Reads a patch in pieces, as they come. Only whole lines count; after a fault nothing more is read."""
+
+    def __init__(self) -> None:
+        self._reader = Reader()
+        self._rest = ""
+        self._begun = False
+        self.fault: InvalidPatch | None = None
+
+    @property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """The hunks so far, the one that is being written included."""
+        return self._reader.hunks
+
+    def push(self, piece: str) -> None:
+        """Read on."""
+        *lines, self._rest = (self._rest + piece).split("\n")
+        for line in lines:
+            self._take(line.removesuffix("\r"))
+
+    def finish(self) -> None:
+        """Read the last line, which has no end."""
+        rest, self._rest = self._rest, ""
+        if rest:
+            self._take(rest)
+
+    def _take(self, line: str) -> None:
+        if self.fault is not None:
+            return
+        if not self._begun:
+            line = line.lstrip(SPACES)
+            if not line or opens_heredoc(line):
+                return
+            self._begun = True
+        try:
+            self._reader.take(line)
+        except InvalidPatch as fault:
+            self.fault = fault
+
+
+@attrs.define
+class _Preview:
+    patch: StreamedPatch = attrs.field(factory=StreamedPatch)
+    read: int = 0
+    shown_at: float = float("-inf")
+    shown: Mapping[str, FileChange] = attrs.field(factory=dict)
+
+
+class Previews:
+    """The previews of calls that are being written.
+
+    Args:
+        clock: Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._calls: OrderedDict[str, _Preview] = OrderedDict()
+
+    def changes(self, call_id: str, text: str) -> Mapping[str, FileChange] | None:
+        """The changes so far by path as the patch has it; None where there is nothing new, or it is too early to say.
+
+        Args:
+            text: All that was written so far.
+        """
+        preview = self._calls.setdefault(call_id, _Preview())
+        if len(self._calls) > _KEPT:
+            self._calls.popitem(last=False)
+        now = self._clock()
+        if now - preview.shown_at < _PACE_S:
+            return None
+        preview.patch.push(text[preview.read :])
+        preview.read = len(text)
+        changes = {hunk.path: _change(hunk) for hunk in preview.patch.hunks}
+        if changes == preview.shown:
+            return None
+        preview.shown_at, preview.shown = now, changes
+        return changes
+
+    def forget(self, call_id: str) -> None:
+        """Drop what is kept of a call."""
+        self._calls.pop(call_id, None)
+
+
+def _change(hunk: Hunk) -> FileChange:
+    if isinstance(hunk, AddHunk):
+        return AddFile(hunk.content)
+    if isinstance(hunk, DeleteHunk):
+        return DeleteFile("")  # its content is not read for a preview
+    lines = []
+    for chunk in hunk.chunks:
+        lines.append("@@\n" if chunk.context is None else f"@@ {chunk.context}\n")
+        lines += [f"{mark}{text}\n" for mark, text in chunk.lines]
+    return UpdateFile("".join(lines), hunk.move_to)

@@ -1,0 +1,215 @@
+"""What a file's text becomes under an update, and the diff between both. Standard library only."""
+
+from __future__ import annotations
+
+from codex_plugin_apply_patch.grammar import Chunk
+from codex_plugin_apply_patch.matching import FileLines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["LinesNotFound", "Revision", "revise"]
+
+_RADIUS = 1
+"""Lines of context around a change in an event's diff (Codex: 1)."""
+
+
+class LinesNotFound(Exception):  # noqa: N818  # named by what it says
+    """A chunk does not fit the file; the message is for the model."""
+
+
+class _Edit:
+    """Old lines ``start`` to ``end`` become ``lines``; an int among them stands for that old line, kept."""
+
+    __slots__ = ("end", "lines", "start")
+
+    def __init__(self, start: int, end: int, lines: list[str | int]) -> None:
+        self.start = start
+        self.end = end
+        self.lines = lines
+
+
+class Revision:
+    """A file before and after an update.
+
+    Attributes:
+        before: The old text.
+        after: The new text; ends with a newline unless it is empty.
+    """
+
+    __slots__ = ("_edits", "_new", "_old", "after", "before")
+
+    def __init__(self, before: str, old: list[str], edits: list[_Edit], ending: str) -> None:
+        self.before = before
+        self._old = old
+        self._edits = edits
+        self._new: list[str] = []
+        at = 0
+        for edit in edits:
+            self._new += old[at : edit.start]
+            self._new += [old[line] if isinstance(line, int) else line + ending for line in edit.lines]
+            at = edit.end
+        self._new += old[at:]
+        # A last line without an end gets one, also where it is no longer the last.
+        self._new = [line if line.endswith("\n") else line + ending for line in self._new]
+        self.after = "".join(self._new)
+
+    @classmethod
+    def between(cls, before: str, after: str) -> Revision:
+        """The revision that replaces everything; its diff shows only what differs."""
+        old, new = _keep_ends(before), _keep_ends(after)
+        revision = cls(before, old, [_Edit(0, len(old), [])], "\n")
+        revision._edits[0].lines += new
+        revision._new, revision.after = new, after
+        return revision
+
+    def diff(self) -> str:
+        """A unified diff without file headers, with one line of context."""
+        return "".join(self._hunks())
+
+    def _hunks(self) -> Iterator[str]:
+        for group in _grouped(self._changes()):
+            old_from = max(group[0][0] - _RADIUS, 0)
+            new_from = group[0][2] - (group[0][0] - old_from)
+            after = min(_RADIUS, len(self._old) - group[-1][1])
+            old_to, new_to = group[-1][1] + after, group[-1][3] + after
+            yield f"@@ -{_range(old_from, old_to)} +{_range(new_from, new_to)} @@\n"
+            at = old_from
+            for old_start, old_end, new_start, new_end in group:
+                yield from _marked(" ", self._old[at:old_start])
+                yield from _marked("-", self._old[old_start:old_end])
+                yield from _marked("+", self._new[new_start:new_end])
+                at = old_end
+            yield from _marked(" ", self._old[at:old_to])
+
+    def _changes(self) -> Iterator[tuple[int, int, int, int]]:
+        """Old start and end, new start and end of each run of lines that differ."""
+        shift = 0
+        for edit in self._edits:
+            new_start = edit.start + shift
+            new_end = new_start + len(edit.lines)
+            for old_a, old_b, new_a, new_b in _differing(
+                self._old[edit.start : edit.end], self._new[new_start:new_end]
+            ):
+                yield edit.start + old_a, edit.start + old_b, new_start + new_a, new_start + new_b
+            shift += len(edit.lines) - (edit.end - edit.start)
+        last = len(self._old) - 1
+        untouched = last >= 0 and (not self._edits or self._edits[-1].end <= last)
+        if untouched and self._old[last] != self._new[last + shift]:
+            yield last, last + 1, last + shift, last + shift + 1
+
+
+def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
+    """Apply the chunks of an update to a file's text.
+
+    Every line keeps its own end; new lines, and a last line that has none, get the end of the file's first line.
+
+    Args:
+        path: For messages.
+
+    Raises:
+        LinesNotFound: A chunk does not fit.
+    """
+    old = text.splitlines(keepends=True) if _only_newlines(text) else _keep_ends(text)
+    bare = [line.rstrip("\n").removesuffix("\r") if line.endswith("\n") else line for line in old]
+    ending = "\r\n" if old and old[0].endswith("\r\n") else "\n"
+    return Revision(text, old, _edits(bare, chunks, path), ending)
+
+
+def _only_newlines(text: str) -> bool:
+    """Whether ``str.splitlines`` would split at newlines only."""
+    return text.isascii() and not any(mark in text for mark in "\r\x0b\x0c\x1c\x1d\x1e")
+
+
+def _keep_ends(text: str) -> list[str]:
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def _edits(lines: list[str], chunks: Sequence[Chunk], path: str) -> list[_Edit]:
+    file = FileLines(lines)
+    at = 0
+    edits: list[_Edit] = []
+    appended: list[str | int] = []
+    for chunk in chunks:
+        if chunk.context is not None:
+            found = file.find([chunk.context], at)
+            if found is None:
+                raise LinesNotFound(f"Failed to find context '{chunk.context}' in {path}")
+            at = found + 1
+        if all(mark == "+" for mark, _ in chunk.lines):
+            appended += [text for _, text in chunk.lines]
+            continue
+        edit = _located(file, chunk, at, path)
+        edits.append(edit)
+        at = edit.end
+    if appended:
+        edits.append(_Edit(len(lines), len(lines), appended))
+    return edits
+
+
+def _located(file: FileLines, chunk: Chunk, at: int, path: str) -> _Edit:
+    lines = list(chunk.lines)
+    old = [text for mark, text in lines if mark != "+"]
+    start = file.find(old, at, at_end=chunk.end_of_file)
+    if start is None and old[-1] == "":
+        # The empty line that ends the chunk may stand for the end of the file.
+        lines = _without_last_blank(lines)
+        start = file.find(old[:-1], at, at_end=chunk.end_of_file)
+    if start is None:
+        raise LinesNotFound(f"Failed to find expected lines in {path}:\n" + "\n".join(old))
+    result: list[str | int] = []
+    line = start
+    for mark, text in lines:
+        if mark == "+":
+            result.append(text)
+            continue
+        if mark == " ":
+            result.append(line)  # the file's own line: the patch may have it in a simplified form
+        line += 1
+    return _Edit(start, line, result)
+
+
+def _without_last_blank(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Leave out the last old line, which is empty, and with it an empty line that would be the last new one."""
+    last = max(index for index, (mark, _) in enumerate(lines) if mark != "+")
+    kept = [("+", "")] if lines[last][0] == " " else []
+    rest = lines[:last] + kept + lines[last + 1 :]
+    if rest and rest[-1] == ("+", ""):
+        rest.pop()
+    return rest
+
+
+def _differing(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Runs of lines that differ within one edit, which is short as a rule."""
+    if not old or not new:
+        return [(0, len(old), 0, len(new))] if old or new else []
+    from difflib import SequenceMatcher
+
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [(a, b, c, d) for tag, a, b, c, d in codes if tag != "equal"]
+
+
+def _grouped(changes: Iterator[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
+    group: list[tuple[int, int, int, int]] = []
+    for change in changes:
+        if group and change[0] - group[-1][1] > 2 * _RADIUS:
+            yield group
+            group = []
+        group.append(change)
+    if group:
+        yield group
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    if count == 1:
+        return str(start + 1)
+    return f"{start + 1 if count else start},{count}"
+
+
+def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,68 @@
+"""The ``apply_patch`` command, for shells: ``apply_patch PATCH`` or ``echo PATCH | apply_patch``.
+
+Run by path with ``python -I -S``, it needs neither this package's dependencies nor ``site-packages``.
+Exit status: 0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_USAGE = "Usage: apply_patch 'PATCH'\n       echo 'PATCH' | apply_patch\n"
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str]) -> int:
+    """Apply one patch in the working folder, hunk by hunk; what was done before a failure stays done.
+
+    Args:
+        arguments: What follows the program's name.
+    """
+    from codex_plugin_apply_patch.grammar import InvalidPatch, parse
+    from codex_plugin_apply_patch.plan import PlanFailed, reason
+
+    if len(arguments) > 1:
+        return _complain("Error: apply_patch accepts exactly one argument.\n", 2)
+    text = arguments[0] if arguments else sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not arguments and not text:
+        return _complain(_USAGE, 2)
+    try:
+        hunks = parse(text)
+    except InvalidPatch as error:
+        return _complain(f"{error.for_terminal}\n", 1)
+    if not hunks:
+        return _complain("No files were modified.\n", 1)
+    from codex_plugin_apply_patch.disk import Disk
+    from codex_plugin_apply_patch.plan import Plan, summary
+    from codex_plugin_apply_patch.steps import StepFailed, perform
+
+    disk = Disk(os.getcwd())  # noqa: PTH109
+    plan = Plan(disk)
+    try:
+        for hunk in hunks:
+            perform(disk, plan.add(hunk))
+    except (PlanFailed, StepFailed) as error:
+        return _complain(f"{error}\n", 1)
+    except OSError as error:
+        return _complain(f"{reason(error)}\n", 1)
+    sys.stdout.write(f"Success. Updated the following files:\n{summary(plan.steps)}")
+    return 0
+
+
+def _complain(text: str, status: int) -> int:
+    sys.stderr.write(text)
+    return status
+
+
+def _stand_alone() -> None:
+    """Make the modules beside this file importable without running the package's ``__init__``, which needs the kernel."""
+    package = type(sys)("codex_plugin_apply_patch")
+    package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120
+    sys.modules["codex_plugin_apply_patch"] = package
+
+
+if __name__ == "__main__":
+    _stand_alone()
+    sys.exit(main(sys.argv[1:]))

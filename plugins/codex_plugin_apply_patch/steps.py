@@ -1,0 +1,49 @@
+"""Carries out the steps of a plan. Standard library only."""
+
+from __future__ import annotations
+
+from codex_plugin_apply_patch.plan import reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from codex_plugin_apply_patch.disk import Disk
+    from codex_plugin_apply_patch.plan import Step
+
+__all__ = ["StepFailed", "perform"]
+
+
+class StepFailed(Exception):  # noqa: N818  # named by what it says
+    """A file could not be written or deleted.
+
+    Attributes:
+        half_done: Whether a moved file now stands in both places.
+    """
+
+    def __init__(self, message: str, *, half_done: bool = False) -> None:
+        super().__init__(message)
+        self.half_done = half_done
+
+
+def perform(disk: Disk, step: Step) -> None:
+    """Carry out one step.
+
+    Raises:
+        StepFailed: It did not work; unless ``half_done``, nothing of it was done.
+    """
+    if step.after is None:
+        _removed(disk, step.path, f"Failed to delete file {step.path}")
+        return
+    path = step.path if step.move_to is None else step.move_to
+    try:
+        disk.write(disk.target(path), step.after)
+    except OSError as error:
+        raise StepFailed(f"Failed to write file {path}: {reason(error)}") from error
+    if step.move_to is not None:
+        _removed(disk, step.path, f"Failed to remove original {step.path}", half_done=True)
+
+
+def _removed(disk: Disk, path: str, failure: str, *, half_done: bool = False) -> None:
+    try:
+        disk.remove(disk.place(path))
+    except OSError as error:
+        raise StepFailed(f"{failure}: {reason(error)}", half_done=half_done) from error
