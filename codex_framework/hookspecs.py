@@ -40,7 +40,8 @@ def codex_tools() -> Iterable[Tool]:  # type: ignore[empty-body]
     """Offer tools: what the model may call.
 
     Two plugins that offer one name are both reported, and the name goes to the one that stands first in
-    ``[framework] plugins.prefer``, else to the bundled one, else to the first by entry-point name.
+    ``[framework] plugins.prefer``, else to one the program itself passed to ``Kernel.create``, else to the bundled one, else
+    to the first by entry-point name.
 
     Example:
         ```python

@@ -13,6 +13,7 @@ from codex_framework.plugins.validation import role_problems
 from codex_framework.protocol.events import EventMsg
 from codex_framework.roles.tools import (
     Aliased,
+    BringsPrograms,
     FreeformSpec,
     FunctionSpec,
     NativeSpec,
@@ -68,7 +69,7 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
     problems = list(spec_problems(spec))
     try:
         aliases = tuple(tool.aliases) if isinstance(tool, Aliased) else ()
-        programs = dict(getattr(tool, "programs", {}))
+        programs = dict(tool.programs) if isinstance(tool, BringsPrograms) else {}
         parallel = bool(tool.parallel_safe) if isinstance(tool, ParallelSafe) else False
     except Exception as error:  # a plugin's property may raise anything
         return None, [*problems, f"its abilities cannot be read: {type(error).__name__}: {error}"]
@@ -76,6 +77,11 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
         f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
         for alias in aliases
         if not isinstance(alias, str) or not TOOL_NAME.match(alias)
+    ]
+    problems += [
+        f"its program {name!r} does not stand for a list of words (with a name that is no path)"
+        for name, argv in programs.items()
+        if not isinstance(name, str) or not name or "/" in name or not _words(argv)
     ]
     if problems:
         return None, problems
@@ -171,6 +177,10 @@ def _strict_problems(schema: Any, where: str) -> Iterator[str]:
         yield from _strict_problems(part, f"{where}.{name}")
     if "items" in schema:
         yield from _strict_problems(schema["items"], f"{where}[]")
+
+
+def _words(argv: object) -> bool:
+    return isinstance(argv, (list, tuple)) and bool(argv) and all(isinstance(word, str) for word in argv)
 
 
 def _mapping(value: object) -> object:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aliased",
+    "BringsPrograms",
     "CommandRequest",
     "CommandResult",
     "FreeformFormat",
@@ -201,6 +202,16 @@ class StreamsArguments(Protocol):
 
     def preview(self, call_id: str, text: str) -> EventMsg | None:
         """Take all input so far; return an event to show, or None. Must not have effects; errors are ignored."""
+        ...
+
+
+@runtime_checkable
+class BringsPrograms(Protocol):
+    """A tool that puts commands on the ``PATH`` of what the model runs (``apply_patch`` within a shell script)."""
+
+    @property
+    def programs(self) -> Mapping[str, Sequence[str]]:
+        """Program name to the argv it stands for; further arguments are appended."""
         ...
 
 
