@@ -25,6 +25,7 @@ _DECODING = "Transport error: network error: error decoding response body"
 _TAIL_S = 1.0
 """How long the rest of an answer may take that is complete already; then its connection is given up."""
 _ERROR_BODY_LIMIT = 65_536
+_PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class ResponsesClient:
@@ -62,7 +63,7 @@ class ResponsesClient:
             if limits := rate_limits(answer.headers):
                 yield limits
             splitter = EventSplitter()
-            async for piece in answer.pieces():
+            while piece := await answer.read():
                 for data in splitter.feed(piece):
                     event = decode(data)
                     if event is None:
@@ -128,7 +129,7 @@ class ResponsesClient:
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if self._transport is None:
-            self._transport = _open_transport(self._url)
+            self._transport = _open_transport(self._url, self._env)
         try:
             return await self._transport.post(
                 self._url, headers, body, silence_s=self._info.stream_idle_timeout_ms / 1000
@@ -141,10 +142,8 @@ class ResponsesClient:
     async def _refusal(self, answer: Answer) -> ModelError:
         body = b""
         try:
-            async for piece in answer.pieces():
+            while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read()):
                 body += piece
-                if len(body) >= _ERROR_BODY_LIMIT:
-                    break
         except (SilenceError, CutError):
             pass  # what has come of the explanation has to do
         finally:
@@ -155,7 +154,7 @@ class ResponsesClient:
 async def _read_tail(answer: Answer) -> None:
     try:
         async with asyncio.timeout(_TAIL_S):
-            async for _ in answer.pieces():
+            while await answer.read():
                 pass
     except (TimeoutError, SilenceError, CutError):
         pass  # the response is complete; only this connection is lost
@@ -169,7 +168,11 @@ def _delay(attempt: int) -> float:
     return min(_FIRST_DELAY_S * 2.0 ** (attempt - 1) * jitter, _LONGEST_DELAY_S)
 
 
-def _open_transport(url: str) -> Transport:
+def _open_transport(url: str, env: Mapping[str, str]) -> Transport:
+    if url.startswith("http:") and not any(env.get(name) for name in _PROXY_VARIABLES):
+        from codex_plugin_openai.plain_transport import PlainTransport
+
+        return PlainTransport()
     from codex_plugin_openai.httpx_transport import HttpxTransport
 
     return HttpxTransport(secure=url.startswith("https:"))

@@ -20,7 +20,11 @@ def standing_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None
     Raises:
         ModelError: A header of the table cannot be sent.
     """
-    headers = {"accept": "text/event-stream", "content-type": "application/json"}
+    headers = {
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",  # events come one by one; a compressor would hold them back
+        "content-type": "application/json",
+    }
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
     if info.id == "openai":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_plugin_openai.transport import CutError, SendError, SilenceError
+from codex_plugin_openai.transport import CONNECT_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
@@ -39,7 +39,12 @@ class HttpxTransport:
         httpx = _import_httpx()
         try:
             request = self._client.build_request("POST", url, content=body, headers=dict(headers))
-            request.extensions["timeout"] = {"connect": 15.0, "read": silence_s, "write": silence_s, "pool": None}
+            request.extensions["timeout"] = {
+                "connect": CONNECT_S,
+                "read": silence_s,
+                "write": silence_s,
+                "pool": None,
+            }
             return HttpxAnswer(await self._client.send(request, stream=True))
         except httpx.ReadTimeout as error:
             raise SilenceError from error
@@ -61,12 +66,11 @@ class HttpxAnswer:
         self.phrase = response.reason_phrase
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+    async def read(self) -> bytes:
+        """The next piece of the body; empty at its end."""
         httpx = _import_httpx()
         try:
-            async for piece in self._raw:
-                yield piece
+            return await anext(self._raw, b"")
         except httpx.ReadTimeout as error:
             raise SilenceError from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
-__all__ = ["HEAD_SILENCE_S", "Answer", "CutError", "SendError", "SilenceError", "Transport"]
+__all__ = ["CONNECT_S", "HEAD_SILENCE_S", "Answer", "CutError", "SendError", "SilenceError", "Transport"]
 
 
 HEAD_SILENCE_S = 300.0
+CONNECT_S = 15.0
+"""Longest wait for a connection."""
 
 
 class SendError(Exception):
@@ -41,8 +43,8 @@ class Answer(Protocol):
         """Names in lower case."""
         ...
 
-    def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. May be iterated once, and continued after a break.
+    async def read(self) -> bytes:
+        """The next piece of the body; empty at its end.
 
         Raises:
             CutError: The connection broke before the body's end.

@@ -1,0 +1,59 @@
+"""Requests to try a model provider with, without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+
+from codex_framework.protocol.items import ResponseItem, user_message
+from codex_framework.protocol.wire import encode_item
+from codex_framework.roles.providers import ModelEvent, ModelInfo, ModelProvider, ModelRequest, ProviderInfo
+
+__all__ = ["ItemsPrompt", "ask", "model_request"]
+
+
+@attrs.frozen
+class ItemsPrompt:
+    """A prompt of these items (see :class:`~codex_framework.roles.providers.Prompt`)."""
+
+    items: Sequence[ResponseItem]
+
+    def encoded(self) -> bytes:
+        """The items as a JSON array in UTF-8."""
+        return b"[" + b",".join(encode_item(item) for item in self.items) + b"]"
+
+
+def model_request(*items: ResponseItem | str, **changes: Any) -> ModelRequest:
+    """A small request; a text is a person's message. ``changes`` are fields of :class:`~codex_framework.ModelRequest`."""
+    prompt = ItemsPrompt([user_message(item) if isinstance(item, str) else item for item in items or ("hello",)])
+    settings: dict[str, Any] = {
+        "model": ModelInfo(slug="test-model"),
+        "instructions": "Be brief.",
+        "prompt": prompt,
+        "tools": (),
+        "parallel_tool_calls": True,
+        "cache_key": "thread-1",
+        "thread_id": "thread-1",
+        "turn_id": "turn-1",
+    }
+    return ModelRequest(**{**settings, **changes})
+
+
+async def ask(
+    provider: ModelProvider,
+    info: ProviderInfo,
+    *requests: ModelRequest,
+    env: dict[str, str] | None = None,
+) -> list[list[ModelEvent]]:
+    """The events of one response for each request, all over one client that is closed in the end."""
+    client = provider.open(info, env or {})
+    try:
+        return [await _events(client.stream(request)) for request in requests or (model_request(),)]
+    finally:
+        await client.aclose()
+
+
+async def _events(stream: AsyncIterator[ModelEvent]) -> list[ModelEvent]:
+    return [event async for event in stream]

@@ -1,0 +1,163 @@
+"""HTTP/1.1 answers, parsed from pieces of any size. No I/O."""
+
+from __future__ import annotations
+
+__all__ = ["AnswerParser", "BadAnswerError"]
+
+_HEAD_LIMIT = 65_536
+_SIZE_LINE_LIMIT = 1_024
+
+
+class BadAnswerError(Exception):
+    """What came is no HTTP answer."""
+
+
+class AnswerParser:
+    """Parses one answer.
+
+    Attributes:
+        status: 0 until the head is whole.
+        phrase: The words behind the status.
+        headers: Names in lower case; of several fields of one name, joined with a comma.
+        complete: Whether the body's end has come.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.phrase = ""
+        self.headers: dict[str, str] = {}
+        self.complete = False
+        self._buffer = b""
+        self._kept_open = False
+        self._chunked = False
+        self._left: int | None = None
+        """Bytes to come: of the body, or of this chunk with its line end; None: until the connection closes."""
+        self._extra = False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can carry another request."""
+        return self.complete and self._kept_open and not self._extra
+
+    def feed(self, data: bytes) -> bytes:
+        """Take bytes; the bytes of the body in them.
+
+        Raises:
+            BadAnswerError: See there.
+        """
+        if not self.status:
+            data = self._head(data)
+            if not self.status:
+                return b""
+        if self.complete:
+            self._extra = self._extra or bool(data)
+            return b""
+        if self._chunked:
+            return self._chunks(data)
+        if self._left is None:
+            return data
+        body, self._extra = data[: self._left], len(data) > self._left
+        self._left -= len(body)
+        self.complete = self._left == 0
+        return body
+
+    def end(self) -> None:
+        """The connection has closed: the end of a body that says nothing of its length."""
+        if self.status and not self._chunked and self._left is None:
+            self.complete = True
+
+    def _head(self, data: bytes) -> bytes:
+        """Take in the head; what comes after it."""
+        self._buffer += data
+        while True:
+            head, mark, rest = self._buffer.partition(b"\r\n\r\n")
+            if not mark:
+                if len(self._buffer) > _HEAD_LIMIT:
+                    raise BadAnswerError("the head of the answer is too long")
+                if self._buffer and not b"HTTP/".startswith(self._buffer[:5]):
+                    raise BadAnswerError("the answer is no HTTP")
+                return b""
+            self._buffer = rest
+            version, status, phrase = _status_line(head)
+            if status >= 200:
+                break
+        self._buffer = b""
+        self.status, self.phrase = status, phrase
+        for line in head.decode("latin-1").split("\r\n")[1:]:
+            name, _, value = line.partition(":")
+            key = name.strip().lower()
+            self.headers[key] = f"{self.headers[key]}, {value.strip()}" if key in self.headers else value.strip()
+        self._begin_body(version)
+        return rest
+
+    def _begin_body(self, version: str) -> None:
+        connection = self.headers.get("connection", "").lower()
+        self._kept_open = "close" not in connection and (version == "HTTP/1.1" or "keep-alive" in connection)
+        if self.status in (204, 304):
+            self.complete = True
+        elif self.headers.get("transfer-encoding", "").lower().endswith("chunked"):
+            self._chunked, self._left = True, 0
+        elif (length := self.headers.get("content-length")) is not None:
+            if not length.isdecimal():
+                raise BadAnswerError(f"the answer has the content-length {length!r}")
+            self._left = int(length)
+            self.complete = self._left == 0
+        else:
+            self._kept_open = False
+
+    def _chunks(self, data: bytes) -> bytes:
+        """The body in chunked data. A chunk counts with its line end, which is cut off again where it has come."""
+        assert self._left is not None
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        found: list[bytes] = []
+        at, end = 0, len(data)
+        while at < end:
+            if self._left:
+                stop = min(at + self._left, end)
+                self._left -= stop - at
+                # Of the line end, none, one or both bytes may be in this piece.
+                found.append(data[at : stop - max(2 - self._left, 0)] if stop - at > max(2 - self._left, 0) else b"")
+                at = stop
+                continue
+            line_end = data.find(b"\r\n", at)
+            if line_end < 0:
+                if end - at > _SIZE_LINE_LIMIT:
+                    raise BadAnswerError("a chunk of the answer does not say its size")
+                self._buffer = data[at:]
+                break
+            size = _size(data[at:line_end])
+            if size == 0:
+                self._trailer(data[at:])
+                break
+            at = line_end + 2
+            self._left = size + 2
+        return b"".join(found)
+
+    def _trailer(self, data: bytes) -> None:
+        """The last chunk and what follows it, from its size on."""
+        _, mark, rest = data.partition(b"\r\n\r\n")
+        if not mark:
+            self._buffer = data
+            return
+        self.complete, self._extra = True, bool(rest)
+
+
+def _status_line(head: bytes) -> tuple[str, int, str]:
+    line = head.partition(b"\r\n")[0].decode("latin-1")
+    version, _, rest = line.partition(" ")
+    status, _, phrase = rest.partition(" ")
+    if version not in ("HTTP/1.1", "HTTP/1.0") or len(status) != 3 or not status.isdecimal():
+        raise BadAnswerError("the answer is no HTTP")
+    return version, int(status), phrase.strip()
+
+
+def _size(line: bytes) -> int:
+    try:
+        size = int(line.partition(b";")[0], 16)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise BadAnswerError("a chunk of the answer does not say its size")
+    return size
