@@ -34,7 +34,7 @@ from codex_framework.protocol.events.command import (
 )
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
 from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
-from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox
+from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox, Warms
 from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
 
 __all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
@@ -80,6 +80,13 @@ class Confinements:
             sandbox = choose(self._sandboxes, self._wanted, access)
             plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
         return plan
+
+    async def warm(self, access: FileAccess, cwd: Path) -> None:
+        """Let the sandbox get ready for its first command. Errors are left to that command, which can report them."""
+        with contextlib.suppress(SandboxError):
+            plan = self.plan(access, cwd)
+            if isinstance(plan, Warms):
+                await plan.warm()
 
     async def aclose(self) -> None:
         """End the helper processes of all sandboxes."""

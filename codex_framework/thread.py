@@ -262,6 +262,7 @@ class Thread:
         self._subscriptions: list[Subscription] = []
         self._driver: TurnDriver | None = None
         self._turn_ended: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._closed = False
         self._unsaved = False
         self._configured = Event("", self._session_configured(past))
@@ -368,6 +369,8 @@ class Thread:
             return
         await self._stop_turn("interrupted")
         self._closed = True
+        if self._warming is not None:
+            await self._warming
         for problem in await self.stash.aclose():
             self.emit("", WarningEvent(problem))
         if self._recorder is not None:
@@ -438,6 +441,8 @@ class Thread:
         self._warn_of_unknown_model(turn_id, scope.model)
         self._record_context(scope)
         driver.feed(first)
+        # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
+        self._warming = asyncio.ensure_future(self.resources.confinements.warm(scope.access, settings.cwd))
         self._turn_ended = asyncio.ensure_future(self._end_turn(driver, scope, began, first))
 
     def _refuse_turn(self, turn_id: str, first: InputArrived, error: CodexError) -> None:

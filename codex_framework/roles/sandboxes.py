@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -15,6 +15,7 @@ __all__ = [
     "Launch",
     "Sandbox",
     "SandboxReport",
+    "Warms",
     "WritableRoot",
 ]
 
@@ -147,6 +148,15 @@ class Confinement(Protocol):
             SandboxError: It cannot be confined; nothing of it has run.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
+        ...
+
+
+@runtime_checkable
+class Warms(Protocol):
+    """A confinement that can get ready ahead of its first command, while the model is still thinking."""
+
+    async def warm(self) -> None:
+        """Get ready. What goes wrong is not reported here: the first ``start`` meets it again."""
         ...
 
 
