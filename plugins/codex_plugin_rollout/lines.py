@@ -12,7 +12,7 @@ from codex_framework.protocol.items import UnknownItem
 from codex_framework.protocol.wire import encode_item, encode_json
 from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadEntry, ThreadMeta
 
-__all__ = ["KEPT_EVENTS", "entry_line", "meta_from_wire", "meta_line", "timestamp"]
+__all__ = ["KEPT_EVENTS", "entry_line", "meta_from_wire", "meta_line", "numbered_line", "timestamp"]
 
 KEPT_EVENTS = frozenset(
     {
@@ -38,6 +38,7 @@ KEPT_EVENTS = frozenset(
 )
 """Kinds of event that are written. ``item_completed`` is too, where its item is a plan. (Spec: rollout files, persisted kinds.)"""
 
+_STAMP_LENGTH = len('{"timestamp":"2026-11-20T18:27:41.623Z",')
 _LEFT_OUT_ITEMS = frozenset({"compaction_trigger", "other"})
 _META_FIELDS = frozenset(
     {
@@ -76,6 +77,11 @@ def entry_line(entry: ThreadEntry, now: float) -> bytes | None:
     if isinstance(entry, EventEntry):
         return _line(now, "event_msg", _encoded(entry.msg)) if _is_kept(entry.msg) else None
     return _line(now, "turn_context", _encoded(entry.payload))
+
+
+def numbered_line(line: bytes, ordinal: int) -> bytes:
+    """A line with its ``ordinal``, as newer Codex versions number them."""
+    return b'%b"ordinal":%d,%b' % (line[:_STAMP_LENGTH], ordinal, line[_STAMP_LENGTH:])
 
 
 def meta_line(meta: ThreadMeta, git: Mapping[str, Any] | None, now: float) -> bytes:

@@ -9,6 +9,7 @@ way, and after a power failure the reader copes with a torn tail, while waiting 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from codex_framework.errors import ThreadError
 from codex_framework.protocol.events import UserMessageEvent
 from codex_framework.protocol.items import Message
 from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadEntry
-from codex_plugin_rollout.lines import entry_line
+from codex_plugin_rollout.lines import entry_line, numbered_line
 from codex_plugin_rollout.turns import is_persons_message
 
 __all__ = ["RolloutRecorder"]
@@ -40,16 +41,21 @@ class RolloutRecorder:
         path: The file.
         head: Gives the file's first line, with its newline; asked once, when the file is made.
         begun: Whether the file exists already. A new one is made only after a person has said something.
+        numbered: Whether each line carries its ``ordinal``; Codex refuses files it has begun in that form and that go on without.
         archive: The folder to which somebody may move the file meanwhile; it is then written there.
     """
 
-    def __init__(self, path: Path, head: Callable[[], bytes], *, begun: bool, archive: Path) -> None:
+    def __init__(
+        self, path: Path, head: Callable[[], bytes], *, begun: bool, archive: Path, numbered: bool = False
+    ) -> None:
         self._path = path
         self._head = head
         self._head_line = b""
         self._exists = begun
         self._begun = begun
         self._archive = archive
+        self._numbered = numbered
+        self._ordinal = 0
         self._held: list[bytes] = []
         self._end = -1  # the file's size after our last write; another size means that somebody else was there
 
@@ -76,7 +82,7 @@ class RolloutRecorder:
         if not self._begun or not self._held:
             return
         try:
-            self._write(b"".join(self._held))
+            self._write()
         except OSError as error:
             raise ThreadError(
                 f"cannot write {self._path}: {error.strerror or error}",
@@ -91,16 +97,20 @@ class RolloutRecorder:
         """Flush. Nothing else is open."""
         self.flush()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self) -> None:
         descriptor = self._open()
         try:
             size = os.fstat(descriptor).st_size
             if size != self._end:
                 size = _whole_lines(descriptor, size)
-            if size == 0:
-                data = self._first_line() + data
+                self._ordinal = _next_ordinal(descriptor, size) if self._numbered else 0
+            lines = self._held if size else [self._first_line(), *self._held]
+            if self._numbered:
+                lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
+            data = b"".join(lines)
             _write_all(descriptor, data, size)
             self._end = size + len(data)
+            self._ordinal += len(lines)
         finally:
             os.close(descriptor)
 
@@ -149,14 +159,7 @@ def _whole_lines(descriptor: int, size: int) -> int:
     """
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return size
-    import json
-
-    start, tail = size, b""
-    while start > 0 and b"\n" not in tail:
-        step = min(start, 65_536)
-        start -= step
-        tail = os.pread(descriptor, step, start) + tail
-    broken = tail.rpartition(b"\n")[2]
+    broken = _last_line(descriptor, size)
     try:
         json.loads(broken)
     except ValueError:
@@ -164,3 +167,21 @@ def _whole_lines(descriptor: int, size: int) -> int:
         return size - len(broken)
     _write_all(descriptor, b"\n", size)
     return size + 1
+
+
+def _next_ordinal(descriptor: int, size: int) -> int:
+    """The number of the next line: one more than that of the last, or than there are lines where that has none."""
+    try:
+        return int(json.loads(_last_line(descriptor, size - 1))["ordinal"]) + 1
+    except (ValueError, TypeError, KeyError):
+        return sum(os.pread(descriptor, 65_536, start).count(b"\n") for start in range(0, size, 65_536))
+
+
+def _last_line(descriptor: int, end: int) -> bytes:
+    """The bytes between the last newline before ``end`` and ``end``."""
+    start, tail = end, b""
+    while start > 0 and b"\n" not in tail:
+        step = min(start, 65_536)
+        start -= step
+        tail = os.pread(descriptor, step, start) + tail
+    return tail.rpartition(b"\n")[2]

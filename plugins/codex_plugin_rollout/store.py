@@ -45,9 +45,12 @@ class RolloutStore:
                 slug="thread-unreadable",
                 hint=f"Decompress it first: zstd -d --rm {stored.path}",
             )
-        path = Path(stored.path)
         return RolloutRecorder(
-            path, partial(_head, stored.meta), begun=True, archive=Path(codex_home) / "archived_sessions"
+            Path(stored.path),
+            partial(_head, stored.meta),
+            begun=True,
+            archive=Path(codex_home) / "archived_sessions",
+            numbered=stored.meta.extra.get("history_mode") == "paginated",
         )
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
