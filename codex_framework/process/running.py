@@ -28,6 +28,9 @@ _SIGNAL_BASE = 128
 _KILL_AFTER_S = 0.05
 """Between SIGTERM and SIGKILL (Codex)."""
 
+_GONE_AFTER_S = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Pauses between looks whether the group is gone after SIGKILL."""
+
 _READ_BYTES = 1 << 18
 _BURST_BYTES = 1 << 20
 """Most that is read before the event loop gets its turn again."""
@@ -218,6 +221,7 @@ class Command:
         await self._exited.wait()
         if signal_group(self._child.pid, 0):
             await finished
+            await self._group_gone()
         self._finish()
 
     async def wait(self) -> CommandResult:
@@ -345,6 +349,13 @@ class Command:
         self._child.signal(signal.SIGKILL)
         if not finished.done():
             finished.set_result(None)
+
+    async def _group_gone(self) -> None:
+        """Wait until nobody of the group is left; not long, for where nobody reaps orphans they stay as zombies."""
+        for pause in _GONE_AFTER_S:
+            if not signal_group(self._child.pid, 0):
+                return
+            await asyncio.sleep(pause)
 
     def _finish(self) -> None:
         if self._ended.is_set():

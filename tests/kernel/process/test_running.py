@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import pytest
+
+from codex_framework.errors import CommandFailed, ToolError
+from codex_framework.process import Command, Unconfined, spawn, start_command
+from codex_framework.roles.sandboxes import ChildProcess, Launch
+from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
+
+T = TypeVar("T")
+
+ENV = {"PATH": os.environ["PATH"], "HOME": "/"}
+
+
+def script(text: str) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", text)
+
+
+async def start(*argv: str, **options: Any) -> Command:
+    return await start_command(Unconfined(), argv=argv, cwd="/", env=ENV, **options)
+
+
+def result(*argv: str, **options: Any) -> CommandResult:
+    async def main() -> CommandResult:
+        return await (await start(*argv, **options)).wait()
+
+    return asyncio.run(main())
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(main)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def first_number(command: Command) -> int:
+    async for chunk in command.chunks():
+        return int(chunk.data)
+    raise AssertionError("it ended without a word")
+
+
+def test_both_streams_are_kept_apart_and_together() -> None:
+    ended = result(*script("echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out2; exit 3"))
+    assert attrs.evolve(ended, duration_s=0.0) == CommandResult(
+        exit_code=3,
+        stdout="out\nout2\n",
+        stderr="err\n",
+        output="out\nerr\nout2\n",
+        total_bytes=13,
+        omitted_bytes=0,
+        duration_s=0.0,
+    )
+    assert ended.duration_s > 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("true", 0), ("exit 255", 255), ("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139)],
+)
+def test_the_exit_code_is_the_status_or_128_and_the_signal(text: str, code: int) -> None:
+    assert result(*script(text)).exit_code == code
+
+
+def test_a_command_leads_its_own_session_without_a_terminal_and_gets_only_the_given_environment(tmp_path: Path) -> None:
+    async def main() -> None:
+        text = "test -t 0 || echo no-tty; cat; pwd; env | sort; (exec < /dev/tty) 2>/dev/null || echo no-ctty; ps -o sid= $$"
+        env = {"PATH": os.environ["PATH"], "A": "é\n"}
+        command = await start_command(Unconfined(), argv=script(text), cwd=str(tmp_path), env=env)
+        output = (await command.wait()).output
+        lines = output.split("\n")
+        assert lines[:3] == ["no-tty", str(tmp_path), ""]
+        assert "A=é" in lines
+        assert not any(line.startswith("HOME=") for line in lines)
+        assert lines[-3:] == ["no-ctty", str(command.process_id).rjust(len(lines[-2])), ""]
+
+    run(main())
+
+
+def test_a_terminal_is_the_commands_own_and_has_24_by_80() -> None:
+    ended = result(*script("tty < /dev/tty; stty size; test -t 2 && echo all"), tty=True)
+    assert re.fullmatch(r"/dev/\S+\r\n24 80\r\nall\r\n", ended.output)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, ended.output, "")
+
+
+@pytest.mark.parametrize("size", [0, 10, 65_536, 65_537, 5_000_000])
+def test_stdin_is_fed_whole_and_then_closed(size: int) -> None:
+    assert result("wc", "-c", stdin=b"x" * size).output.strip() == str(size)
+
+
+def test_a_command_that_does_not_read_its_stdin_is_no_problem() -> None:
+    assert result("true", stdin=b"x" * 5_000_000).exit_code == 0
+
+
+def test_stdin_can_stay_open_for_more() -> None:
+    async def main() -> None:
+        command = await start("cat", stdin=b"a", keep_stdin_open=True)
+        await command.write(b"b" * 200_000)
+        await command.close_stdin()
+        assert (await command.wait()).total_bytes == 200_001
+        with pytest.raises(ToolError, match="stdin is closed"):
+            await command.write(b"c")
+
+    run(main())
+
+
+def test_a_terminal_can_be_typed_into() -> None:
+    async def main() -> None:
+        command = await start(*script("read a; echo got:$a"), tty=True)
+        await command.write("é\n".encode())
+        assert (await command.wait()).output == "é\r\ngot:é\r\n"
+
+    run(main())
+
+
+def test_writing_to_a_program_that_never_reads_ends_when_it_does() -> None:
+    async def main() -> None:
+        command = await start(*script("stty raw -echo; echo ready; sleep 60"), tty=True)
+        async for _ in command.chunks():
+            break
+        writing = asyncio.create_task(command.write(b"x" * 1_000_000))
+        await asyncio.sleep(0.05)
+        assert not writing.done()
+        await command.kill()
+        with pytest.raises(ToolError, match="stdin is closed"):
+            await writing
+
+    run(main())
+
+
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.parametrize(
+    ("argv", "cwd", "fact"),
+    [
+        (("/no/such/program",), "/", "No such file or directory (os error 2)"),
+        (("no-such-program",), "/", "No such file or directory (os error 2)"),
+        (("true",), "/no/such/folder", "No such file or directory (os error 2)"),
+        (("true",), "/etc/passwd", "Not a directory (os error 20)"),
+    ],
+)
+def test_what_cannot_be_started_is_told_in_the_systems_words(
+    tty: bool, argv: tuple[str, ...], cwd: str, fact: str
+) -> None:
+    before = open_descriptors()
+    with pytest.raises(CommandFailed) as caught:
+        run(start_command(Unconfined(), argv=argv, cwd=cwd, env=ENV, tty=tty))
+    assert caught.value.fact == fact
+    assert caught.value.hint
+    assert open_descriptors() == before
+
+
+def test_arguments_that_no_program_can_get_are_told() -> None:
+    for argv in (("echo", "a\0b"), ("echo", "\ud800")):
+        with pytest.raises(CommandFailed, match=r"^Invalid argument"):
+            result(*argv)
+    with pytest.raises(CommandFailed, match=r"^Argument list too long \(os error 7\)$"):
+        result("true", "x" * 10_000_000)
+
+
+def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("#!/bin/sh\n")
+    with pytest.raises(CommandFailed, match=r"^Permission denied \(os error 13\)$"):
+        result(str(tmp_path / "x"))
+
+
+def test_a_command_that_runs_out_of_time_is_killed_with_its_descendants() -> None:
+    async def main() -> tuple[CommandResult, int]:
+        command = await start(*script("sleep 60 & echo $!; trap '' TERM; sleep 60"), timeout_ms=300)
+        child = await first_number(command)
+        return await command.wait(), child
+
+    ended, child = run(main())
+    assert (ended.exit_code, ended.timed_out, ended.output) == (124, True, f"{child}\n")
+    assert not alive(child)
+
+
+def test_killing_ends_the_whole_group_even_those_who_ignore_sigterm() -> None:
+    async def main() -> tuple[CommandResult, int]:
+        command = await start(*script("(trap '' TERM; echo ready; exec sleep 60) & wait"), drain_ms=60_000)
+        async for _ in command.chunks():
+            break
+        survivor = int(Path(f"/proc/{command.process_id}/task/{command.process_id}/children").read_text().split()[0])
+        await command.kill()
+        await command.kill()
+        return await command.wait(), survivor
+
+    ended, survivor = run(main())
+    assert ended.exit_code == 143
+    assert not alive(survivor)
+
+
+def test_killing_goes_on_when_the_wait_for_it_is_cancelled() -> None:
+    async def main() -> int:
+        command = await start(*script("trap '' TERM; echo ready; sleep 60"))
+        async for _ in command.chunks():
+            break
+        killing = asyncio.create_task(command.kill())
+        await asyncio.sleep(0)
+        killing.cancel()
+        return (await command.wait()).exit_code
+
+    assert run(main()) == 137
+
+
+def test_an_interrupt_reaches_the_group() -> None:
+    async def main() -> int:
+        command = await start(*script("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done"))
+        async for _ in command.chunks():
+            break
+        command.interrupt()
+        code = (await command.wait()).exit_code
+        command.interrupt()
+        return code
+
+    assert run(main()) == 7
+
+
+def test_output_of_descendants_is_awaited_for_a_moment_only() -> None:
+    begun = time.monotonic()
+    ended = result(*script("(sleep 0.2; echo late; sleep 2; echo too-late) & echo early"), drain_ms=700)
+    assert ended.output == "early\nlate\n"
+    assert time.monotonic() - begun < 2
+
+
+def test_nothing_outlives_the_event_loop() -> None:
+    async def main() -> int:
+        return (await start("sleep", "60")).process_id
+
+    before = open_descriptors()
+    assert not alive(run(main()))
+    assert open_descriptors() == before
+
+
+def test_huge_output_is_drained_and_capped() -> None:
+    size = 50_000_000
+    ended = result("head", "-c", str(size), "/dev/zero")
+    assert (ended.exit_code, ended.total_bytes, ended.omitted_bytes) == (0, size, size - (1 << 20))
+    assert ended.stdout == ended.output == "\0" * (1 << 20)
+
+
+def test_an_unread_command_is_never_held_up() -> None:
+    async def main() -> int:
+        command = await start(*script("head -c 5000000 /dev/zero; head -c 5000000 /dev/zero >&2"))
+        chunks = command.chunks()
+        ended = await command.wait()
+        kept = [len(chunk.data) async for chunk in chunks]
+        assert sum(kept) <= 2 << 20
+        return ended.total_bytes
+
+    assert run(main()) == 10_000_000
+
+
+def test_the_event_loop_goes_on_while_a_command_floods_us() -> None:
+    async def main() -> int:
+        command = await start(*script("yes"))
+        ticks = 0
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            await asyncio.sleep(0.001)
+            ticks += 1
+        await command.kill()
+        return ticks
+
+    assert run(main()) > 10
+
+
+def test_chunks_are_small_and_limited_in_number_for_listeners() -> None:
+    def listen(count: int) -> tuple[list[OutputChunk], CommandResult]:
+        seen: list[OutputChunk] = []
+        return seen, result("head", "-c", str(count), "/dev/zero", on_chunk=seen.append)
+
+    seen, _ = listen(100_000)
+    assert sum(len(chunk.data) for chunk in seen) == 100_000
+    assert {chunk.stream for chunk in seen} == {"stdout"}
+    assert max(len(chunk.data) for chunk in seen) == 8192
+    many, ended = listen(8192 * 10_500)
+    assert len(many) == 10_000
+    assert ended.total_bytes == 8192 * 10_500
+
+
+def test_windows_hold_what_is_new_and_never_half_a_character() -> None:
+    async def main() -> list[OutputWindow]:
+        command = await start(*script("printf 'a\\303'; read x; printf '\\251b\\303'"), keep_stdin_open=True)
+        async for _ in command.chunks():
+            break
+        first = command.take()
+        await command.write(b"\n")
+        await command.wait()
+        return [first, command.take(), command.take()]
+
+    assert run(main()) == [
+        OutputWindow(text="a", total_bytes=1),
+        OutputWindow(text="éb\ufffd", total_bytes=4),
+        OutputWindow(text="", total_bytes=0),
+    ]
+
+
+def test_two_hundred_commands_run_at_once_without_leaking() -> None:
+    async def main() -> set[tuple[int, str]]:
+        commands = [await start(*script(f"echo {number}; exit {number % 7}")) for number in range(200)]
+        results = [await command.wait() for command in commands]
+        return {(ended.exit_code, ended.output) for ended in results}
+
+    before = open_descriptors()
+    assert run(main()) == {(number % 7, f"{number}\n") for number in range(200)}
+    assert open_descriptors() == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_without_a_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert result(*script("echo hi; exit 5")).exit_code == 5
+    assert result("sleep", "60", timeout_ms=100).exit_code == 124
+
+
+class Marked:
+    """A confinement of one's own."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"CODEX_SANDBOX": "marked"}
+
+    async def start(self, launch: Launch) -> ChildProcess:
+        return await Unconfined().start(attrs.evolve(launch, argv=("env", "WRAPPED=1", *launch.argv)))
+
+
+def test_a_confinement_wraps_the_command_and_marks_its_environment() -> None:
+    async def main() -> CommandResult:
+        command = await start_command(Marked(), argv=script("echo $CODEX_SANDBOX $WRAPPED"), cwd="/", env=ENV)
+        return await command.wait()
+
+    assert run(main()).output == "marked 1\n"
+
+
+def test_the_status_of_a_child_is_the_same_each_time() -> None:
+    async def main() -> list[int]:
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            launch = Launch(argv=script("kill -KILL $$"), cwd="/", env=ENV, stdin=null, stdout=null, stderr=null)
+            child = await Unconfined().start(launch)
+        finally:
+            os.close(null)
+        both = list(await asyncio.gather(child.wait(), child.wait()))
+        child.signal(signal.SIGTERM)
+        return [*both, await child.wait()]
+
+    assert run(main()) == [-9, -9, -9]
+
+
+def test_a_group_that_is_gone_is_no_error() -> None:
+    assert spawn.signal_group(2**22 - 7, 0) is False
