@@ -25,7 +25,14 @@ _INTEGERS = {
     "u64": (0, 2**64 - 1),
     "usize": (0, 2**64 - 1),
 }
-_EXPECTED = {"string": "a string", "boolean": "a boolean", "number": "f64", "strings": "a sequence"}
+_EXPECTED = {
+    "string": "a string",
+    "boolean": "a boolean",
+    "number": "f64",
+    "strings": "a sequence",
+    "object": "a map",
+    "objects": "a sequence",
+}
 _DEEPEST = 128
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _ESCAPES = frozenset(b'"\\/bfnrt')
@@ -36,17 +43,20 @@ class Argument:
     """One field of the arguments.
 
     Attributes:
-        kind: ``string``, ``boolean``, ``number``, ``strings`` (a list of texts), ``any``, or an integer's range:
-            ``i32``, ``i64``, ``u64``, ``usize``.
+        kind: ``string``, ``boolean``, ``number``, ``strings`` (a list of texts), ``object``, ``objects`` (a list of
+            them), ``any``, or an integer's range: ``i32``, ``i64``, ``u64``, ``usize``.
         required: Whether it has to be there. One that need not be may also be null, which is the same.
         choices: The only texts allowed, for ``string``.
         aliases: Other names of the field.
+        fields: What may stand in each object, for ``object`` and ``objects``. Aliases do not count there, and fields that
+            are not asked for stay.
     """
 
     kind: str
     required: bool = False
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    fields: Mapping[str, Argument] = attrs.field(factory=dict)
 
 
 def parse_arguments(text: str, fields: Mapping[str, Argument]) -> dict[str, Any]:
@@ -104,10 +114,23 @@ def _fits(value: object, field: Argument) -> bool:
             return isinstance(value, (int, float)) and not isinstance(value, bool)
         case "strings":
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "object":
+            return isinstance(value, dict) and _fields_fit(value, field.fields)
+        case "objects":
+            return isinstance(value, list) and all(
+                isinstance(item, dict) and _fields_fit(item, field.fields) for item in value
+            )
         case "any":
             return True
     low, high = _INTEGERS[field.kind]
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _fields_fit(value: Mapping[str, object], fields: Mapping[str, Argument]) -> bool:
+    return all(
+        _fits(value[name], field) or (value[name] is None and not field.required) if name in value else not field.required
+        for name, field in fields.items()
+    )
 
 
 class _Reader:
@@ -224,6 +247,12 @@ class _Reader:
         if self._peek() == b"[" and field.kind == "strings":
             self._items(depth, "a string")
             return
+        if self._peek() == b"{" and field.kind == "object":
+            self._object(field.fields, {name: name for name in field.fields}, depth=depth)
+            return
+        if self._peek() == b"[" and field.kind == "objects":
+            self._items(depth, "a map", field.fields)
+            return
         probe = _Reader(self._data)
         probe._at = start
         probe._value(depth)
@@ -257,8 +286,9 @@ class _Reader:
         else:
             self._word()
 
-    def _items(self, depth: int, expected: str | None) -> None:
+    def _items(self, depth: int, expected: str | None, fields: Mapping[str, Argument] | None = None) -> None:
         self._at += 1
+        opening = b'"' if fields is None else b"{"
         first = True
         while True:
             self._space()
@@ -270,9 +300,12 @@ class _Reader:
             first = False
             if not self._peek():
                 self._fail("EOF while parsing a list", ahead=1)
-            if expected is not None and self._peek() != b'"':
+            if expected is not None and self._peek() != opening:
                 self._mistype(expected)
-            self._value(depth + 1)
+            if fields is None:
+                self._value(depth + 1)
+            else:
+                self._object(fields, {name: name for name in fields}, depth=depth + 1)
 
     def _word(self) -> None:
         for word in (b"true", b"false", b"null"):
