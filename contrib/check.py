@@ -1,0 +1,47 @@
+"""Builds every contrib distribution, installs it beside the kernel in this environment, and runs its tests.
+
+    python contrib/check.py [NAME ...]
+
+Needs `build` and `pytest`, and an installed codex-framework.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> None:
+    """Run a command; end with its status if it fails."""
+    print("+", *command, flush=True)
+    done = subprocess.run([str(word) for word in command], cwd=cwd, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def check(distribution: Path) -> None:
+    """Build a wheel, install it without touching what is installed, run the distribution's tests against it."""
+    python = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        run(python, "-P", "-m", "build", "--wheel", "--outdir", folder, distribution)
+        wheel = next(Path(folder).glob("*.whl"))
+        run(python, "-P", "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", wheel)
+    run(python, "-P", "-m", "pytest", "-q", "tests", cwd=distribution)
+
+
+def main() -> None:
+    """Check the named distributions, or all."""
+    names = sys.argv[1:]
+    found = sorted(path.parent for path in HERE.glob("*/pyproject.toml") if not names or path.parent.name in names)
+    if not found:
+        sys.exit("there is no such contrib distribution")
+    for distribution in found:
+        check(distribution)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Every slug an error can carry is a heading of the errors page, and every heading is a slug."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def slugs() -> Iterator[str]:
+    """All slugs in the source: keyword arguments ``slug="..."`` and class attributes ``slug = "..."``."""
+    for folder in ("codex_framework", "plugins"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if "skeleton" in path.parts:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                match node:
+                    case ast.keyword(arg="slug", value=ast.Constant(value=str(slug))):
+                        yield slug
+                    case ast.Assign(targets=[ast.Name(id="slug")], value=ast.Constant(value=str(slug))):
+                        yield slug
+                    case ast.AnnAssign(target=ast.Name(id="slug"), value=ast.Constant(value=str(slug))):
+                        yield slug
+
+
+def test_the_errors_page_explains_every_slug_and_no_other() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    headings = re.findall(r"^## `([a-z0-9-]+)`$", page, re.MULTILINE)
+    assert sorted(headings) == headings, "in alphabetical order"
+    assert headings == sorted(set(slugs()))

@@ -1,0 +1,48 @@
+"""Folders, the wheel's package list and the entry points say the same."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = sorted(
+    path.name for path in (ROOT / "plugins").iterdir() if path.is_dir() and path.name.startswith("codex_plugin_")
+)
+PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_every_plugin_folder_is_in_the_wheel_and_nothing_else() -> None:
+    assert sorted(PACKAGES) == ["codex_framework", *(f"plugins/{name}" for name in FOLDERS)]
+
+
+def test_every_plugin_folder_has_an_entry_point() -> None:
+    entry_points = PROJECT["project"]["entry-points"]["codex_framework"]
+    assert entry_points == {name.removeprefix("codex_plugin_"): name for name in FOLDERS}
+
+
+def test_every_import_package_is_marked_as_typed() -> None:
+    missing = [package for package in PACKAGES if not (ROOT / package / "py.typed").exists()]
+    assert missing == []
+
+
+def test_the_import_rules_name_every_plugin() -> None:
+    linter = PROJECT["tool"]["importlinter"]
+    assert linter["root_packages"] == ["codex_framework", *FOLDERS]
+    forbidden, independent, contract_only, _layers = linter["contracts"]
+    assert forbidden["forbidden_modules"] == independent["modules"] == contract_only["source_modules"] == FOLDERS
+
+
+def test_versions_agree() -> None:
+    import codex_framework
+
+    assert PROJECT["project"]["version"] == codex_framework.__version__
+
+
+@pytest.mark.parametrize("stem", ["utils", "helpers", "common", "base", "core", "manager", "service", "misc"])
+def test_no_module_has_a_name_that_says_nothing(stem: str) -> None:
+    found = [path for folder in ("codex_framework", "plugins") for path in (ROOT / folder).rglob(f"*{stem}*.py")]
+    assert found == []
