@@ -183,7 +183,10 @@ def _register(loaded: Loaded, manager: pluggy.PluginManager) -> None:
         for implementation in implementations.get(hook, ()):
             if implementation.plugin is loaded.plugin:
                 loaded.hooks[hook] = implementation.function
-    if not loaded.hooks:
+    if not loaded.hooks and getattr(loaded.plugin, "__file__", "") is None:
+        fact = f"its package {loaded.source.target!r} has no __init__.py, so there is nothing in it"
+        loaded.fail(PluginProblem(fact, "Write one, with the hooks in it.", "plugin-hook"))
+    elif not loaded.hooks:
         loaded.fail(
             PluginProblem(
                 "it implements no hook",

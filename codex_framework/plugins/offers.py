@@ -57,8 +57,7 @@ class Offers:
 
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
             problems = role_problems(item, role) if role is not None else _command_problems(item)
-            if not problems and (not isinstance(item.name, str) or not item.name):
-                problems = [f"its name is {item.name!r}, not a word"]
+            problems = problems or _value_problems(hook, item)
             if problems:
                 loaded.leave_out(_left_out(hook, item, problems))
                 return None
@@ -153,13 +152,30 @@ def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem
     )
 
 
-def _name_of(item: object) -> str:
-    for owner in (item, getattr(item, "spec", None)):
-        name = getattr(owner, "name", None)
-        if isinstance(name, str):
+def _name_of(item: Any) -> str:
+    for read in (lambda: item.name, lambda: item.spec.name):
+        try:
+            name = read()
+        except Exception:  # noqa: BLE001, S112  # no such attribute, or a property that raises: that is told elsewhere
+            continue
+        if isinstance(name, str) and name:
             return repr(name)
-    shown = repr(item)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return f"of type {type(item).__name__}"
+
+
+def _value_problems(hook: str, item: Any) -> list[str]:
+    """What is wrong with the values of attributes that the kernel reads at once."""
+    try:
+        if not isinstance(item.name, str) or not item.name:
+            return [f"its name is {item.name!r}, not a word"]
+        if hook == "codex_interceptors" and not isinstance(item.order, (int, float)):
+            return [f"its order is {item.order!r}, not a number"]
+        if hook == "codex_model_providers":
+            wrong = [key for key, info in item.builtin.items() if not isinstance(info, ProviderInfo)]
+            return [f"its builtin provider {key!r} is no ProviderInfo" for key in wrong]
+    except Exception as error:  # a plugin's property may raise anything
+        return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
+    return []
 
 
 def _noun(hook: str) -> str:

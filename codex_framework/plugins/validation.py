@@ -100,7 +100,9 @@ def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | 
 
 
 def _unknown_hook(name: str) -> PluginProblem:
-    near = difflib.get_close_matches(name, hooks(), n=1) or difflib.get_close_matches(_PREFIX + name, hooks(), n=1)
+    near = [
+        close for word in (name, _PREFIX + name) for close in difflib.get_close_matches(word, hooks(), n=1, cutoff=0.75)
+    ]
     cure = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
     return PluginProblem(f"there is no hook {name}", cure, "plugin-hook")
 

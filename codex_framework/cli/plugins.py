@@ -1,0 +1,157 @@
+"""``codex-framework plugins``: what is installed, what became of it, and a skeleton for a plugin of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from codex_framework.plugins import PluginReport
+
+__all__ = ["command"]
+
+_COLOURS = {"loaded": "green", "partial": "yellow", "failed": "red", "disabled": "bright_black"}
+
+
+@click.group("plugins", invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def command(context: click.Context, *, as_json: bool) -> None:
+    """List the plugins: where they come from, whether they loaded, what they contribute."""
+    if context.invoked_subcommand is not None:
+        return
+    reports = _reports()
+    if as_json:
+        click.echo(json.dumps([_as_json(report) for report in reports], indent=2))
+        return
+    if not reports:
+        click.echo("No plugins are installed. `codex-framework plugins new NAME` writes one.")
+        return
+    for line in _table(reports):
+        click.echo(line)
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(name: str, *, as_json: bool) -> None:
+    """Tell all about one plugin: its module, what it contributes, everything that is wrong, and the cures."""
+    reports = _reports()
+    found = [report for report in reports if report.name == name]
+    if not found:
+        raise _no_such(name, reports)
+    if as_json:
+        shown = [_as_json(report) for report in found]
+        click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
+        return
+    for report in found:
+        click.echo("\n".join(_details(report)))
+
+
+@command.command("time")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def time_(*, as_json: bool) -> None:
+    """Tell how long importing each plugin took, slowest first.
+
+    A plugin pays for everything that is imported for the first time on its behalf; about 1 ms is what it should take.
+    """
+    reports = sorted(_reports(), key=lambda report: -report.import_ms)
+    if as_json:
+        click.echo(json.dumps({report.name: round(report.import_ms, 3) for report in reports}, indent=2))
+        return
+    width = max([len(report.name) for report in reports], default=0)
+    for report in reports:
+        click.echo(f"{report.name.ljust(width)}  {report.import_ms:8.2f} ms")
+    click.echo(f"{'all'.ljust(width)}  {sum(report.import_ms for report in reports):8.2f} ms")
+
+
+@command.command("new")
+@click.argument("name")
+@click.option(
+    "--path",
+    "parent",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="The folder to write it into (default: this one).",
+)
+def new(name: str, parent: Path) -> None:
+    """Write the skeleton of a plugin: a distribution of its own with a tool, a model provider and tests."""
+    from codex_framework.skeleton import write_skeleton
+
+    folder = write_skeleton(name, parent)
+    click.echo(f"Wrote {folder}. Next:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}")
+
+
+def _reports() -> Sequence[PluginReport]:
+    from codex_framework.config import load_config
+    from codex_framework.registry import load_registry
+
+    config = load_config(cwd=Path.cwd(), environ=os.environ)
+    return load_registry(config.tables).command_table.reports
+
+
+def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
+    import difflib
+
+    from codex_framework.errors import PluginError
+
+    names = sorted({report.name for report in reports})
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Installed are: {', '.join(names) or 'none'}."
+    return PluginError(name, f"no plugin is called {name!r}", slug="no-plugin", hint=hint)
+
+
+def _table(reports: Sequence[PluginReport]) -> list[str]:
+    rows = [("NAME", "FROM", "STATUS", "CONTRIBUTES")]
+    rows += [(report.name, report.origin, report.status.value, _contributions(report)) for report in reports]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        cells[2] = click.style(cells[2], fg=_COLOURS.get(row[2]), bold=number == 0)
+        lines.append("  ".join((*cells, row[3])).rstrip())
+        for problem in reports[number - 1].problems if number else ():
+            lines.append(f"    {problem.fact}")
+            lines += [f"    -> {problem.cure}"] if problem.cure else []
+    return lines
+
+
+def _contributions(report: PluginReport) -> str:
+    return "; ".join(f"{role.replace('_', ' ')}: {', '.join(names)}" for role, names in report.contributes.items())
+
+
+def _details(report: PluginReport) -> list[str]:
+    lines = [
+        click.style(report.name, bold=True),
+        f"  module       {report.module}",
+        f"  from         {report.origin}{' (bundled)' if report.bundled else ''}",
+        f"  status       {click.style(report.status.value, fg=_COLOURS[report.status.value])}",
+        f"  import       {report.import_ms:.2f} ms",
+    ]
+    for role, names in report.contributes.items():
+        lines.append(f"  {role.replace('_', ' '):<12} {', '.join(names)}")
+    for problem in report.problems:
+        lines.append(f"  problem      {problem.fact}")
+        lines += [f"  cure         {problem.cure}"] if problem.cure else []
+    return lines
+
+
+def _as_json(report: PluginReport) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "module": report.module,
+        "distribution": report.distribution,
+        "version": report.version,
+        "bundled": report.bundled,
+        "status": report.status.value,
+        "contributes": {role: list(names) for role, names in report.contributes.items()},
+        "problems": [
+            {"fact": problem.fact, "cure": problem.cure, "slug": problem.slug} for problem in report.problems
+        ],
+        "import_ms": round(report.import_ms, 3),
+    }

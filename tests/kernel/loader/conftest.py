@@ -1,0 +1,121 @@
+"""A site folder with tiny installed distributions, and a fresh interpreter that loads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+_PROBE = """
+import json, sys
+from codex_framework.registry import load_registry
+
+registry = load_registry(json.loads(sys.argv[1]))
+table = registry.command_table
+print(json.dumps({
+    "reports": [
+        {
+            "name": report.name,
+            "module": report.module,
+            "distribution": report.distribution,
+            "version": report.version,
+            "status": report.status,
+            "contributes": {role: list(names) for role, names in report.contributes.items()},
+            "problems": [[problem.fact, problem.cure] for problem in report.problems],
+            "slugs": [problem.slug for problem in report.problems],
+        }
+        for report in table.reports
+        if report.distribution != "codex-framework"
+    ],
+    "tools": {name: tool.plugin for name, tool in registry.tools.items()},
+    "calls": {name: tool.spec.name for name, tool in registry.tools_by_call.items()},
+    "commands": {name: offer.plugin for name, offer in table.commands.items()},
+    "warnings": [warning for warning in registry.warnings if "codex-framework" not in warning],
+    "modules": [name for name in sys.modules if name.startswith("acme")],
+}))
+"""
+
+GOOD = """
+    from codex_framework import hookimpl, tool
+
+    @tool
+    async def acme_good(path: str) -> str:
+        \"\"\"Do good.\"\"\"
+        return path
+
+    @hookimpl
+    def codex_tools():
+        return [acme_good]
+"""
+
+
+class Site:
+    """A folder on ``sys.path`` where distributions are installed, as pip leaves them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+
+    def install(
+        self,
+        module: str,
+        source: str,
+        *,
+        name: str | None = None,
+        value: str | None = None,
+        version: str = "1.0",
+        metadata: str = "",
+    ) -> None:
+        """Install a distribution ``acme-<module>`` with one module ``acme_<module>`` and one entry point."""
+        code = self.folder / f"acme_{module}.py"
+        code.write_text(dedent(source), encoding="utf-8")
+        self.declare(f"acme_{module}", {name or module: value or f"acme_{module}"}, version=version, metadata=metadata)
+
+    def declare(self, dist: str, entries: Mapping[str, str], *, version: str = "1.0", metadata: str = "") -> None:
+        """Write a distribution's metadata alone."""
+        info = self.folder / f"{dist}-{version}.dist-info"
+        info.mkdir()
+        info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n{metadata}")
+        lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
+        info.joinpath("entry_points.txt").write_text(f"[console_scripts]\nx = x:y\n\n[codex_framework]\n{lines}")
+
+    def load(self, config: Mapping[str, Any] | None = None, *more: Site) -> dict[str, Any]:
+        """Load everything in a fresh interpreter and tell what came out; bundled plugins are left out."""
+        path = os.pathsep.join(str(site.folder) for site in (self, *more))
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE, json.dumps(config or {})],
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return json.loads(done.stdout)
+
+    def report(self, name: str, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The report of one plugin, and proof that the others loaded all the same."""
+        self.install("good", GOOD)
+        loaded = self.load(config)
+        reports = {report["name"]: report for report in loaded["reports"]}
+        assert reports["good"]["status"] == "loaded"
+        assert reports["good"]["contributes"] == {"tools": ["acme_good"]}
+        return {**reports[name], "warnings": loaded["warnings"]}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def other_site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "other-site")

@@ -1,0 +1,337 @@
+"""Each way in which an installed plugin can be broken: it is reported with a cure, and the others load."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.loader.conftest import GOOD, Site
+
+HOOK = "from codex_framework import hookimpl, tool\n"
+
+
+def test_a_plugin_that_loads_is_reported_with_what_it_contributes(site):
+    report = site.report("good")
+    assert report == {
+        "name": "good",
+        "module": "acme_good",
+        "distribution": "acme-good",
+        "version": "1.0",
+        "status": "loaded",
+        "contributes": {"tools": ["acme_good"]},
+        "problems": [],
+        "slugs": [],
+        "warnings": [],
+    }
+
+
+def test_an_exception_at_import_names_its_place_in_the_plugin(site):
+    site.install("bad", "x = 1\nraise ValueError('no such colour')\n")
+    report = site.report("bad")
+    file = site.folder / "acme_bad.py"
+    assert report["status"] == "failed"
+    assert report["problems"] == [
+        [
+            f"it cannot be imported: ValueError: no such colour ({file}, line 2)",
+            "Mend the plugin, install another version of acme-bad, or disable it with"
+            ' `[framework] plugins.disabled = ["bad"]`.',
+        ]
+    ]
+    (warning,) = report["warnings"]
+    assert warning.startswith("plugin 'bad' (acme-bad 1.0): it cannot be imported")
+
+
+def test_a_syntax_error_names_file_and_line(site):
+    site.install("bad", "def oops(:\n")
+    report = site.report("bad")
+    assert report["status"] == "failed"
+    assert report["problems"][0][0] == "it cannot be imported: SyntaxError: invalid syntax (acme_bad.py, line 1)"
+
+
+def test_a_plugin_that_exits_at_import_does_not_end_the_program(site):
+    site.install("bad", "import sys\nsys.exit(3)\n")
+    report = site.report("bad")
+    assert report["status"] == "failed"
+    assert "it called sys.exit(3)" in report["problems"][0][0]
+
+
+def test_a_plugin_that_raises_a_base_exception_does_not_end_the_program(site):
+    site.install("bad", "class Stop(BaseException): pass\nraise Stop('now')\n")
+    report = site.report("bad")
+    assert report["status"] == "failed"
+    assert "Stop: now" in report["problems"][0][0]
+
+
+def test_a_missing_extra_is_cured_by_installing_it(site):
+    metadata = "Provides-Extra: fancy\nRequires-Dist: notthere-sdk>=2 ; extra == 'fancy'\n"
+    site.install("bad", "import notthere.client\n", metadata=metadata)
+    report = site.report("bad")
+    assert report["slugs"] == ["missing-extra"]
+    assert report["problems"] == [
+        ["it needs the package 'notthere', which is not installed", "pip install 'acme-bad[fancy]'"]
+    ]
+
+
+def test_an_extra_named_by_the_entry_point_is_the_cure(site):
+    site.install("bad", "import notthere\n", value="acme_bad [speed]")
+    assert site.report("bad")["problems"][0][1] == "pip install 'acme-bad[speed]'"
+
+
+def test_an_extra_called_like_the_plugin_is_the_cure_where_nothing_else_tells(site):
+    site.install("bad", "import notthere\n", metadata="Provides-Extra: bad\n")
+    assert site.report("bad")["problems"][0][1] == "pip install 'acme-bad[bad]'"
+
+
+def test_a_missing_requirement_is_cured_by_installing_it(site):
+    site.install("bad", "import notthere\n", metadata="Requires-Dist: notthere-lib (>=1)\n")
+    report = site.report("bad")
+    assert report["slugs"] == ["missing-package"]
+    assert report["problems"][0][1] == "pip install notthere-lib"
+
+
+def test_an_entry_point_to_nowhere_says_so(site):
+    site.declare("acme_bad", {"bad": "acme_gone"})
+    report = site.report("bad")
+    assert report["problems"] == [
+        ["its module 'acme_gone' does not exist", "Install it anew: pip install --force-reinstall acme-bad"]
+    ]
+
+
+def test_an_entry_point_to_a_missing_attribute_says_so(site):
+    site.install("bad", HOOK, value="acme_bad:Plugin")
+    assert "module 'acme_bad' has no attribute 'Plugin'" in site.report("bad")["problems"][0][0]
+
+
+def test_a_codex_error_at_import_is_told_in_the_plugins_own_words(site):
+    site.install(
+        "bad",
+        "from codex_framework import PluginError\nraise PluginError('bad', 'it needs a licence', hint='Buy one.')\n",
+    )
+    assert site.report("bad")["problems"] == [["it needs a licence", "Buy one."]]
+
+
+def test_a_plugin_without_hooks_is_told_how_to_have_one(site):
+    site.install("bad", "x = 1\n")
+    report = site.report("bad")
+    assert report["status"] == "failed"
+    assert report["problems"][0][0] == "it implements no hook"
+
+
+HOOK_MISTAKES = {
+    "a misspelt hook": (
+        "@hookimpl\ndef codex_tool():\n    return []\n",
+        "there is no hook codex_tool",
+        "Did you mean codex_tools?",
+    ),
+    "a hook of another name": (
+        "@hookimpl\ndef register():\n    return []\n",
+        "there is no hook register",
+        "The hooks are: codex_tools,",
+    ),
+    "an unmarked hook": (
+        "def codex_tools():\n    return []\n",
+        "its function codex_tools is not marked as a hook implementation",
+        "Put `@codex_framework.hookimpl` above `def codex_tools`.",
+    ),
+    "an unmarked and misspelt hook": (
+        "def codex_tols():\n    return []\n",
+        "there is no hook codex_tols",
+        "Did you mean codex_tools?",
+    ),
+    "a parameter": (
+        "@hookimpl\ndef codex_tools(session):\n    return []\n",
+        "its codex_tools takes session, and the hook gives nothing",
+        "Write `def codex_tools():`.",
+    ),
+    "a wrong annotated type": (
+        "@hookimpl\ndef codex_tools() -> str:\n    return []\n",
+        "its codex_tools says it returns str, and the hook wants Iterable[tools.Tool]",
+        "Return Iterable[tools.Tool] (a list will do) and annotate it so.",
+    ),
+    "another role": (
+        "from codex_framework import Notifier\n@hookimpl\ndef codex_tools() -> list[Notifier]:\n    return []\n",
+        "its codex_tools says it returns list[observers.Notifier], and the hook wants Iterable[tools.Tool]",
+        "Return Iterable[tools.Tool] (a list will do) and annotate it so.",
+    ),
+    "an async hook": (
+        "@hookimpl\nasync def codex_tools():\n    return []\n",
+        "its codex_tools is async, and hooks are called before there is an event loop",
+        "Write `def codex_tools():`; the objects it offers may have async methods.",
+    ),
+    "a wrapper": (
+        "@hookimpl(wrapper=True)\ndef codex_tools():\n    return (yield)\n",
+        "its codex_tools is a hook wrapper, and hooks that only offer objects cannot be wrapped",
+        "Write a plain `def codex_tools():` that returns what the plugin offers.",
+    ),
+    "nothing returned": (
+        "@hookimpl\ndef codex_tools():\n    pass\n",
+        "its codex_tools returned None, not a list",
+        "Return a list of the objects it offers; where it has none, an empty one.",
+    ),
+    "a number returned": (
+        "@hookimpl\ndef codex_tools():\n    return 3\n",
+        "its codex_tools returned int, not a list",
+        "Return a list of the objects it offers; where it has none, an empty one.",
+    ),
+    "a name returned": (
+        "@hookimpl\ndef codex_tools():\n    return 'shell'\n",
+        "its codex_tools returned str, not a list",
+        "Return a list of the objects it offers; where it has none, an empty one.",
+    ),
+    "an endless generator": (
+        "@hookimpl\ndef codex_tools():\n    while True:\n        yield 1\n",
+        "its codex_tools offers more than 10000 objects",
+        "Let it end.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOOK_MISTAKES)
+def test_a_hook_that_breaks_the_contract_takes_its_plugin_out(mistakes, case):
+    _, fact, cure = HOOK_MISTAKES[case]
+    report = mistakes[case]
+    assert report["status"] == "failed"
+    assert report["contributes"] == {}
+    assert report["problems"][0][0] == fact
+    assert report["problems"][0][1].startswith(cure)
+
+
+def test_a_hook_that_raises_takes_all_of_its_plugin_out(site):
+    site.install(
+        "bad",
+        HOOK
+        + "class Bell:\n    name = 'bell'\n    def notify(self, notification): pass\n"
+        + "@hookimpl\ndef codex_notifiers():\n    return [Bell()]\n"
+        + "@hookimpl\ndef codex_observers():\n    yield 1\n    raise RuntimeError('no room')\n",
+    )
+    report = site.report("bad")
+    assert report["status"] == "failed"
+    assert report["contributes"] == {}
+    assert report["problems"][0][0].startswith("it cannot be asked: codex_observers failed: RuntimeError: no room (")
+
+
+def test_a_hook_that_exits_does_not_end_the_program(site):
+    site.install("bad", HOOK + "@hookimpl\ndef codex_tools():\n    raise SystemExit('bye')\n")
+    assert "it called sys.exit('bye')" in site.report("bad")["problems"][0][0]
+
+
+def test_a_package_missing_in_a_hook_is_told_like_one_missing_at_import(site):
+    site.install("bad", HOOK + "@hookimpl\ndef codex_tools():\n    import notthere\n", metadata="Provides-Extra: bad\n")
+    assert site.report("bad")["slugs"] == ["missing-extra"]
+
+
+ITEM_MISTAKES = {
+    "missing members": (
+        "class Thing: pass\n@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "it has no attribute name; it has no def notify(self, notification)",
+    ),
+    "a class instead of an instance": (
+        "class Thing:\n    name = 'thing'\n    def notify(self, notification): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing]\n",
+        "it is the class Thing itself: offer an instance, Thing()",
+    ),
+    "wrong parameters of a method": (
+        "class Thing:\n    name = 'thing'\n    def notify(self): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "its notify cannot be called as `def notify(self, notification)`: too many positional arguments",
+    ),
+    "an async method that is not awaited": (
+        "class Thing:\n    name = 'thing'\n    async def notify(self, notification): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "its notify is async, and it is called without await: write `def notify(self, notification)`",
+    ),
+    "a plain method that is awaited": (
+        "class Thing:\n    name = 'thing'\n    def review(self, request) -> str: return 'no'\n"
+        "@hookimpl\ndef codex_approval_reviewers():\n    return [Thing()]\n",
+        "its review is not async: write `async def review(self, request)`",
+    ),
+    "a name that is a method": (
+        "class Thing:\n    def name(self): return 'thing'\n    def notify(self, notification): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "its name is a method: make it a property",
+    ),
+    "a property that raises": (
+        "class Thing:\n    @property\n    def name(self): raise KeyError('x')\n    def notify(self, notification): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "its name raises KeyError: 'x'",
+    ),
+    "an empty name": (
+        "class Thing:\n    name = ''\n    def notify(self, notification): pass\n"
+        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        "its name is '', not a word",
+    ),
+    "an undecorated function as a tool": (
+        "async def look(path: str) -> str: return path\n@hookimpl\ndef codex_tools():\n    return [look]\n",
+        "it has no attribute spec; it has no async def run(self, call, context)",
+    ),
+    "an illegal tool name": (
+        "from codex_framework import FunctionSpec\nclass Look:\n"
+        "    spec = FunctionSpec('look at', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        "its name 'look at' is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'",
+    ),
+    "an invalid schema": (
+        "from codex_framework import FunctionSpec\nclass Look:\n"
+        "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {'type': 'text'}}, 'required': ['b']})\n"
+        "    async def run(self, call, context): return ''\n"
+        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        "its parameters.required names 'b', which is not among its properties; its parameters.a has the unknown type 'text'",
+    ),
+    "a schema that is no JSON": (
+        "from codex_framework import FunctionSpec\nclass Look:\n"
+        "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {1, 2}}})\n"
+        "    async def run(self, call, context): return ''\n"
+        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        "its parameters are no JSON Schema: set is not JSON",
+    ),
+    "a provider without infos": (
+        "class Model:\n    name = 'model'\n    builtin = {'a': 1}\n    def open(self, info, env): pass\n"
+        "    def model(self, slug): pass\n@hookimpl\ndef codex_model_providers():\n    return [Model()]\n",
+        "its builtin provider 'a' is no ProviderInfo",
+    ),
+    "an interceptor without a place": (
+        "class Shout:\n    name = 'shout'\n    order = 'first'\n    async def request(self, request): pass\n"
+        "    async def before_tool(self, call): pass\n    async def after_tool(self, call, output): pass\n"
+        "@hookimpl\ndef codex_interceptors():\n    return [Shout()]\n",
+        "its order is 'first', not a number",
+    ),
+    "a command that is none": (
+        "@hookimpl\ndef codex_commands():\n    return ['hello']\n",
+        "it is str, not a click command: it has no name",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def mistakes(tmp_path_factory):
+    """All of them installed side by side with a good one, and loaded once."""
+    site = Site(tmp_path_factory.mktemp("mistakes") / "site")
+    site.install("good", GOOD)
+    cases = {**HOOK_MISTAKES, **ITEM_MISTAKES}
+    for number, (source, *_) in enumerate(cases.values()):
+        site.install(f"bad{number}", HOOK + source)
+    reports = {report["name"]: report for report in site.load()["reports"]}
+    assert reports["good"]["status"] == "loaded"
+    return {case: reports[f"bad{number}"] for number, case in enumerate(cases)}
+
+
+@pytest.mark.parametrize("case", ITEM_MISTAKES)
+def test_an_object_that_does_not_play_its_role_is_left_out_with_the_reason(mistakes, case):
+    _, reason = ITEM_MISTAKES[case]
+    report = mistakes[case]
+    assert report["contributes"] == {}
+    assert len(report["problems"]) == 1
+    assert report["problems"][0][0].partition(" is left out: ")[2] == reason
+
+
+def test_one_bad_tool_leaves_the_plugins_other_tools_in_use(site):
+    site.install(
+        "bad",
+        HOOK
+        + "@tool\ndef fine(a: int) -> str:\n    'Do.'\n    return ''\n@hookimpl\ndef codex_tools():\n    return [fine, 7]\n",
+    )
+    report = site.report("bad")
+    assert report["status"] == "partial"
+    assert report["contributes"] == {"tools": ["fine"]}
+    assert report["problems"][0][0] == (
+        "its tool of type int is left out: it has no attribute spec; it has no async def run(self, call, context)"
+    )
