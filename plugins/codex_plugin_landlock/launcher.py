@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 from codex_framework import SandboxError
@@ -16,7 +15,7 @@ from codex_plugin_landlock.plan import Plan
 
 __all__ = ["Launcher"]
 
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from jail.launcher import main; main(int(sys.argv[2]))"
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jail.launcher import main; main(int(sys.argv[2]))"
 _SEND_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 5.0
 _LOG_TAIL = 2000
@@ -26,9 +25,13 @@ class Launcher:
     """A small Python process that forks confined instances; started when first needed, and again when it was killed.
 
     It has no access to this process's memory, environment or descriptors, and it ends when this process does.
+
+    Args:
+        python: The interpreter, 3.11 or newer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, python: str) -> None:
+        self._python = python
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._log = -1
@@ -61,7 +64,7 @@ class Launcher:
             return Instance(ours, signature, level)
         raise SandboxError(
             f"the sandbox's launcher does not run: {self.log() or 'it ended at once'}",
-            hint=f"check that {sys.executable or 'python'} -I -S works here",
+            hint=f"check that `{self._python} -I -S` works here",
         )
 
     def log(self) -> str:
@@ -73,7 +76,7 @@ class Launcher:
 
     def _start(self) -> None:
         self._kill()
-        if not sys.executable:
+        if not self._python:
             raise SandboxError("the sandbox needs a Python interpreter, and this program does not know its own")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_SEND_TIMEOUT_S)
@@ -82,7 +85,7 @@ class Launcher:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, home, str(theirs.fileno())],
+                    [self._python, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, home, str(theirs.fileno())],
                     cwd="/",
                     env={},
                     stdin=subprocess.DEVNULL,

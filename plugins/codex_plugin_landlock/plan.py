@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -72,8 +73,19 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
     """
     found: list[object] = [_identity(path) for path in (*plan.writable, *plan.read_only, *plan.masked)]
     if entries:
-        found += [_changed(path) for path in dict.fromkeys(os.path.dirname(kept) for kept in plan.read_only)]  # noqa: PTH120
+        found += [_changed(path) for path in _enumerated(plan)]
     return tuple(found)
+
+
+def _enumerated(plan: Plan) -> Iterable[str]:
+    """The folders whose entries are granted one by one: those around a kept path that exists, up to its root."""
+    folders: dict[str, None] = {}
+    for kept in filter(os.path.lexists, plan.read_only):
+        path = os.path.dirname(kept)  # noqa: PTH120
+        while any(path == root or path.startswith(f"{root}/") for root in plan.writable):
+            folders[path] = None
+            path = os.path.dirname(path)  # noqa: PTH120
+    return folders
 
 
 def _identity(path: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +29,14 @@ class LandlockSandbox:
 
     Args:
         level: ``namespaces``: that or nothing. ``landlock``: without namespaces, for tests. None: the best there is.
+        python: The interpreter for the launcher (3.11 or newer); None is this process's own.
     """
 
     name = "landlock"
 
-    def __init__(self, level: str | None = None) -> None:
+    def __init__(self, level: str | None = None, *, python: str | None = None) -> None:
         self._wanted = level
+        self._python = python
         self._report: SandboxReport | None = None
         self._launcher: Launcher | None = None
         self._idle: dict[str, list[Instance]] = {}
@@ -115,7 +118,7 @@ class LandlockSandbox:
         if self._launcher is None:
             from codex_plugin_landlock.launcher import Launcher
 
-            self._launcher = Launcher()
+            self._launcher = Launcher(self._python or sys.executable)
         instance = self._launcher.open_instance(plan, level, state)
         self._busy.add(instance)
         return instance
