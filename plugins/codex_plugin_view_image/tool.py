@@ -1,0 +1,116 @@
+"""The ``view_image`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import stat
+from pathlib import Path
+
+from codex_framework import (
+    Argument,
+    FunctionSpec,
+    InputImage,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    ToolRefused,
+    ToolSpec,
+    TurnFacts,
+    parse_arguments,
+)
+from codex_framework.protocol.events.command import ViewImageToolCallEvent
+from codex_plugin_view_image.shrinking import fitted
+from codex_plugin_view_image.signature import picture
+
+__all__ = ["ViewImage"]
+
+_MOST_READ = 256 * 1024 * 1024
+"""Largest file that is read at all, in bytes."""
+
+_FIELDS = {
+    "path": Argument("string", required=True),
+    "detail": Argument("string", choices=("high", "original")),
+}
+_PATH = {"type": "string", "description": "The image file, absolute or relative to the working folder."}
+_DETAIL = {
+    "type": "string",
+    "enum": ["high", "original"],
+    "description": "original (the default) keeps the size in pixels; high makes an image smaller that is longer than 2048 "
+    "pixels on a side.",
+}
+
+
+def _spec(**more: object) -> FunctionSpec:
+    return FunctionSpec(
+        "view_image",
+        "Shows you an image file (PNG, JPEG, GIF, WebP or BMP) of this machine.",
+        {
+            "type": "object",
+            "properties": {"path": _PATH, **more},
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+    )
+
+
+_PLAIN = _spec()
+_WITH_DETAIL = _spec(detail=_DETAIL)
+
+
+class ViewImage:
+    """Puts an image file into the conversation."""
+
+    parallel_safe = True
+    spec: ToolSpec = _PLAIN
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """To models that can see, unless config says ``tools.view_image = false``."""
+        tools = facts.config.get("tools")
+        return facts.model.supports_images and not (isinstance(tools, dict) and tools.get("view_image") is False)
+
+    def spec_for(self, facts: TurnFacts) -> ToolSpec:
+        """With a choice of detail where the model knows more than one."""
+        return _WITH_DETAIL if facts.model.image_detail_original else _PLAIN
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call."""
+        arguments = parse_arguments(call.arguments, _FIELDS)
+        if not context.model.supports_images:
+            raise ToolError("view_image is not allowed because you do not support image inputs")
+        path = context.resolve(arguments["path"])
+        if not context.access.may_read(path):
+            raise ToolRefused(f"unable to locate image at `{path}`: reading it is not permitted")
+        original = context.model.image_detail_original and arguments.get("detail") != "high"
+        url = await asyncio.to_thread(_data_url, path, original=original)
+        context.emit(ViewImageToolCallEvent(context.call_id, str(path)))
+        return ToolOutput((InputImage(url, "original" if original else "high"),), truncate=False)
+
+
+def _data_url(path: Path, *, original: bool) -> str:
+    """The image as a ``data:`` URL.
+
+    Raises:
+        ToolError: It is none, or cannot be sent.
+    """
+    data = _read(path)
+    found = picture(data)
+    if found is None or found.width == 0 or found.height == 0:
+        raise ToolError("unable to process image: invalid or unsupported image data")
+    sent, mime = fitted(data, found, original=original)
+    return f"data:{mime};base64,{base64.b64encode(sent).decode('ascii')}"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise ToolError(f"image path `{path}` is not a file")
+        if about.st_size > _MOST_READ:
+            raise ToolError(f"unable to process image: it has {about.st_size:,} bytes, more than {_MOST_READ:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(f"unable to locate image at `{path}`: {error.strerror} (os error {error.errno})") from error
+    except ValueError as error:  # a NUL in the path
+        raise ToolError(f"unable to locate image at {str(path)!r}: {error}") from error
