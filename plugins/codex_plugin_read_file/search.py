@@ -1,0 +1,207 @@
+"""Names files whose text fits a pattern: what ``grep_files`` runs where ripgrep is not installed.
+
+A program of its own: ``python -I -S search.py --regexp P [--glob G] -- PATH``. Standard library only. Exit status as ripgrep's: 0
+something was found, 1 nothing was, 2 it went wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["IgnoreFile", "glob_regex", "main", "matching_files"]
+
+_HEAD = 8192
+"""Bytes at a file's start that are looked at for a NUL, which means it is binary."""
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that are searched; the rest of a larger one is left out."""
+
+
+class IgnoreFile:
+    """The rules of one ``.gitignore``.
+
+    Args:
+        folder: Where it stands; rules count for what is below.
+    """
+
+    def __init__(self, folder: str, text: str) -> None:
+        self._folder = folder
+        self._rules = [rule for line in text.splitlines() if (rule := _rule(line)) is not None]
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """Whether the path is ignored (True), expressly kept (False), or not spoken of (None). The last rule counts."""
+        relative = os.path.relpath(path, self._folder).replace(os.sep, "/")
+        for regex, keeps, folders_only in reversed(self._rules):
+            if (is_folder or not folders_only) and regex.fullmatch(relative):
+                return not keeps
+        return None
+
+
+def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+    line = line.rstrip("\r\n")
+    if not line.endswith("\\ "):
+        line = line.rstrip(" ")
+    if not line or line.startswith("#"):
+        return None
+    keeps = line.startswith("!")
+    line = line.removeprefix("!")
+    folders_only = line.endswith("/")
+    line = line.rstrip("/")
+    if not line:
+        return None
+    anchored = "/" in line
+    line = line.removeprefix("/")
+    return re.compile(glob_regex(line if anchored else f"**/{line}"), re.DOTALL), keeps, folders_only
+
+
+def glob_regex(glob: str) -> str:
+    """A glob as a regular expression: ``*`` and ``?`` stop at slashes, ``**`` does not, ``{a,b}`` are alternatives."""
+    out: list[str] = []
+    at = braces = 0
+    while at < len(glob):
+        mark = glob[at]
+        if glob.startswith("**/", at) and (at == 0 or glob[at - 1] == "/"):
+            out.append("(?:.*/)?")
+            at += 3
+            continue
+        if glob.startswith("**", at):
+            out.append(".*")
+            at += 2
+            continue
+        if mark == "[" and (end := glob.find("]", at + 2)) > 0:
+            inside = glob[at + 1 : end]
+            negated = "^" if inside[0] in "!^" else ""
+            out.append(f"[{negated}{re.escape(inside[len(negated) :]).replace(chr(92) + '-', '-')}]")
+            at = end + 1
+            continue
+        if mark == "\\" and at + 1 < len(glob):
+            at += 1
+            out.append(re.escape(glob[at]))
+        elif mark == "{" and "}" in glob[at:]:
+            braces += 1
+            out.append("(?:")
+        elif mark == "}" and braces:
+            braces -= 1
+            out.append(")")
+        elif mark == "," and braces:
+            out.append("|")
+        else:
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(mark) or re.escape(mark))
+        at += 1
+    return "".join(out) + ")" * braces
+
+
+def matching_files(regex: re.Pattern[bytes], path: str, glob: str | None) -> list[str]:
+    """The files below ``path`` (or ``path`` itself) that fit, the last changed one first.
+
+    Args:
+        glob: Which files count; one without a slash is for names, one with ``!`` before it leaves files out.
+    """
+    wanted = _file_filter(glob)
+    files = [path] if os.path.isfile(path) else _walked(path)
+    found = [file for file in files if wanted(os.path.relpath(file, path)) and _fits(file, regex)]
+    return sorted(found, key=_changed_at, reverse=True)
+
+
+def _file_filter(glob: str | None):  # type: ignore[no-untyped-def]
+    if glob is None:
+        return lambda _: True
+    keeps = not glob.startswith("!")
+    glob = glob.removeprefix("!")
+    regex = re.compile(glob_regex(glob.removeprefix("/") if "/" in glob else f"**/{glob}"), re.DOTALL)
+    return lambda name: bool(regex.fullmatch(name.replace(os.sep, "/"))) is keeps
+
+
+def _walked(top: str) -> Iterator[str]:
+    """All files that are neither hidden nor ignored. Symlinks are not followed."""
+    stack = [(top, _ignores_above(top))]
+    while stack:
+        folder, above = stack.pop()
+        ignores = [*above, *_ignores_in(folder)]
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue  # closed to us, or gone: as ripgrep with --no-messages
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name.startswith(".") or _ignored(entry.path, ignores, is_folder=is_folder):
+                continue
+            if is_folder:
+                stack.append((entry.path, ignores))
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path
+
+
+def _ignored(path: str, ignores: list[IgnoreFile], *, is_folder: bool) -> bool:
+    for ignore in reversed(ignores):
+        verdict = ignore.verdict(path, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _ignores_above(top: str) -> list[IgnoreFile]:
+    """The rules of the folders above, up to the repository's; none outside of a repository."""
+    folder, found = os.path.abspath(top), []
+    while not os.path.exists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return []
+        folder = parent
+        found.append(_ignores_in(folder))
+    found.append(_ignores_in(os.path.join(folder, ".git", "info"), ".git/info/exclude", folder))
+    return [ignore for ignores in reversed(found) for ignore in ignores]
+
+
+def _ignores_in(folder: str, name: str = ".gitignore", root: str | None = None) -> list[IgnoreFile]:
+    found = []
+    for file in [os.path.join(root or folder, name), *([] if root else [os.path.join(folder, ".ignore")])]:
+        try:
+            with open(file, encoding="utf-8", errors="replace") as opened:
+                found.append(IgnoreFile(root or folder, opened.read()))
+        except OSError:
+            continue  # there is none, as in most folders
+    return found
+
+
+def _fits(file: str, regex: re.Pattern[bytes]) -> bool:
+    try:
+        with open(file, "rb") as opened:
+            head = opened.read(_HEAD)
+            if b"\0" in head:
+                return False
+            text = head + opened.read(_LARGEST)
+    except OSError:
+        return False  # not readable: as ripgrep with --no-messages
+    return regex.search(text) is not None
+
+
+def _changed_at(file: str) -> float:
+    try:
+        return os.stat(file).st_mtime
+    except OSError:
+        return 0.0  # deleted just now
+
+
+def main(arguments: list[str]) -> int:
+    """Search as the arguments say, and print paths."""
+    options = dict(zip(arguments[: arguments.index("--") : 2], arguments[1 : arguments.index("--") : 2], strict=False))
+    path = arguments[-1]
+    try:
+        regex = re.compile(options["--regexp"].encode(), re.MULTILINE)
+    except re.error as error:
+        sys.stderr.write(f"regex parse error: {error}\n")
+        return 2
+    found = matching_files(regex, path, options.get("--glob"))
+    sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\n" for file in found))
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
