@@ -6,13 +6,15 @@ something was found, 1 nothing was, 2 it went wrong.
 
 from __future__ import annotations
 
+# Thousands of paths: pathlib would make the walk several times slower.
+# ruff: noqa: PTH100, PTH110, PTH113, PTH116, PTH118, PTH120, PTH123
 import os
 import re
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["IgnoreFile", "glob_regex", "main", "matching_files"]
 
@@ -57,7 +59,10 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
         return None
     anchored = "/" in line
     line = line.removeprefix("/")
-    return re.compile(glob_regex(line if anchored else f"**/{line}"), re.DOTALL), keeps, folders_only
+    try:
+        return re.compile(glob_regex(line if anchored else f"**/{line}"), re.DOTALL), keeps, folders_only
+    except re.error:
+        return None  # no glob: git takes such a rule for one that fits nothing
 
 
 def glob_regex(glob: str) -> str:
@@ -109,7 +114,7 @@ def matching_files(regex: re.Pattern[bytes], path: str, glob: str | None) -> lis
     return sorted(found, key=_changed_at, reverse=True)
 
 
-def _file_filter(glob: str | None):  # type: ignore[no-untyped-def]
+def _file_filter(glob: str | None) -> Callable[[str], bool]:
     if glob is None:
         return lambda _: True
     keeps = not glob.startswith("!")
@@ -195,10 +200,10 @@ def main(arguments: list[str]) -> int:
     path = arguments[-1]
     try:
         regex = re.compile(options["--regexp"].encode(), re.MULTILINE)
+        found = matching_files(regex, path, options.get("--glob"))
     except re.error as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
-    found = matching_files(regex, path, options.get("--glob"))
     sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\n" for file in found))
     return 0 if found else 1
 
