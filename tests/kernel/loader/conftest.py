@@ -111,6 +111,18 @@ class Site:
         return {**reports[name], "warnings": loaded["warnings"]}
 
 
+@pytest.fixture(scope="session")
+def new_site() -> type[Site]:
+    """For fixtures that live longer than a test."""
+    return Site
+
+
+@pytest.fixture(scope="session")
+def good() -> str:
+    """The source of a plugin with the tool ``acme_good``."""
+    return GOOD
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "site")

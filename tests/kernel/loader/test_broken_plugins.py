@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernel.loader.conftest import GOOD, Site
-
 HOOK = "from codex_framework import hookimpl, tool\n"
 
 
@@ -302,10 +300,10 @@ ITEM_MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def mistakes(tmp_path_factory):
+def mistakes(tmp_path_factory, new_site, good):
     """All of them installed side by side with a good one, and loaded once."""
-    site = Site(tmp_path_factory.mktemp("mistakes") / "site")
-    site.install("good", GOOD)
+    site = new_site(tmp_path_factory.mktemp("mistakes") / "site")
+    site.install("good", good)
     cases = {**HOOK_MISTAKES, **ITEM_MISTAKES}
     for number, (source, *_) in enumerate(cases.values()):
         site.install(f"bad{number}", HOOK + source)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.kernel.loader.conftest import GOOD
-
 LOOK = """
     from codex_framework import hookimpl, tool
 
@@ -59,9 +57,9 @@ def test_a_bundled_plugin_wins_a_name_from_an_installed_one(site):
     assert by_name(loaded)["aardvark"]["status"] == "failed"
 
 
-def test_a_disabled_plugin_is_not_even_imported(site):
+def test_a_disabled_plugin_is_not_even_imported(site, good):
     site.install("alpha", "raise SystemExit('imported')")
-    site.install("good", GOOD)
+    site.install("good", good)
     loaded = site.load({"framework": {"plugins": {"disabled": ["alpha"]}}})
     report = by_name(loaded)["alpha"]
     assert (report["status"], report["problems"], report["contributes"]) == ("disabled", [], {})
