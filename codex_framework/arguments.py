@@ -128,7 +128,9 @@ def _fits(value: object, field: Argument) -> bool:
 
 def _fields_fit(value: Mapping[str, object], fields: Mapping[str, Argument]) -> bool:
     return all(
-        _fits(value[name], field) or (value[name] is None and not field.required) if name in value else not field.required
+        _fits(value[name], field) or (value[name] is None and not field.required)
+        if name in value
+        else not field.required
         for name, field in fields.items()
     )
 
@@ -337,13 +339,13 @@ class _Reader:
             byte = self._peek()
             if not byte:
                 self._fail("EOF while parsing a string")
+            if byte < b" ":
+                self._fail("control character (\\u0000-\\u001F) found while parsing a string")
             self._at += 1
             if byte == b'"':
                 return str(json.loads(self._data[start : self._at].decode("utf-8", "replace")))
             if byte == b"\\":
                 self._escape()
-            elif byte < b" ":
-                self._fail("control character (\\u0000-\\u001F) found while parsing a string")
 
     def _escape(self) -> None:
         byte = self._peek()

@@ -19,6 +19,8 @@ _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """Run by ``/bin/sh`` as leader of a new session. The first terminal such a process opens becomes its controlling one:
 no code is needed between fork and exec, which would rule out vfork and is unsafe beside threads."""
 
+_PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
+
 
 def os_error_text(error: OSError) -> str:
     """The system's words for an error, with its number: ``No such file or directory (os error 2)``."""
@@ -125,8 +127,10 @@ class Unconfined:
             )
         except OSError as error:
             raise CommandFailed(os_error_text(error), hint=_hint(launch)) from error
-        except ValueError as error:  # a NUL byte or a lone surrogate in an argument or a variable
-            raise CommandFailed(f"Invalid argument: {error}", hint="Pass arguments without NUL bytes.") from error
+        except UnicodeError as error:  # half a surrogate pair in an argument or a variable
+            raise CommandFailed("an argument is no text that can be encoded", hint=_PLAIN_ARGUMENTS) from error
+        except ValueError as error:
+            raise CommandFailed("nul byte found in provided data", hint=_PLAIN_ARGUMENTS) from error
         return SpawnedProcess(process)
 
 

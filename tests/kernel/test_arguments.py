@@ -81,7 +81,7 @@ def test_fields_that_were_asked_for_come_back(text: str, expected: dict[str, Any
         ('{"cmd": tru}', "expected ident at line 1 column 12"),
         ('{"cmd": 01}', "invalid number at line 1 column 10"),
         ('{"cmd": -}', "invalid number at line 1 column 10"),
-        ('{"cmd": "a\nb"}', "control character (\\u0000-\\u001F) found while parsing a string at line 2 column 0"),
+        ('{"cmd": "a\nb"}', "control character (\\u0000-\\u001F) found while parsing a string at line 1 column 10"),
         ('{"cmd": "\\q"}', "invalid escape at line 1 column 11"),
         ('{"cmd": "\\ud800"}', "unexpected end of hex escape at line 1 column 16"),
         ('{"cmd": "\\udc00"}', "lone leading surrogate in hex escape at line 1 column 15"),

@@ -41,13 +41,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(main)
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+def ends(pid: int) -> bool:
+    """Whether a process that was sent SIGKILL is gone (or waits for a parent that does not look)."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def open_descriptors() -> int:
@@ -170,9 +174,10 @@ def test_what_cannot_be_started_is_told_in_the_systems_words(
 
 
 def test_arguments_that_no_program_can_get_are_told() -> None:
-    for argv in (("echo", "a\0b"), ("echo", "\ud800")):
-        with pytest.raises(CommandFailed, match=r"^Invalid argument"):
-            result(*argv)
+    with pytest.raises(CommandFailed, match=r"^nul byte found in provided data$"):
+        result("echo", "a\0b")
+    with pytest.raises(CommandFailed, match=r"^an argument is no text"):
+        result("echo", "\ud800")
     with pytest.raises(CommandFailed, match=r"^Argument list too long \(os error 7\)$"):
         result("true", "x" * 10_000_000)
 
@@ -191,7 +196,7 @@ def test_a_command_that_runs_out_of_time_is_killed_with_its_descendants() -> Non
 
     ended, child = run(main())
     assert (ended.exit_code, ended.timed_out, ended.output) == (124, True, f"{child}\n")
-    assert not alive(child)
+    assert ends(child)
 
 
 def test_killing_ends_the_whole_group_even_those_who_ignore_sigterm() -> None:
@@ -206,7 +211,7 @@ def test_killing_ends_the_whole_group_even_those_who_ignore_sigterm() -> None:
 
     ended, survivor = run(main())
     assert ended.exit_code == 143
-    assert not alive(survivor)
+    assert ends(survivor)
 
 
 def test_killing_goes_on_when_the_wait_for_it_is_cancelled() -> None:
@@ -247,7 +252,7 @@ def test_nothing_outlives_the_event_loop() -> None:
         return (await start("sleep", "60")).process_id
 
     before = open_descriptors()
-    assert not alive(run(main()))
+    assert ends(run(main()))
     assert open_descriptors() == before
 
 

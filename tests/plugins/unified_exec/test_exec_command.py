@@ -41,13 +41,17 @@ def session_id(text: str) -> int:
     return int(found[1])
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+def ends(pid: int) -> bool:
+    """Whether a process that was sent SIGKILL is gone (or waits for a parent that does not look)."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def exec_once(open_thread: Any, arguments: object, **options: Any) -> str:
@@ -229,7 +233,7 @@ def test_a_command_that_takes_longer_becomes_a_session_and_ends_with_the_thread(
             assert body(text).startswith(f"Process running with session ID {number}\nOriginal token count: ")
             return int(text.split("Output:\n")[1])
 
-    assert not alive(asyncio.run(main()))
+    assert ends(asyncio.run(main()))
 
 
 def test_an_interrupted_call_leaves_no_process_behind(open_thread: Any) -> None:
@@ -248,7 +252,7 @@ def test_an_interrupted_call_leaves_no_process_behind(open_thread: Any) -> None:
             assert end.exit_code == 137
             return int(begin.process_id or "0")
 
-    assert not alive(asyncio.run(main()))
+    assert ends(asyncio.run(main()))
 
 
 def test_commands_of_one_turn_overlap(open_thread: Any) -> None:
