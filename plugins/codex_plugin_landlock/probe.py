@@ -29,9 +29,10 @@ def probe() -> SandboxReport:
     if sys.platform != "linux":
         return SandboxReport(available=False, reason=f"Landlock is a part of Linux, and this is {sys.platform}")
     from codex_plugin_landlock.jail import landlock, seccomp
+    from codex_plugin_landlock.jail.syscall_numbers import ARCHITECTURE
     from codex_plugin_landlock.jail.syscalls import MACHINE
 
-    if not seccomp.ARCHITECTURE:
+    if not ARCHITECTURE:
         return SandboxReport(
             available=False,
             reason=f"no system-call filter is known for {MACHINE}",

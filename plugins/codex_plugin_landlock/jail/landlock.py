@@ -43,11 +43,11 @@ def abi_version() -> int:
 
 def _handled(abi: int) -> int:
     rights = (1 << 13) - 1
-    if abi >= 2:  # noqa: PLR2004
+    if abi >= 2:
         rights |= REFER
-    if abi >= 3:  # noqa: PLR2004
+    if abi >= 3:
         rights |= TRUNCATE
-    if abi >= 5:  # noqa: PLR2004
+    if abi >= 5:
         rights |= IOCTL_DEV
     return rights
 

@@ -37,7 +37,7 @@ def parts(plan: dict[str, Any]) -> list[Part]:
     nobody can move the protected path away with its parent and put something else in its place.
     """
     writable: Sequence[str] = plan["writable"]
-    kinds = {path: READ_ONLY for path in plan["read_only"]}
+    kinds = dict.fromkeys(plan["read_only"], READ_ONLY)
     for kept in plan["read_only"]:
         for root in writable:
             kinds.update(dict.fromkeys((path for path in _between(root, kept) if path not in kinds), WRITABLE))

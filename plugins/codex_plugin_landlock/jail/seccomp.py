@@ -58,19 +58,9 @@ _TERMINAL_REQUESTS = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI, TIOCLINUX, TIO
 _DEVICE_KINDS = (0o020000, 0o060000)
 _KIND = 0o170000
 
-_ALWAYS_REFUSED = (
-    "ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd "
-    "io_uring_setup io_uring_enter io_uring_register "
-    "bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init lookup_dcookie "
-    "open_by_handle_at name_to_handle_at "
-    "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr "
-    "setns "
-    "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog quotactl "
-    "quotactl_fd nfsservctl sethostname setdomainname vhangup iopl ioperm "
-    "settimeofday clock_settime clock_adjtime adjtimex"
-).split()
+_ALWAYS_REFUSED = ["ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key", "keyctl", "fanotify_init", "lookup_dcookie", "open_by_handle_at", "name_to_handle_at", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "setns", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff", "acct", "syslog", "quotactl", "quotactl_fd", "nfsservctl", "sethostname", "setdomainname", "vhangup", "iopl", "ioperm", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex"]
 
-_NO_PID_NAMESPACE_REFUSED = "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink".split()
+_NO_PID_NAMESPACE_REFUSED = ["shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"]
 _ON_OTHERS = {
     "prlimit64": 0,
     "sched_setaffinity": 0,

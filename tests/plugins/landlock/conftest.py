@@ -15,15 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import attrs
-import codex_plugin_landlock.instances
-import codex_plugin_landlock.launcher  # the child below may not be able to read the interpreter's library
-import codex_plugin_landlock.probe
 import pytest
-from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
 
 from codex_framework.access import file_access
-from codex_framework.protocol.policies import SandboxPolicy, WorkspaceWrite
+from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import FileAccess, Launch
+from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
 
 ORDINARY_UID = 61234
 PYTHON = "/usr/bin/python3"
@@ -96,7 +93,7 @@ def as_user(user: str, work: Callable[[], Any]) -> Any:
             os.setresgid(ORDINARY_UID, ORDINARY_UID, ORDINARY_UID)
             os.setresuid(ORDINARY_UID, ORDINARY_UID, ORDINARY_UID)
             answer = {"result": work()}
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             answer = {"error": traceback.format_exc()}
         with os.fdopen(writer, "w") as file:
             json.dump(answer, file)

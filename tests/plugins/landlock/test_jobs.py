@@ -14,10 +14,19 @@ JOBS = {
     "process substitution": ("diff <(echo a) <(echo a) && echo same", "same\n"),
     "background jobs": ("(sleep 0.1; echo late) & echo early; wait", "early\nlate\n"),
     "redirection to a device": ("echo lost >/dev/null; echo kept >/dev/stdout; echo err >/dev/stderr", "kept\nerr\n"),
-    "files": ("mkdir -p d/e && echo x > d/e/f && mv d/e/f d/g && ln d/g d/h && ln -s g d/i && cat d/i && rm -r d", "x\n"),
-    "modes and times": ("touch m && chmod 750 m && touch -d 2001-01-01 m && stat -c '%a %Y' m && rm m", "750 978307200\n"),
+    "files": (
+        "mkdir -p d/e && echo x > d/e/f && mv d/e/f d/g && ln d/g d/h && ln -s g d/i && cat d/i && rm -r d",
+        "x\n",
+    ),
+    "modes and times": (
+        "touch m && chmod 750 m && touch -d 2001-01-01 m && stat -c '%a %Y' m && rm m",
+        "750 978307200\n",
+    ),
     "set-group folder": ("mkdir s && chmod 2775 s && stat -c %a s && rmdir s", "2775\n"),
-    "tar": ("mkdir t && echo 1 > t/a && tar czf t.tgz t && rm -r t && tar xzf t.tgz && cat t/a && rm -r t t.tgz", "1\n"),
+    "tar": (
+        "mkdir t && echo 1 > t/a && tar czf t.tgz t && rm -r t && tar xzf t.tgz && cat t/a && rm -r t t.tgz",
+        "1\n",
+    ),
     "find and xargs": ("mkdir f && touch f/1 f/2 && find f -type f | sort | xargs echo && rm -r f", "f/1 f/2\n"),
     "temporary files": ("f=$(mktemp -p .) && echo t > $f && cat $f && rm $f", "t\n"),
     "sed in place": ("echo a > z && sed -i s/a/b/ z && cat z && rm z", "b\n"),
@@ -61,17 +70,20 @@ JOBS = {
         "b'x' 1\n",
     ),
     "python terminals": (
-        "python3 -c 'import pty; pty.spawn([\"echo\", \"in a terminal\"])'",
+        'python3 -c \'import pty; pty.spawn(["echo", "in a terminal"])\'',
         "in a terminal\r\n",
     ),
     "gcc": (
         "printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > c.c && TMPDIR=$PWD gcc c.c -o c && ./c && rm c c.c",
         "built\n",
     ),
-    "make": ("printf 'a: b\\n\\tcp b a\\nb:\\n\\techo made > b\\n' > Makefile && make -sj2 && cat a && rm a b Makefile", "made\n"),
+    "make": (
+        "printf 'a: b\\n\\tcp b a\\nb:\\n\\techo made > b\\n' > Makefile && make -sj2 && cat a && rm a b Makefile",
+        "made\n",
+    ),
     "node": (
-        "node -e 'const c=require(\"child_process\"); console.log(c.execSync(\"echo nested\")+\"\");"
-        " c.spawn(\"echo\",[\"async\"],{stdio:\"inherit\"})'",
+        'node -e \'const c=require("child_process"); console.log(c.execSync("echo nested")+"");'
+        ' c.spawn("echo",["async"],{stdio:"inherit"})\'',
         "nested\n\nasync\n",
     ),
     "pip": ("python3 -m pip --version | cut -d' ' -f1", "pip\n"),

@@ -1,3 +1,5 @@
+# ruff: noqa
+# Put together and run inside the sandbox by test_attacks.py.
 def write_outside():
     open(O + "/victim", "w").write("x")
 

@@ -1,3 +1,5 @@
+# ruff: noqa
+# Put together and run inside the sandbox by test_attacks.py.
 def tcp_connect():
     socket.create_connection(("127.0.0.1", PORT), 1)
 
@@ -104,8 +106,8 @@ def environment_of_first():
     "SECRET" in open("/proc/1/environ").read() or (_ for _ in ()).throw(OSError("nothing in it"))
 
 
-def descriptors_of_first(): os.readlink("/proc/1/fd/0")
-    os.listdir("/proc/1/fd")
+def descriptors_of_first():
+    os.readlink("/proc/1/fd/0")
 
 
 def steal_descriptor():

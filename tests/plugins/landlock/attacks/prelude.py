@@ -1,3 +1,5 @@
+# ruff: noqa
+# Put together and run inside the sandbox by test_attacks.py.
 # Runs inside the sandbox before each attack: names for the places, and raw system calls.
 import ctypes, errno, fcntl, mmap, os, platform, signal, socket, stat, struct, subprocess, sys, time
 from pathlib import Path

@@ -1,3 +1,5 @@
+# ruff: noqa
+# Put together and run inside the sandbox by test_attacks.py.
 def run_attacks(attacks):
     """Each attack in a process of its own; prints its name and what came of it."""
     for name, attack in attacks.items():
