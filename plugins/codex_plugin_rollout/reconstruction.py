@@ -153,7 +153,7 @@ class Reconstruction:
         self._events.extend(_events(payload))
 
     def _roll_back(self, turns: Any) -> None:
-        if not isinstance(turns, int) or turns < 1 or not self._marks:
+        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1 or not self._marks:
             return
         mark = self._marks[-min(turns, len(self._marks))]
         del self._marks[-min(turns, len(self._marks)) :]

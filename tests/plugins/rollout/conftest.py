@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codex_plugin_rollout import RolloutStore
 
 from codex_framework import ThreadMeta
+from codex_plugin_rollout import RolloutStore
 
 THREAD = "01a1fa36-db98-75f0-a6d6-2445f13ac227"
 

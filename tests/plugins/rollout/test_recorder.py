@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 import pytest
-from codex_plugin_rollout import RolloutStore
 
 from codex_framework import FunctionCall, Message, OutputText, ThreadError, ThreadMeta
 from codex_framework.protocol.events import (
@@ -33,6 +32,7 @@ from codex_framework.protocol.events import (
 )
 from codex_framework.protocol.items import FunctionCallOutput, UnknownItem, user_message
 from codex_framework.roles.stores import EventEntry, ItemEntry, TurnContextEntry
+from codex_plugin_rollout import RolloutStore
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
 
