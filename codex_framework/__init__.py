@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codex_framework.arguments import Argument, parse_arguments
+    from codex_framework.cassette import Cassette
     from codex_framework.errors import (
         CodexError,
         CommandFailed,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ReviewDecision,
         SandboxPolicy,
     )
+    from codex_framework.replies import Fault, Reply, Script, play_reply
     from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
     from codex_framework.roles.deciders import (
         ApprovalReviewer,
@@ -88,12 +90,14 @@ if TYPE_CHECKING:
         ToolSpec,
         TurnFacts,
     )
+    from codex_framework.scripts import read_script
     from codex_framework.shells import shell_argv, user_shell
     from codex_framework.thread import Thread, TurnResult
     from codex_framework.tool import freeform_tool, tool
 
 _HOMES = {
     "codex_framework.arguments": "Argument parse_arguments",
+    "codex_framework.cassette": "Cassette",
     "codex_framework.errors": (
         "CodexError CommandFailed ConfigError FatalToolError ModelError PluginError SandboxError ThreadError ToolError"
         " ToolRefused"
@@ -104,6 +108,7 @@ _HOMES = {
     "codex_framework.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
     "codex_framework.protocol.ops": "Op",
     "codex_framework.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
+    "codex_framework.replies": "Fault Reply Script play_reply",
     "codex_framework.roles.context": "ContextFacts ContextSource Fragment",
     "codex_framework.roles.deciders": (
         "ApprovalReviewer CommandFacts CommandPolicy CommandVerdict Interceptor Verdict"
@@ -120,6 +125,7 @@ _HOMES = {
         " ToolOutput ToolSpec TurnFacts"
     ),
     "codex_framework.shells": "shell_argv user_shell",
+    "codex_framework.scripts": "read_script",
     "codex_framework.thread": "Thread TurnResult",
     "codex_framework.tool": "freeform_tool tool",
 }
@@ -130,6 +136,7 @@ __all__ = [
     "ApprovalPolicy",
     "ApprovalReviewer",
     "Argument",
+    "Cassette",
     "ChildProcess",
     "CodexError",
     "CommandFacts",
@@ -147,6 +154,7 @@ __all__ = [
     "Event",
     "EventMsg",
     "FatalToolError",
+    "Fault",
     "FileAccess",
     "Fragment",
     "FreeformFormat",
@@ -177,12 +185,14 @@ __all__ = [
     "PluginError",
     "ProviderInfo",
     "ReasoningDelta",
+    "Reply",
     "ResponseItem",
     "ReviewDecision",
     "Sandbox",
     "SandboxError",
     "SandboxPolicy",
     "SandboxReport",
+    "Script",
     "StoredThread",
     "Telemetry",
     "TextDelta",
@@ -206,6 +216,8 @@ __all__ = [
     "freeform_tool",
     "hookimpl",
     "parse_arguments",
+    "play_reply",
+    "read_script",
     "run",
     "shell_argv",
     "tool",

@@ -1,7 +1,7 @@
 """Made-up replies of a model: what one response says, and how it goes wrong.
 
 The loopback server and the scripted model of ``codex_framework.testing`` play them in tests, and the ``replay`` plugin
-plays them from a script file. :func:`play` turns a reply into model events in process; the server turns the same reply
+plays them from a script file. :func:`play_reply` turns a reply into model events in process; the server turns the same reply
 into bytes.
 """
 
@@ -36,7 +36,7 @@ from codex_framework.roles.providers import (
     ToolInputDelta,
 )
 
-__all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEndError", "pieces", "play"]
+__all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEndError", "pieces", "play_reply"]
 
 USAGE = TokenUsage(100, 10, 20, 5, 120)
 """What a reply says it has cost, unless it says otherwise: any numbers will do, as long as they are not zero."""
@@ -56,7 +56,7 @@ class Fault:
         raw_before, raw_after: Bytes of the stream before the first and after the last event, as text.
         failed: The ``error`` object of a ``response.failed`` event (``code``, ``message``) that ends the stream.
         incomplete: The reason of a ``response.incomplete`` event that ends the stream.
-        error: What :func:`play` raises. A server has no use for it.
+        error: What :func:`play_reply` raises. A server has no use for it.
     """
 
     status: int | None = None
@@ -146,6 +146,11 @@ class Script:
         return tuple(self._replies)
 
     @property
+    def repeats_last(self) -> bool:
+        """Whether the last reply goes on for ever."""
+        return self._repeat_last
+
+    @property
     def asked(self) -> int:
         """How many replies were asked for."""
         return self._asked
@@ -228,7 +233,7 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
             return [ItemAdded(item), ItemDone(item)]
 
 
-async def play(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]:
+async def play_reply(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]:
     """Stream a reply as a :class:`ModelClient` would.
 
     Faults that exist only on the wire become the error that a client would make of them, roughly: raw bytes are passed

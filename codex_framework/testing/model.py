@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from codex_framework.replies import ReplySource, Script, play
+from codex_framework.replies import ReplySource, Script, play_reply
 from codex_framework.roles.providers import ModelEvent, ModelInfo, ModelRequest, ProviderInfo
 
 __all__ = ["ScriptedModel"]
@@ -59,7 +59,7 @@ class ScriptedModel:
         self.requests.append(request)
         number, source = self._script.next()
         reply = source(request) if callable(source) else source
-        async for event in play(reply, number):
+        async for event in play_reply(reply, number):
             yield event
 
     async def aclose(self) -> None:

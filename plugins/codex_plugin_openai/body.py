@@ -30,7 +30,7 @@ class BodyWriter:
 
     def body(self, request: ModelRequest) -> bytes:
         """The whole body, in UTF-8."""
-        if request.tools is not self._tools:
+        if request.tools is not self._tools and request.tools != self._tools:
             self._tools = request.tools
             self._tools_json = _json([_tool(spec) for spec in request.tools])
         if request.instructions != self._instructions:

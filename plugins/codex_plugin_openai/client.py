@@ -1,4 +1,4 @@
-"""One thread's client: asks, tries again where that is its business, and streams the answer."""
+"""The client: asks, tries again where that is its business, and streams the answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class ResponsesClient:
-    """See :class:`~codex_framework.ModelClient`.
+    """See :class:`~codex_framework.ModelClient`. Any number of threads may use one at the same time.
 
     Args:
         url: Where to post, query included.
@@ -46,8 +46,8 @@ class ResponsesClient:
         self._headers = dict(headers)
         self._bodies = BodyWriter(store=store)
         self._transport: Transport | None = None
-        self._tail: asyncio.Task[None] | None = None
-        self._turn_state: tuple[str, str] | None = None
+        self._tails: dict[str, asyncio.Task[None]] = {}
+        self._turn_states: dict[str, tuple[str, str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask for one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
@@ -55,11 +55,12 @@ class ResponsesClient:
         Raises:
             ModelError: Anything that went wrong.
         """
-        await self._end_tail()
+        await self._end_tail(request.thread_id)
         answer = await self._ask(self._head(request), self._bodies.body(request))
+        handed_over = False
         try:
             if state := answer.headers.get(_TURN_STATE):
-                self._turn_state = (request.turn_id, state)
+                self._turn_states[request.thread_id] = (request.turn_id, state)
             if limits := rate_limits(answer.headers):
                 yield limits
             splitter = EventSplitter()
@@ -70,7 +71,8 @@ class ResponsesClient:
                         continue
                     if isinstance(event, Completed):
                         # Once the answer's last bytes are read, its connection serves again; nobody waits for that.
-                        self._tail = asyncio.create_task(_read_tail(answer))
+                        handed_over = True
+                        self._tails[request.thread_id] = asyncio.create_task(_read_tail(answer))
                         yield event
                         return
                     yield event
@@ -79,29 +81,32 @@ class ResponsesClient:
         except CutError as error:
             raise broken_stream(_DECODING) from error
         finally:
-            if self._tail is None:
+            if not handed_over:
                 await answer.aclose()
         raise broken_stream("stream closed before response.completed")
 
     async def aclose(self) -> None:
         """Give up the connections."""
-        tail, self._tail = self._tail, None
-        if tail is not None:
+        tails = list(self._tails.values())
+        self._tails.clear()
+        for tail in tails:
             tail.cancel()
-            await asyncio.wait([tail])
+        if tails:
+            await asyncio.wait(tails)
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.aclose()
 
     def _head(self, request: ModelRequest) -> dict[str, str]:
         headers = {**request_headers(request, self._env), **self._headers}
-        if self._turn_state is not None and self._turn_state[0] == request.turn_id:
-            headers[_TURN_STATE] = self._turn_state[1]
+        turn_id, state = self._turn_states.get(request.thread_id, ("", ""))
+        if state and turn_id == request.turn_id:
+            headers[_TURN_STATE] = state
         return headers
 
-    async def _end_tail(self) -> None:
-        """See the last answer off, so that its connection is free again. It has had the whole turn for that."""
-        tail, self._tail = self._tail, None
+    async def _end_tail(self, thread_id: str) -> None:
+        """See a thread's last answer off, so that its connection is free again. It has had the whole turn for that."""
+        tail = self._tails.pop(thread_id, None)
         if tail is not None and not tail.done():
             await asyncio.wait([tail], timeout=0.05)
             if not tail.done():

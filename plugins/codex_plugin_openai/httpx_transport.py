@@ -27,7 +27,7 @@ class HttpxTransport:
 
     def __init__(self, *, secure: bool) -> None:
         httpx = _import_httpx()
-        self._client: httpx.AsyncClient = httpx.AsyncClient(
+        self._client: Any = httpx.AsyncClient(
             verify=_tls() if secure else False,
             timeout=None,
             follow_redirects=False,

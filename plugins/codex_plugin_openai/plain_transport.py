@@ -1,8 +1,8 @@
 """The transport for plain ``http://``: HTTP/1.1 straight on asyncio, for servers on this machine or the next.
 
-Local model servers speak it, and so do test servers. Against httpx it saves 35 ms at the start (its import and its event-loop
-layer), half a millisecond a turn, and 5 microseconds for every event that a server sends as a chunk of its own. TLS and proxies are
-httpx's business (:mod:`codex_plugin_openai.httpx_transport`).
+Local model servers speak it, and so do test servers. Against httpx it saves 35 ms at the start (its import and its
+event-loop layer), half a millisecond a turn, and 5 microseconds for every event that a server sends as a chunk of its
+own. TLS and proxies are httpx's business (:mod:`codex_plugin_openai.httpx_transport`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class PlainTransport:
             try:
                 return await self._exchange(connection, message, silence_s)
             except SendError:
-                # The server has closed the kept connection while the request was on its way, and has not begun to answer.
+                # The server has closed the kept connection while the request was on its way, and has not begun to
+                # answer.
                 pass
         connection = await _connect(parts.hostname or "", parts.port or 80)
         return await self._exchange(connection, message, silence_s)

@@ -1,0 +1,77 @@
+"""The loopback server as a process of its own: ``python -m codex_framework.testing.server --script FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from codex_framework.errors import CodexError
+from codex_framework.scripts import read_script
+from codex_framework.testing.server import ResponsesServer
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until SIGTERM, SIGINT, or the end of stdin where ``--until-eof`` is given; the exit status.
+
+    Prints one line at the start: ``{"url": "http://127.0.0.1:PORT/v1", "pid": n}``. With ``--log``, writes a line for
+        each
+    request at the end: its number, connection, size, and the monotonic times of its first byte and of its answer's
+        last one.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        script = read_script(options.script)
+    except CodexError as error:
+        print(f"{error.fact}\n{error.hint}", file=sys.stderr)  # a program's own output
+        return 1
+    server = ResponsesServer(
+        script.replies,
+        repeat_last=options.repeat_last or script.repeats_last,
+        chunk_events=not options.whole,
+        port=options.port,
+    )
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with server:
+        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)  # the line a caller waits for
+        if options.until_eof:
+            sys.stdin.buffer.read()
+        else:
+            ended.wait()
+    if options.log is not None:
+        options.log.write_text("".join(f"{line}\n" for line in _lines(server)), "utf-8")
+    return 0
+
+
+def _lines(server: ResponsesServer) -> list[str]:
+    return [
+        json.dumps(
+            {
+                "request": number,
+                "connection": request.connection,
+                "bytes": len(request.body),
+                "received_at": request.received_at,
+                "answered_at": request.answered_at,
+            }
+        )
+        for number, request in enumerate(server.requests, 1)
+    ]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m codex_framework.testing.server", description=__doc__)
+    parser.add_argument("--script", type=Path, required=True, help="TOML or JSON, see codex_framework.scripts")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--repeat-last", action="store_true", help="answer with the last response for ever")
+    parser.add_argument("--whole", action="store_true", help="send a response in one HTTP chunk")
+    parser.add_argument("--until-eof", action="store_true", help="end when stdin ends")
+    parser.add_argument("--log", type=Path, help="where to write a line for each request at the end")
+    return parser

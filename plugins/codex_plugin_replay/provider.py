@@ -1,0 +1,127 @@
+"""The provider, and its two kinds of client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from codex_framework import (
+    Cassette,
+    ConfigError,
+    ModelClient,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    ProviderInfo,
+    Script,
+    play_reply,
+    read_script,
+)
+
+__all__ = ["ReplayProvider"]
+
+_OPTIONS = frozenset({"cassette", "script", "match", "record"})
+
+
+class ReplayProvider:
+    """Plays what ``[model_providers.<id>]`` with ``wire_api = "replay"`` names.
+
+        script = "path"       replies written by hand (see ``codex_framework.scripts``), in order
+        cassette = "path"     a recording; each request finds the answer that was recorded for what it says
+        match = "input"       for cassettes: ``input``, ``strict`` or ``order``
+
+    A relative path starts at the current folder. All threads of a kernel share one script or cassette, each answer is
+    played once.
+    """
+
+    name = "replay"
+    builtin: Mapping[str, ProviderInfo] = {}
+
+    def __init__(self) -> None:
+        self._opened: dict[tuple[str, Path, str], Script | Cassette] = {}
+        self._lock = threading.Lock()
+
+    def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
+        """A client.
+
+        Raises:
+            ModelError: The table names no script and no cassette, or both, or one that cannot be used.
+        """
+        kind, path, match = _choice(info, env)
+        with self._lock:
+            try:
+                source = self._opened.get((kind, path, match))
+                if source is None:
+                    source = read_script(path) if kind == "script" else Cassette.read(path, match=match)
+                    self._opened[kind, path, match] = source
+            except ConfigError as error:
+                raise ModelError(error.fact, info="bad_request", slug=error.slug, hint=error.hint) from error
+        return ScriptClient(source) if isinstance(source, Script) else CassetteClient(source)
+
+    def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # the role's signature
+        """Nothing is known of any model."""
+        return None
+
+
+def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]:
+    """``script`` or ``cassette``, its path, and how requests are matched."""
+    table = f"[model_providers.{info.id}]"
+    hint = f'write cassette = "PATH" or script = "PATH" into {table}'
+    if unknown := sorted(set(info.options) - _OPTIONS):
+        raise ModelError(
+            f"{table} has unknown keys: {', '.join(unknown)}", info="bad_request", slug="replay", hint=hint
+        )
+    named = {kind: info.options[kind] for kind in ("script", "cassette") if kind in info.options}
+    if len(named) != 1:
+        fact = f"{table} names a script and a cassette" if named else f"{table} names no script and no cassette"
+        raise ModelError(fact, info="bad_request", slug="replay", hint=hint)
+    ((kind, path),) = named.items()
+    if not isinstance(path, str) or not path:
+        raise ModelError(f"{table}: {kind} is {path!r}, not a path", info="bad_request", slug="replay", hint=hint)
+    home = env.get("HOME")
+    expanded = Path(home, path[2:]) if home and path.startswith("~/") else Path(path)
+    return kind, expanded.absolute(), str(info.options.get("match", "input"))
+
+
+class ScriptClient:
+    """Plays the replies of a script."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The next reply.
+
+        Raises:
+            ModelError: The reply says so, or the script has ended.
+        """
+        number, source = self._script.next()
+        async for event in play_reply(source(request) if callable(source) else source, number):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+class CassetteClient:
+    """Plays the answers of a cassette."""
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The answer that was recorded for this request.
+
+        Raises:
+            ModelError: It was an error then, or there is none.
+        """
+        exchange = self._cassette.play(request)
+        for event in exchange.events:
+            yield event
+        if exchange.error is not None:
+            raise exchange.error
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
