@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,13 +80,12 @@ def test_a_missing_path_is_an_error_that_names_it(store: RolloutStore, home: str
 def test_a_compressed_file_says_what_it_needs(store: RolloutStore, home: str, rollout: Rollout) -> None:
     path = rollout(HELLO)
     compressed = path.rename(path.with_name(path.name + ".zst"))
-    try:
-        import zstandard
-    except ImportError:
+    if find_spec("zstandard") is None:
         with pytest.raises(ThreadError, match="is compressed") as caught:
             store.load("01a1fa36-db98-75f0-a6d6-2445f13ac227", home)
         assert "pip install zstandard" in caught.value.hint
         return
+    zstandard: Any = import_module("zstandard")
     compressed.write_bytes(zstandard.ZstdCompressor().compress(compressed.read_bytes()))
     stored = store.load("01a1fa36-db98-75f0-a6d6-2445f13ac227", home)
     assert stored.history == (user_message("hello"),)

@@ -148,7 +148,10 @@ def test_calls_cut_short_get_an_output_and_stray_outputs_go(store: RolloutStore,
         LocalShellCall({"type": "exec", "command": ["ls"]}, "c3"),
     )
     path = rollout(
-        said("go"), *map(item, calls), item(FunctionCallOutput("c1", "fine")), item(FunctionCallOutput("zz", "stray"))
+        said("go"),
+        *[item(call) for call in calls],
+        item(FunctionCallOutput("c1", "fine")),
+        item(FunctionCallOutput("zz", "stray")),
     )
     assert store.load(str(path), "/nowhere").history == (
         user_message("go"),

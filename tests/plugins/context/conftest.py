@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import ContextFacts, ModelInfo
+from codex_framework.access import file_access
+from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, GranularApproval, SandboxPolicy
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def codex_home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
+    """Facts of a turn; keywords are settings of the configuration."""
+
+    def make(
+        *,
+        sandbox: SandboxPolicy | None = None,
+        approval: ApprovalPolicy | GranularApproval = ApprovalPolicy.NEVER,
+        cwd: Path = work,
+        shell: str = "/bin/bash",
+        first: bool = True,
+        **config: Any,
+    ) -> ContextFacts:
+        policy = sandbox if sandbox is not None else DangerFullAccess()
+        return ContextFacts(
+            thread_id="thread",
+            cwd=cwd,
+            codex_home=codex_home,
+            shell=shell,
+            model=ModelInfo(slug="m"),
+            approval_policy=approval,
+            sandbox_policy=policy,
+            access=file_access(policy, cwd, {}),
+            config=config,
+            first=first,
+        )
+
+    return make
