@@ -70,6 +70,7 @@ class ContextSource(Protocol):
         """The fragments that hold now. May read files; must not block for long.
 
         Raises:
-            CodexError: Nothing sensible can be sent; the turn goes on with a warning that names the source.
+            CodexError: Not all that should be sent can be; the turn goes on with a warning that names the source. What a
+                generator has yielded before it raises is sent.
         """
         ...
