@@ -45,7 +45,7 @@ VERSION = 1
 MATCHES = ("input", "strict", "order")
 """What has to agree: what people, model and tools have said; all of the request; nothing (answers come in recorded order)."""
 
-TOKEN_SHAPES = r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
+KNOWN_SHAPES = r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
 """What is taken for a secret by its look alone."""
 
 _DIFF_LINES = 60
@@ -229,7 +229,7 @@ def _without_ids(value: Any) -> Any:
 _NEUTRAL = [
     (re.compile(pattern), word)
     for pattern, word in (
-        (rf"<secret:[^>]*>|{TOKEN_SHAPES}", "<secret>"),
+        (rf"<secret:[^>]*>|{KNOWN_SHAPES}", "<secret>"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
         (r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", "<date>"),
         (r"Chunk ID: \w+", "Chunk ID: <id>"),

@@ -224,6 +224,10 @@ class Kernel:
                 " `codex-framework plugins` shows what is loaded.",
             )
         client = provider.open(info, self._environ)
+        if "record" in info.options:
+            from codex_framework.recording import recorded
+
+            client = recorded(client, info, self._environ)
         self._clients.append((info, client))
         return client
 

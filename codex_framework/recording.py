@@ -11,7 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
-from codex_framework.cassette import TOKEN_SHAPES, VERSION, digest, events_to_wire
+from codex_framework.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
 from codex_framework.errors import ConfigError, ModelError
 from codex_framework.protocol.wire import to_wire
 from codex_framework.roles.providers import ModelClient, ModelEvent, ModelRequest, ProviderInfo
@@ -53,7 +53,7 @@ class Secrets:
         known.update({json.dumps(value)[1:-1]: name for value, name in list(known.items())})
         self._names = known
         longest_first = sorted(known, key=len, reverse=True)
-        self._pattern = re.compile("|".join([*map(re.escape, longest_first), TOKEN_SHAPES]))
+        self._pattern = re.compile("|".join([*map(re.escape, longest_first), KNOWN_SHAPES]))
 
     @classmethod
     def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> Secrets:
