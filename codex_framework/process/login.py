@@ -1,0 +1,86 @@
+"""What a login shell makes of an environment, found out once instead of at every command.
+
+Reading the person's profile costs from some milliseconds to a second. So it is done once for each shell and environment: a login
+shell prints the variables it ended up with, and later commands run in a plain shell that is given these. What a profile does
+besides exporting (aliases, unexported functions, ``umask``) does not reach them; Codex's snapshots share that limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping
+
+from codex_framework.errors import CommandFailed
+from codex_framework.process.running import start_command
+from codex_framework.process.spawn import Unconfined
+
+__all__ = ["LoginEnvironments"]
+
+_TIMEOUT_MS = 10_000
+"""How long a profile may take (Codex: 10 s for its snapshot)."""
+
+_OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
+"""Variables that describe the shell that printed them."""
+
+
+class LoginEnvironments:
+    """Environments by shell and by the environment they started from. Shared by all threads of a kernel."""
+
+    def __init__(self, timeout_ms: int = _TIMEOUT_MS) -> None:
+        self._timeout_ms = timeout_ms
+        self._found: dict[tuple[str, frozenset[tuple[str, str]]], asyncio.Task[dict[str, str] | None]] = {}
+
+    async def find(self, shell: str, env: Mapping[str, str]) -> dict[str, str] | None:
+        """The environment of a command in a login shell that was started with ``env``.
+
+        The first call for a shell and an environment starts a login shell, unconfined; calls at the same time share it.
+
+        Args:
+            shell: Absolute path of a POSIX shell.
+            env: The whole environment.
+
+        Returns:
+            The variables; None where the profile fails, hangs or ends the shell: then commands have to run in a login shell.
+        """
+        key = (shell, frozenset(env.items()))
+        task = self._found.get(key)
+        if task is None:
+            task = self._found[key] = asyncio.create_task(self._print(shell, dict(env)))
+        return await asyncio.shield(task)
+
+    async def aclose(self) -> None:
+        """End login shells that are still running."""
+        tasks = list(self._found.values())
+        self._found.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _print(self, shell: str, env: dict[str, str]) -> dict[str, str] | None:
+        marker = secrets.token_hex(8)
+        argv = (shell, "-lc", f"printf '%s\\0' {marker}; exec env -0")
+        home = env.get("HOME", "")
+        cwd = home if os.path.isdir(home) else "/"  # noqa: PTH112  # one look at a local folder
+        try:
+            command = await start_command(Unconfined(), argv=argv, cwd=cwd, env=env, timeout_ms=self._timeout_ms)
+        except CommandFailed:
+            return None
+        try:
+            ended = await command.wait()
+        except asyncio.CancelledError:
+            await command.kill()
+            raise
+        if ended.exit_code != 0 or ended.omitted_bytes or "\ufffd" in ended.stdout:
+            return None
+        noise, found, printed = ended.stdout.partition(f"{marker}\0")
+        if not found:
+            return None
+        del noise  # what the profile itself printed
+        variables = dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
+        for name in _OF_THE_SHELL:
+            variables.pop(name, None)
+            if name in env:
+                variables[name] = env[name]
+        return variables
