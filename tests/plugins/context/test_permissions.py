@@ -23,8 +23,9 @@ Facts = Callable[..., ContextFacts]
 def told(facts: ContextFacts) -> str:
     (fragment,) = Permissions().fragments(facts)
     assert (fragment.role, fragment.order) == ("developer", 0)
-    assert fragment.text.startswith(fragment.start == "<permissions instructions>" and fragment.start)
-    assert fragment.text.endswith(fragment.end == "</permissions instructions>" and fragment.end)
+    assert (fragment.start, fragment.end) == ("<permissions instructions>", "</permissions instructions>")
+    assert fragment.text.startswith(fragment.start)
+    assert fragment.text.endswith(fragment.end)
     return fragment.text
 
 
