@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ class Loaded:
 
     source: PluginSource
     plugin: Any = None
-    import_ms: float = 0.0
+    load_ms: float = 0.0
     disabled: bool = False
     rank: tuple[int, ...] = (0,)
     hooks: dict[str, Callable[[], Any]] = attrs.field(factory=dict)
@@ -96,7 +97,7 @@ class Loaded:
             status=self._status(),
             contributes={role: tuple(names) for role, names in self.contributes.items()},
             problems=tuple(self.problems),
-            import_ms=self.import_ms,
+            load_ms=self.load_ms,
             bundled=self.source.bundled,
         )
 
@@ -136,6 +137,7 @@ def collect(sources: Iterable[PluginSource], settings: PluginSettings, extra_plu
 def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
     """What a plugin offers through a hook; None when it broke, which is then noted and takes the plugin out."""
     function = loaded.hooks[hook]
+    begin = time.perf_counter()
     try:
         offered = function()
         if offered is None or isinstance(offered, (str, bytes, Mapping)) or not hasattr(offered, "__iter__"):
@@ -145,9 +147,10 @@ def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # as at import: a plugin that calls sys.exit() must not end the program
-        problem = problem_of(error, loaded.source, f"be asked: {hook} failed")
-        loaded.fail(problem)
+        loaded.fail(problem_of(error, loaded.source, f"be asked: {hook} failed"))
         return None
+    finally:
+        loaded.load_ms += (time.perf_counter() - begin) * 1000
     if len(items) > _MOST_OFFERS:
         loaded.fail(PluginProblem(f"its {hook} offers more than {_MOST_OFFERS} objects", "Let it end.", "plugin-hook"))
         return None
@@ -157,7 +160,7 @@ def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
 def _register(loaded: Loaded, manager: pluggy.PluginManager) -> None:
     if loaded.plugin is None:
         imported = import_plugin(loaded.source)
-        loaded.plugin, loaded.import_ms = imported.plugin, imported.import_ms
+        loaded.plugin, loaded.load_ms = imported.plugin, imported.load_ms
         if imported.problem is not None:
             loaded.fail(imported.problem)
             return

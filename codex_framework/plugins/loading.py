@@ -19,11 +19,11 @@ __all__ = ["Imported", "import_plugin", "problem_of"]
 
 @attrs.frozen
 class Imported:
-    """An attempt to import a plugin: the object, or what went wrong. ``import_ms`` is milliseconds."""
+    """An attempt to import a plugin: the object, or what went wrong. ``load_ms`` is milliseconds."""
 
     plugin: Any = None
     problem: PluginProblem | None = None
-    import_ms: float = 0.0
+    load_ms: float = 0.0
 
 
 def import_plugin(source: PluginSource) -> Imported:
@@ -37,8 +37,8 @@ def import_plugin(source: PluginSource) -> Imported:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin that calls sys.exit() must not end the program
-        return Imported(problem=problem_of(error, source, "be imported"), import_ms=_ms_since(begin))
-    return Imported(plugin, import_ms=_ms_since(begin))
+        return Imported(problem=problem_of(error, source, "be imported"), load_ms=_ms_since(begin))
+    return Imported(plugin, load_ms=_ms_since(begin))
 
 
 def problem_of(error: BaseException, source: PluginSource, doing: str) -> PluginProblem:

@@ -49,7 +49,8 @@ class PluginReport:
         contributes: Role (``tools``, ``providers``, ...) to the names that are in use.
         problems: Everything that is wrong, most important first. A plugin that won a name against another one is told so here
             too, though all of it is in use.
-        import_ms: Milliseconds that importing its module took, with everything that was imported for the first time by it.
+        load_ms: Milliseconds that importing its module and calling its hooks took, with everything that was imported for the
+            first time on its behalf.
         bundled: Whether it came with this package.
     """
 
@@ -60,7 +61,7 @@ class PluginReport:
     status: PluginStatus
     contributes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     problems: tuple[PluginProblem, ...] = ()
-    import_ms: float = 0.0
+    load_ms: float = 0.0
     bundled: bool = False
 
     @property
