@@ -19,6 +19,9 @@ __all__ = ["check_layer", "check_merged"]
 Path = tuple[str | int, ...]
 
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SECRET = re.compile(r"token|secret|header|auth|\benv\b|\bset\b", re.IGNORECASE)
+"""Keys whose values are not repeated in messages, because messages end up in logs."""
+
 _HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")
 _STDIO_ONLY = ("args", "env", "env_vars", "cwd")
 
@@ -124,9 +127,11 @@ class _Check:
 
     def _mistyped(self, path: Path, problem: Misfit) -> Exception:
         place = (*path, *problem.path)
+        secret = isinstance(problem.value, str) and _SECRET.search(dotted(place))
+        found = "a text" if secret else shown(problem.value)
         return self._layer.error(
             place,
-            f"`{dotted(place)}` is {shown(problem.value)}, but must be {expected(problem.kind)}",
+            f"`{dotted(place)}` is {found}, but must be {expected(problem.kind)}",
             hint=_cure(problem),
             slug="config-type",
         )

@@ -8,7 +8,6 @@ is trusted; ``-c key=value``; flags.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import attrs
 
 from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
-from codex_framework.config.lines import line_of
 from codex_framework.config.paths import with_absolute_paths
 from codex_framework.config.toml_file import parse_override, read_toml
 from codex_framework.config.trust import git_root, main_checkout, project_root, trust_level
@@ -41,8 +39,6 @@ _NOT_FROM_PROJECTS = (
     "otel",
 )
 """Keys that a project's own file may not set: they name servers and programs that see everything (Codex's list)."""
-
-_PROFILE_NAME = re.compile(r"[^/\\\0]+")
 
 
 @attrs.frozen
@@ -81,6 +77,8 @@ class Layer:
 
     def origin(self, key: Sequence[str | int]) -> Origin:
         """Where in this layer a key stands. Scans the text, so ask only when there is something to report."""
+        from codex_framework.config.lines import line_of
+
         return Origin(self.path, None if self.text is None else line_of(self.text, (*self.prefix, *key)))
 
     def error(self, key: Sequence[str | int], fact: str, *, hint: str = "", slug: str = "config") -> ConfigError:
@@ -280,7 +278,7 @@ def _profile_layers(wanted: str | None, layers: Sequence[Layer], home: Path, rea
         for layer in layers
         if isinstance(table := lookup(layer.table, ("profiles", name)), Mapping)
     ]
-    if _PROFILE_NAME.fullmatch(name) and name not in (".", ".."):
+    if name and not {"/", "\\", "\0"} & set(name):
         found += read("profile", home / f"{name}.config.toml")
     if found:
         return found

@@ -56,9 +56,13 @@ class _Scanner:
             else:
                 self._pair(table)
             self._skip_blank()
-            if self._at == before:  # not valid TOML after all: better to know less than to hang
-                break
+            self._give_up_at(before)
         return self._found
+
+    def _give_up_at(self, before: int) -> None:
+        """End the walk if it has not moved: the text is not TOML after all, and to know less is better than to hang."""
+        if self._at == before:
+            self._at = len(self._text)
 
     def _header(self) -> Path:
         start = self._at
@@ -117,14 +121,18 @@ class _Scanner:
         self._at += 1
         index = 0
         while not self._ends("]"):
-            self._found.setdefault((*path, index), self._at)
+            before = self._at
+            self._found.setdefault((*path, index), before)
             self._value((*path, index))
+            self._give_up_at(before)
             index += 1
 
     def _inline_table(self, path: Path) -> None:
         self._at += 1
         while not self._ends("}"):
+            before = self._at
             self._pair(path)
+            self._give_up_at(before)
 
     def _ends(self, bracket: str) -> bool:
         """Whether the bracket is closed here; steps over blanks, commas and the bracket."""

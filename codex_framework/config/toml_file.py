@@ -12,7 +12,8 @@ from codex_framework.errors import ConfigError
 
 __all__ = ["parse_override", "read_toml"]
 
-_PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
+_PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
+_SECRET = r"token|secret|passw|key|auth|header"
 _ASSIGNMENT = re.compile(r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)""", re.DOTALL)
 
 
@@ -52,14 +53,16 @@ def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
     except RecursionError:
         raise _unreadable(path, "is nested too deeply", "Flatten its tables.") from None
     except ValueError as error:
-        match = _PLACE.match(str(error))
+        match = re.match(_PLACE, str(error), re.DOTALL)
         what = match["what"] if match else str(error)
-        line = int(match["line"]) if match and match["line"] else text.count("\n") + 1
-        column = f":{match['column']}" if match and match["column"] else ""
-        shown = text.split("\n")[line - 1].strip()
-        quoted = f" in `{shown[:120]}`" if shown else ""
+        lines = text.split("\n")
+        line = int(match["line"]) if match and match["line"] else len(lines)
+        column = int(match["column"]) if match and match["column"] else len(lines[-1]) + 1
+        shown = lines[line - 1].strip()
+        # A line that may hold a secret is not repeated: messages end up in logs.
+        quoted = f" in `{shown[:120]}`" if shown and not re.search(_SECRET, shown, re.IGNORECASE) else ""
         raise ConfigError(
-            f"{path}:{line}{column}: not valid TOML: {what[:1].lower()}{what[1:]}{quoted}",
+            f"{path}:{line}:{column}: not valid TOML: {what[:1].lower()}{what[1:]}{quoted}",
             path=str(path),
             line=line,
             slug="config-syntax",

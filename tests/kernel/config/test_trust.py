@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from codex_framework.config.trust import git_root, is_trusted, main_checkout, project_root, trust_level
+
+
+def git(*arguments, cwd):
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=cwd, check=True, capture_output=True
+    )
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path.resolve() / "main"
+    folder.mkdir()
+    git("init", "-q", cwd=folder)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def worktree(repository):
+    folder = repository.parent / "tree"
+    git("worktree", "add", "-q", str(folder), cwd=repository)
+    return folder
+
+
+def test_the_checkout_of_a_folder_is_the_nearest_one_upwards(repository, worktree):
+    inner = repository / "a" / "b"
+    inner.mkdir(parents=True)
+    assert git_root(inner) == repository
+    assert git_root(worktree) == worktree
+    assert git_root(repository.parent) is None
+
+
+def test_the_main_checkout_of_a_worktree_is_found_without_git(repository, worktree):
+    assert main_checkout(worktree) == repository
+    assert main_checkout(repository) == repository
+
+
+def test_trust_in_a_checkout_holds_for_its_worktrees_and_folders(repository, worktree):
+    projects = {str(repository): {"trust_level": "trusted"}}
+    (worktree / "src").mkdir()
+    (repository / "src").mkdir()
+    for folder in (repository, repository / "src", worktree, worktree / "src"):
+        assert is_trusted(projects, folder)
+    assert not is_trusted(projects, repository.parent)
+
+
+def test_a_decision_about_the_folder_itself_counts_first(repository):
+    inner = repository / "inner"
+    inner.mkdir()
+    projects = {str(repository): {"trust_level": "trusted"}, str(inner): {"trust_level": "untrusted"}}
+    assert trust_level(projects, inner) == "untrusted"
+    assert trust_level(projects, repository) == "trusted"
+
+
+def test_a_folder_that_only_claims_to_be_a_worktree_is_not_trusted(repository, worktree):
+    projects = {str(repository): {"trust_level": "trusted"}}
+    fake = repository.parent / "fake"
+    fake.mkdir()
+    for claim in (
+        f"gitdir: {repository}/.git/worktrees/fake\n",
+        f"gitdir: {repository}/.git/worktrees/tree\n",
+        "gitdir: ../main/.git/worktrees/tree",
+        "gitdir:",
+        "nonsense",
+    ):
+        (fake / ".git").write_text(claim)
+        assert trust_level(projects, fake) is None
+
+
+def test_a_folder_is_known_by_its_real_path_too(repository):
+    link = repository.parent / "link"
+    link.symlink_to(repository)
+    assert is_trusted({str(repository): {"trust_level": "trusted"}}, link)
+    assert is_trusted({str(link): {"trust_level": "trusted"}}, link)
+
+
+def test_a_folder_without_git_is_its_own_project(tmp_path):
+    inner = tmp_path.resolve() / "inner"
+    inner.mkdir()
+    projects = {str(inner.parent): {"trust_level": "trusted"}}
+    assert is_trusted(projects, inner.parent)
+    assert trust_level(projects, inner) is None
+
+
+def test_a_submodule_is_a_project_of_its_own(repository):
+    inner = repository / "sub"
+    inner.mkdir()
+    (inner / ".git").write_text("gitdir: ../.git/modules/sub\n")
+    assert main_checkout(inner) == inner
+    assert trust_level({str(repository): {"trust_level": "trusted"}}, inner) is None
+
+
+def test_without_markers_each_folder_is_a_root(repository):
+    inner = repository / "inner"
+    inner.mkdir()
+    assert project_root(inner) == repository
+    assert project_root(inner, ()) == inner
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_pointer_that_cannot_be_read_is_no_trust(repository, worktree):
+    (worktree / ".git").chmod(0)
+    assert main_checkout(worktree) == worktree
