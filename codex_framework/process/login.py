@@ -12,9 +12,11 @@ import os
 import secrets
 from collections.abc import Mapping
 
-from codex_framework.errors import CommandFailed
+import attrs
+
+from codex_framework.errors import CommandFailed, SandboxError
 from codex_framework.process.running import start_command
-from codex_framework.process.spawn import Unconfined
+from codex_framework.roles.sandboxes import Confinement
 
 __all__ = ["LoginEnvironments"]
 
@@ -25,29 +27,41 @@ _OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
 """Variables that describe the shell that printed them."""
 
 
+@attrs.frozen
+class _Key:
+    confinement: Confinement = attrs.field(eq=id)
+    shell: str
+    env: frozenset[tuple[str, str]]
+
+
 class LoginEnvironments:
-    """Environments by shell and by the environment they started from. Shared by all threads of a kernel."""
+    """Environments by confinement, shell and the environment they started from. Shared by all threads of a kernel.
+
+    The profile is read under the same confinement as the command that needs it: it may stand where the agent can write.
+    """
 
     def __init__(self, timeout_ms: int = _TIMEOUT_MS) -> None:
         self._timeout_ms = timeout_ms
-        self._found: dict[tuple[str, frozenset[tuple[str, str]]], asyncio.Task[dict[str, str] | None]] = {}
+        self._found: dict[_Key, asyncio.Task[dict[str, str] | None]] = {}
 
-    async def find(self, shell: str, env: Mapping[str, str]) -> dict[str, str] | None:
+    async def find(self, confinement: Confinement, shell: str, env: Mapping[str, str]) -> dict[str, str] | None:
         """The environment of a command in a login shell that was started with ``env``.
 
-        The first call for a shell and an environment starts a login shell, unconfined; calls at the same time share it.
+        The first call for a confinement, a shell and an environment starts a login shell; calls at the same time share it.
 
         Args:
+            confinement: How the command, and so the login shell, is confined.
             shell: Absolute path of a POSIX shell.
             env: The whole environment.
 
         Returns:
-            The variables; None where the profile fails, hangs or ends the shell: then commands have to run in a login shell.
+            The variables; None where the profile fails, hangs or ends the shell: then commands have to run in a login
+            shell.
         """
-        key = (shell, frozenset(env.items()))
+        key = _Key(confinement, shell, frozenset(env.items()))
         task = self._found.get(key)
         if task is None:
-            task = self._found[key] = asyncio.create_task(self._print(shell, dict(env)))
+            task = self._found[key] = asyncio.create_task(self._print(confinement, shell, dict(env)))
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
@@ -58,15 +72,15 @@ class LoginEnvironments:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _print(self, shell: str, env: dict[str, str]) -> dict[str, str] | None:
+    async def _print(self, confinement: Confinement, shell: str, env: dict[str, str]) -> dict[str, str] | None:
         marker = secrets.token_hex(8)
         argv = (shell, "-lc", f"printf '%s\\0' {marker}; exec env -0")
         home = env.get("HOME", "")
         cwd = home if os.path.isdir(home) else "/"  # noqa: PTH112  # one look at a local folder
         try:
-            command = await start_command(Unconfined(), argv=argv, cwd=cwd, env=env, timeout_ms=self._timeout_ms)
-        except CommandFailed:
-            return None
+            command = await start_command(confinement, argv=argv, cwd=cwd, env=env, timeout_ms=self._timeout_ms)
+        except (CommandFailed, SandboxError):
+            return None  # the command itself will meet the same fault and can tell it
         try:
             ended = await command.wait()
         except asyncio.CancelledError:

@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from codex_framework.errors import SandboxError
 from codex_framework.process import Unconfined, start_command
 from codex_framework.process.login import LoginEnvironments
+from codex_framework.roles.sandboxes import ChildProcess, Launch
+
+UNCONFINED = Unconfined()
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -18,7 +24,7 @@ def find(home: Path, shell: str = "/bin/sh", **options: int) -> dict[str, str] |
     async def main() -> dict[str, str] | None:
         environments = LoginEnvironments(**options)
         try:
-            return await environments.find(shell, environment(home))
+            return await environments.find(UNCONFINED, shell, environment(home))
         finally:
             await environments.aclose()
 
@@ -46,7 +52,7 @@ def test_a_plain_shell_with_it_sees_what_a_login_shell_sees(tmp_path: Path) -> N
 
     async def main() -> tuple[list[str], list[str]]:
         env = environment(tmp_path)
-        found = await LoginEnvironments().find("/bin/sh", env)
+        found = await LoginEnvironments().find(UNCONFINED, "/bin/sh", env)
         assert found is not None
         return await printed("-c", found), await printed("-lc", env)
 
@@ -59,12 +65,14 @@ def test_the_profile_is_read_once_for_all_who_ask(tmp_path: Path) -> None:
 
     async def main() -> None:
         environments = LoginEnvironments()
-        first = asyncio.create_task(environments.find("/bin/sh", environment(tmp_path)))
+        first = asyncio.create_task(environments.find(UNCONFINED, "/bin/sh", environment(tmp_path)))
         await asyncio.sleep(0)
         first.cancel()  # a call that is interrupted does not disturb the others
-        found = await asyncio.gather(*(environments.find("/bin/sh", environment(tmp_path)) for _ in range(5)))
+        found = await asyncio.gather(
+            *(environments.find(UNCONFINED, "/bin/sh", environment(tmp_path)) for _ in range(5))
+        )
         assert [variables and variables["ADDED"] for variables in found] == ["1"] * 5
-        other = await environments.find("/bin/sh", {**environment(tmp_path), "MORE": "1"})
+        other = await environments.find(UNCONFINED, "/bin/sh", {**environment(tmp_path), "MORE": "1"})
         assert other is not None
         await environments.aclose()
 
@@ -89,7 +97,7 @@ def test_closing_ends_a_profile_that_is_still_read(tmp_path: Path) -> None:
 
     async def main() -> int:
         environments = LoginEnvironments()
-        asking = asyncio.create_task(environments.find("/bin/sh", environment(tmp_path)))
+        asking = asyncio.create_task(environments.find(UNCONFINED, "/bin/sh", environment(tmp_path)))
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await environments.aclose()
@@ -100,3 +108,19 @@ def test_closing_ends_a_profile_that_is_still_read(tmp_path: Path) -> None:
     pid = asyncio.run(main())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+class Refusing:
+    env: Mapping[str, str] = MappingProxyType({})
+
+    async def start(self, launch: Launch) -> ChildProcess:
+        raise SandboxError(f"no {launch.argv[0]} here")
+
+
+def test_the_profile_is_read_under_the_commands_own_confinement(tmp_path: Path) -> None:
+    async def main() -> None:
+        environments = LoginEnvironments()
+        assert await environments.find(UNCONFINED, "/bin/sh", environment(tmp_path)) is not None
+        assert await environments.find(Refusing(), "/bin/sh", environment(tmp_path)) is None
+
+    asyncio.run(main())
