@@ -14,11 +14,11 @@ from codex_plugin_landlock.jail.messages import receive, send
 __all__ = ["ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
 
-class InstanceGone(Exception):
+class InstanceGone(Exception):  # noqa: N818  # a turn of events, not a fault
     """An idle instance was found dead when it was to be used; the command has not been handed over."""
 
 
-class InstanceRefused(Exception):
+class InstanceRefused(Exception):  # noqa: N818
     """An instance could not confine itself.
 
     Attributes:
@@ -73,7 +73,7 @@ class Instance:
     """
 
     def __init__(self, connection: socket.socket, signature: tuple[object, ...], level: str) -> None:
-        connection.setblocking(False)
+        connection.setblocking(False)  # noqa: FBT003
         self.signature = signature
         self.level = level
         self.ready = False

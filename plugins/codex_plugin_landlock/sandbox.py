@@ -55,7 +55,7 @@ class LandlockSandbox:
             self._report = report
         return self._report
 
-    def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:
+    def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:  # noqa: ARG002  # nothing depends on it
         """The plan for an access.
 
         Raises:

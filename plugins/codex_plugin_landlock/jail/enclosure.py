@@ -25,7 +25,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_RIGHTS = landlock.READ_FILE | landlock.WRITE_FILE | landlock.TRUNCATE | landlock.IOCTL_DEV
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  # a turn of events, not a fault
     """A layer could not be put on.
 
     Attributes:
@@ -129,8 +129,8 @@ def allowed_below(root: str, kept: list[str], roots: list[str]) -> Iterator[str]
         yield root
         return
     with contextlib.suppress(OSError):
-        for name in os.listdir(root):  # noqa: PTH208
+        for name in os.listdir(root):
             path = prefix + name
-            if path in inside or path in roots or os.path.islink(path):  # noqa: PTH114
+            if path in inside or path in roots or os.path.islink(path):
                 continue
             yield from allowed_below(path, inside, roots)

@@ -173,7 +173,7 @@ def end_descendants() -> None:
 
 def _children() -> list[int]:
     """This process's children: orphans of killed ones become its children in turn."""
-    with open("/proc/thread-self/children", "rb") as file:  # noqa: PTH123
+    with open("/proc/thread-self/children", "rb") as file:
         return [int(pid) for pid in file.read().split()]
 
 
@@ -185,6 +185,6 @@ def _noticed(number: int, frame: object) -> None:
     """Nothing to do: the signal's arrival has been written to the wake-up pipe."""
 
 
-def _end_with_descendants(number: int, frame: object) -> None:
+def _end_with_descendants(number: int, frame: object) -> None:  # noqa: ARG001
     end_descendants()
     os._exit(0)

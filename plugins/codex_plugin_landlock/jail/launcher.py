@@ -106,7 +106,7 @@ class Launcher:
 
     def _end_orphans(self) -> None:
         """Kill what an instance without namespaces left behind when it was killed itself: it has become our child."""
-        with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as file:  # noqa: PTH123
+        with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as file:
             for pid in map(int, file.read().split()):
                 if pid not in self._held:
                     os.kill(pid, signal.SIGKILL)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from .syscalls import ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, mount, mount_setattr, move_mount, open_tree
@@ -52,10 +51,10 @@ def _between(root: str, path: str) -> Iterable[str]:
     prefix = root if root.endswith("/") else f"{root}/"
     if not path.startswith(prefix):
         return
-    parent = os.path.dirname(path)  # noqa: PTH120
+    parent = os.path.dirname(path)
     while len(parent) >= len(prefix):
         yield parent
-        parent = os.path.dirname(parent)  # noqa: PTH120
+        parent = os.path.dirname(parent)
 
 
 def build(plan: dict[str, Any]) -> None:
@@ -93,11 +92,11 @@ def _attach(part: Part, tree: int) -> None:
 
 
 def _make_point(path: str, tree: int) -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     if stat.S_ISDIR(os.fstat(tree).st_mode):
-        Path(path).mkdir()
+        os.mkdir(path)
     else:
-        Path(path).touch()
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def _mount_devices(devices: Iterable[tuple[str, int]]) -> None:
@@ -108,7 +107,7 @@ def _mount_devices(devices: Iterable[tuple[str, int]]) -> None:
         move_mount(tree, path)
         os.close(tree)
     for name, mode in (("pts", 0o755), ("shm", 0o1777)):
-        os.mkdir(f"/dev/{name}", mode)  # noqa: PTH102
+        os.mkdir(f"/dev/{name}", mode)
     mount("devpts", "/dev/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")  # noqa: S108
     os.symlink("pts/ptmx", "/dev/ptmx")
@@ -118,9 +117,9 @@ def _mount_devices(devices: Iterable[tuple[str, int]]) -> None:
 
 def _mask(path: str) -> None:
     """Put something empty and unreadable over a path."""
-    if os.path.islink(path):  # noqa: PTH114
+    if os.path.islink(path):
         return  # what it leads to is masked by its own path
-    if os.path.isdir(path):  # noqa: PTH112
+    if os.path.isdir(path):
         mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "mode=000,size=4k")
         mount_setattr(path, ATTR_RDONLY, recursive=False)
         return

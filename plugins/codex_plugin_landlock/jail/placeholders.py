@@ -35,8 +35,8 @@ def hold(paths: Iterable[str]) -> dict[str, int]:
 def _hold(path: str) -> int | None:
     for _ in range(_ATTEMPTS):
         try:
-            os.mkdir(path, _MODE)  # noqa: PTH102
-            os.chmod(path, _MODE)  # noqa: PTH101
+            os.mkdir(path, _MODE)
+            os.chmod(path, _MODE)
         except FileExistsError:
             pass
         except OSError:
@@ -61,7 +61,7 @@ def release(held: dict[str, int]) -> None:
     for path, descriptor in held.items():
         if _lock(descriptor, fcntl.LOCK_EX) and _same(descriptor, path):
             with contextlib.suppress(OSError):  # something was put into it: then it is no placeholder any more
-                os.rmdir(path)  # noqa: PTH106
+                os.rmdir(path)
         os.close(descriptor)
 
 

@@ -58,9 +58,21 @@ _TERMINAL_REQUESTS = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI, TIOCLINUX, TIO
 _DEVICE_KINDS = (0o020000, 0o060000)
 _KIND = 0o170000
 
-_ALWAYS_REFUSED = ["ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key", "keyctl", "fanotify_init", "lookup_dcookie", "open_by_handle_at", "name_to_handle_at", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "setns", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff", "acct", "syslog", "quotactl", "quotactl_fd", "nfsservctl", "sethostname", "setdomainname", "vhangup", "iopl", "ioperm", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex"]
+_ALWAYS_REFUSED = """
+    ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
+    io_uring_setup io_uring_enter io_uring_register
+    bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init lookup_dcookie
+    open_by_handle_at name_to_handle_at
+    mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr setns
+    init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog
+    quotactl quotactl_fd nfsservctl sethostname setdomainname vhangup iopl ioperm
+    settimeofday clock_settime clock_adjtime adjtimex
+""".split()  # noqa: SIM905
 
-_NO_PID_NAMESPACE_REFUSED = ["shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"]
+_REFUSED_WITHOUT_IPC_NAMESPACE = """
+    shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
+""".split()  # noqa: SIM905
+
 _ON_OTHERS = {
     "prlimit64": 0,
     "sched_setaffinity": 0,
@@ -83,7 +95,9 @@ def rules_for(*, network: bool, own_processes: bool) -> dict[str, tuple[Rule, ..
         own_processes: Whether the sandbox has process and IPC namespaces of its own.
     """
     rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(_ALWAYS_REFUSED, (_REFUSED,))
-    rules.update(dict.fromkeys(("clone3", "openat2"), (_UNKNOWN,)))  # their flags lie in memory: let libc use the older call
+    rules.update(
+        dict.fromkeys(("clone3", "openat2"), (_UNKNOWN,))
+    )  # their flags lie in memory: let libc use the older call
     rules["clone"] = rules["unshare"] = (_if(Check(0, _NAMESPACES, (0,), among=False)),)
     rules["ioctl"] = (_if(Check(1, 0xFFFFFFFF, _TERMINAL_REQUESTS)),)
     rules["mknod"] = (_if(Check(1, _KIND, _DEVICE_KINDS)), _set_uid(1))
@@ -94,7 +108,7 @@ def rules_for(*, network: bool, own_processes: bool) -> dict[str, tuple[Rule, ..
     rules["openat"] = (_if(Check(2, _CREATES, (0,), among=False), Check(3, _SET_UID, (_SET_UID,))),)
     rules.update(_sockets(network=network))
     if not own_processes:
-        rules.update(dict.fromkeys(_NO_PID_NAMESPACE_REFUSED, (_REFUSED,)))
+        rules.update(dict.fromkeys(_REFUSED_WITHOUT_IPC_NAMESPACE, (_REFUSED,)))
         rules.update({name: (_if(Check(position, None)),) for name, position in _ON_OTHERS.items()})
     return rules
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import struct
 import sys
 
@@ -30,7 +29,7 @@ __all__ = [
     "umount_lazily",
 ]
 
-MACHINE = platform.machine() if sys.platform == "linux" else ""
+MACHINE = os.uname().machine if sys.platform == "linux" else ""
 _X86 = MACHINE == "x86_64"
 
 _CLONE = 56 if _X86 else 220

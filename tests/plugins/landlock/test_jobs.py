@@ -1,3 +1,4 @@
+# ruff: noqa: ISC004
 """Ordinary work that must go on inside the sandbox, as any user, with namespaces and without."""
 
 from __future__ import annotations
