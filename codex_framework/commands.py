@@ -13,7 +13,7 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from codex_framework.approval import ApprovalCache, Requirement, command_require
 from codex_framework.confinement import choose, denied
 from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
 from codex_framework.process.environment import command_environment
+from codex_framework.process.login import LoginEnvironments
 from codex_framework.process.running import start_command
 from codex_framework.process.spawn import Unconfined
 from codex_framework.protocol.events.command import (
@@ -66,6 +67,7 @@ class Confinements:
         self._wanted = wanted
         self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
         self.unconfined = Unconfined()
+        self.logins = LoginEnvironments()
 
     def plan(self, access: FileAccess, cwd: Path) -> Confinement:
         """The plan for this access.
@@ -90,6 +92,7 @@ class Confinements:
 
     async def aclose(self) -> None:
         """End the helper processes of all sandboxes."""
+        await self.logins.aclose()
         for sandbox in self._sandboxes.values():
             await sandbox.aclose()
 
@@ -110,7 +113,8 @@ class CommandPath:
     ) -> None:
         self._policies = policies
         self._confinements = confinements
-        self._base_env = {**command_environment(environment_policy, environ), **extra_env}
+        self._policy_env = command_environment(environment_policy, environ)
+        self._extra_env = extra_env
         self._search_path = search_path
         self._limit_text = limit_text
         self.approved = ApprovalCache()
@@ -144,7 +148,8 @@ class CommandPath:
         command = AnnouncedCommand(
             request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined
         )
-        await command.start(plan, self._env(request, call, plan))
+        argv, env = await self._launch(request, call, plan)
+        await command.start(plan, argv, env)
         return command
 
     async def run(self, request: CommandRequest, call: CallFacts) -> CommandResult:
@@ -199,14 +204,20 @@ class CommandPath:
             raise ToolRefused("rejected by user")
         self.approved.remember(keys, decision)
 
-    def _env(self, request: CommandRequest, call: CallFacts, plan: Confinement) -> dict[str, str]:
-        env = {**self._base_env, **call.env, **plan.env, **request.env}
+    async def _launch(
+        self, request: CommandRequest, call: CallFacts, plan: Confinement
+    ) -> tuple[Sequence[str], dict[str, str]]:
+        """The argv and the environment of the process: those of the request, or a plain shell that knows the profile."""
+        argv, base = request.argv, self._policy_env
+        if _is_login_script(request) and (call.config.get("features") or {}).get("shell_snapshot") is not False:
+            found = await self._confinements.logins.find(plan, argv[0], base)
+            if found is not None:
+                argv, base = (argv[0], "-c", argv[2]), found
+        env = {**base, **self._extra_env, **call.env, **plan.env, **request.env}
         programs = self._search_path()
         if programs:
-            env["PATH"] = (
-                f"{programs}{os.pathsep}{env['PATH']}" if env.get("PATH") else f"{programs}{os.pathsep}{os.defpath}"
-            )
-        return env
+            env["PATH"] = f"{programs}{os.pathsep}{env.get('PATH') or os.defpath}"
+        return argv, env
 
     def _decline(self, request: CommandRequest, call: CallFacts, cwd: Path, reason: str) -> None:
         """Show clients a command that was refused: it begins and ends at once."""
@@ -232,12 +243,12 @@ class AnnouncedCommand:
         self._running: RunningCommand | None = None
         self._result: asyncio.Future[CommandResult] | None = None
 
-    async def start(self, plan: Confinement, env: Mapping[str, str]) -> None:
+    async def start(self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start it and announce it. Raises ToolError, ToolRefused."""
         try:
             self._running = await start_command(
                 plan,
-                argv=self._request.argv,
+                argv=argv,
                 cwd=str(self.cwd),
                 env=env,
                 tty=self._request.tty,
@@ -317,6 +328,10 @@ async def _ended(command: AnnouncedCommand) -> CommandResult:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(command.kill())
         raise
+
+
+def _is_login_script(request: CommandRequest) -> bool:
+    return request.script is not None and request.argv[1:] == ("-lc", request.script)
 
 
 def _folder(request: CommandRequest, call: CallFacts) -> Path:
