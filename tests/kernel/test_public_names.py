@@ -8,13 +8,14 @@ import sys
 import codex_framework
 
 NAMES = """
-ApprovalPolicy ApprovalReviewer ChildProcess CodexError CommandFacts CommandFailed CommandPolicy CommandRequest CommandResult
+ApprovalPolicy ApprovalReviewer Argument ChildProcess CodexError CommandFacts CommandFailed CommandPolicy CommandRequest CommandResult
 CommandVerdict Completed ConfigError Confinement ContextFacts ContextSource Decision Event EventMsg FatalToolError FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputText Interceptor ItemAdded ItemDone Kernel Launch
 Measurement Message ModelClient ModelError ModelEvent ModelInfo ModelProvider ModelRequest NativeSpec Notification Notifier
 Observer Op OutputText PluginError ProviderInfo ReasoningDelta ResponseItem ReviewDecision Sandbox SandboxError SandboxPolicy
 SandboxReport StoredThread Telemetry TextDelta Thread ThreadError ThreadMeta ThreadRecorder ThreadStore Tool ToolCall ToolContext
-ToolError ToolOutput ToolRefused ToolSpec TurnFacts TurnResult Verdict WritableRoot __version__ freeform_tool hookimpl run tool
+ToolError ToolOutput ToolRefused ToolSpec TurnFacts TurnResult Verdict WritableRoot __version__ freeform_tool hookimpl parse_arguments
+run shell_argv tool user_shell
 """.split()
 
 
