@@ -83,7 +83,9 @@ def run_turn(tmp_path: Path, codex_home: Path) -> Callable[..., Turn]:
     workspace.mkdir()
     (workspace / "poem.txt").write_text("roses are red\nviolets are blue\n")
 
-    def run(*plugins: object, replies: Sequence[Any] = (say("Done."),), config: Sequence[str] = (), **settings: Any) -> Turn:
+    def run(
+        *plugins: object, replies: Sequence[Any] = (say("Done."),), config: Sequence[str] = (), **settings: Any
+    ) -> Turn:
         async def turn() -> Turn:
             scripted = Scripted(replies)
             environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin"}

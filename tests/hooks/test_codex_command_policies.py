@@ -24,9 +24,7 @@ class Tools:
     ("words", "shown"), [(["curl", "x"], "use the fetch tool instead of curl"), (["echo", "hi"], "hi")]
 )
 def test_codex_command_policies_example_forbids_curl_only(example, run_turn, words, shown):
-    turn = run_turn(
-        example("codex_command_policies"), Tools(), replies=[call("run_words", words=words), say("Done.")]
-    )
+    turn = run_turn(example("codex_command_policies"), Tools(), replies=[call("run_words", words=words), say("Done.")])
     assert shown in turn.outputs[0]
 
 

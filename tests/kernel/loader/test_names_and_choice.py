@@ -101,7 +101,9 @@ def test_one_module_under_two_names_is_loaded_once(site):
     site.declare("acme_twin", {"twin": "acme_alpha"})
     reports = by_name(site.load())
     assert reports["alpha"]["status"] == "loaded"
-    assert reports["twin"]["problems"] == [["it is the same object as plugin 'alpha'", "Remove one of the two entry points."]]
+    assert reports["twin"]["problems"] == [
+        ["it is the same object as plugin 'alpha'", "Remove one of the two entry points."]
+    ]
 
 
 def test_a_distribution_that_is_installed_twice_counts_once_and_the_first_on_the_path_is_used(site, other_site):

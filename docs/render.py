@@ -1,0 +1,116 @@
+"""Renders the reference pages that are made from the code.
+
+    python docs/render.py
+
+writes them; a test compares them with what this would write.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from codex_framework import hookspecs
+from codex_framework.plugins.validation import hooks, role_of
+from codex_framework.roles import tools as tool_roles
+
+FOLDER = Path(__file__).parent
+
+_INTRODUCTION = f"""\
+# Hooks
+
+This page is rendered from `codex_framework/hookspecs.py` and `codex_framework/roles/`; write there, then run `python docs/render.py`.
+
+A plugin is a module (or any object) named by an entry point of the group `{hookspecs.GROUP}`. Each function of it that carries
+`@codex_framework.hookimpl` implements the hook of the same name, takes no parameters and returns what the plugin offers: a list, or
+any other iterable. Hooks are called once, when a kernel is created; the kernel then works with the objects. All names in the
+examples are importable from `codex_framework` itself.
+
+What is wrong with a plugin never stops the others: see it with `codex-framework plugins`.
+
+- A hook that does not exist, takes parameters, is `async` or annotated with another type: the plugin is left out.
+- A hook that raises, or returns something that is not iterable: the plugin is left out.
+- An object that lacks a member of its role, or whose methods cannot be called as they will be: this object is left out.
+- A name that two plugins offer: both are told, one has it.
+"""
+
+_ABILITIES = ("ParallelSafe", "Aliased", "Offered", "StreamsArguments", "BringsPrograms")
+
+
+def hooks_reference() -> str:
+    """The page ``reference/hooks.md``."""
+    rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in hooks().items()]
+    table = "\n".join(["| hook | offers | in a sentence |", "|---|---|---|", *rows])
+    sections = [_hook_section(name, hook) for name, hook in hooks().items()]
+    return "\n".join([_INTRODUCTION, table, "", *sections])
+
+
+def example(hook: Callable[..., Any]) -> str:
+    """The source of a hook's example."""
+    (source,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(hook) or "", re.S)
+    return inspect.cleandoc(source) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"reference/hooks.md": hooks_reference}
+"""Every rendered page and what renders it."""
+
+
+def _hook_section(name: str, hook: Callable[..., Any]) -> str:
+    text = (inspect.getdoc(hook) or "").partition("Example:")[0].strip()
+    parts = [f"## {name}", "", f"```python\ndef {name}() -> {_returned(hook)}\n```", "", _markdown(text), ""]
+    parts += [f"```python\n{example(hook)}```", ""]
+    role = role_of(name)
+    if role is not None:
+        parts += [f"The role `{role.__name__}` (`{role.__module__}`):", "", _source(role), ""]
+    if name == "codex_tools":
+        parts += ["A tool may have further abilities. Each is looked up once, when the tool is registered:", ""]
+        parts += [f"{_source(getattr(tool_roles, ability))}\n" for ability in _ABILITIES]
+    return "\n".join(parts)
+
+
+def _source(role: type) -> str:
+    """A protocol as it stands in the code, without the lines that only say that a body is missing."""
+    lines = [line for line in inspect.getsource(role).splitlines() if line.strip() not in ("...", "@runtime_checkable")]
+    return "```python\n" + "\n".join(lines).rstrip() + "\n```"
+
+
+def _summary(hook: Callable[..., Any]) -> str:
+    """The first sentence of a hook's documentation."""
+    text = " ".join((inspect.getdoc(hook) or "").partition("\n\n")[0].split())
+    return _markdown(re.split(r"(?<=\.)\s", text, maxsplit=1)[0])
+
+
+def _markdown(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _returned(hook: Callable[..., Any]) -> str:
+    return str(hook.__annotations__["return"])
+
+
+def _role_link(name: str) -> str:
+    role = role_of(name)
+    return f"`{role.__name__}`" if role is not None else f"`{_inner(hooks()[name])}`"
+
+
+def _inner(hook: Callable[..., Any]) -> str:
+    returned = hook.__annotations__["return"]
+    if get_origin(returned) is not None:
+        return str(get_args(returned)[0].__name__)
+    return str(returned).partition("[")[2].removesuffix("]")
+
+
+def main() -> None:
+    """Write all pages."""
+    for name, render in PAGES.items():
+        page = FOLDER / name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(render(), encoding="utf-8")
+        print(f"wrote {page}")
+
+
+if __name__ == "__main__":
+    main()
