@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from codex_framework.scripts import read_script
     from codex_framework.shells import shell_argv, user_shell
     from codex_framework.thread import Thread, TurnResult
-    from codex_framework.tool import freeform_tool, tool
+    from codex_framework.function_tool import freeform_tool, tool
 
 _HOMES = {
     "codex_framework.arguments": "Argument parse_arguments",
@@ -127,7 +127,7 @@ _HOMES = {
     "codex_framework.shells": "shell_argv user_shell",
     "codex_framework.scripts": "read_script",
     "codex_framework.thread": "Thread TurnResult",
-    "codex_framework.tool": "freeform_tool tool",
+    "codex_framework.function_tool": "freeform_tool tool",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
