@@ -19,7 +19,7 @@ __all__ = ["check_layer", "check_merged"]
 Path = tuple[str | int, ...]
 
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_SECRET = re.compile(r"token|secret|header|auth|\benv\b|\bset\b", re.IGNORECASE)
+_SECRET = re.compile(r"bearer_token|secret|header|auth|\benv\b|\bset\b", re.IGNORECASE)
 """Keys whose values are not repeated in messages, because messages end up in logs."""
 
 _HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")

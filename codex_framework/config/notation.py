@@ -136,4 +136,5 @@ _PLURALS = {
     "bool": "true and false",
     "table": "tables",
     "str | table": "texts or tables",
+    "str | int | table": "texts, numbers or tables",
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KEYS", "SECTIONS", "Key", "features"]
+__all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features"]
 
 
 class Key(NamedTuple):
@@ -67,10 +67,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "base_instructions": Key("str", "text instead of the built-in base instructions", "", _USED),
         "model_instructions_file": Key("path", "a file instead of the built-in base instructions", "", _USED),
         "experimental_instructions_file": Key("path", "older name of model_instructions_file", "", _USED),
-        "include_permissions_instructions": Key("bool", "tell the model what it may do", "true"),
+        "include_permissions_instructions": Key("bool", "tell the model what it may do", "true", _USED),
         "include_apps_instructions": Key("bool", "tell the model about apps", "true"),
         "include_collaboration_mode_instructions": Key("bool", "tell the model about modes", "true"),
-        "include_environment_context": Key("bool", "tell the model about folder, shell and date", "true"),
+        "include_environment_context": Key("bool", "tell the model about folder, shell and date", "true", _USED),
         "compact_prompt": Key("str", "the prompt that asks for a summary"),
         "experimental_compact_prompt_file": Key("path", "a file with that prompt"),
         "project_doc_max_bytes": Key("int>=0", "bytes of AGENTS.md files that are read", "32768", _USED),
@@ -78,8 +78,8 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "list[str]", "names to look for where there is no AGENTS.md", "[]", _USED
         ),
         "project_root_markers": Key("list[str]", "what marks a project's root", '[".git"]', _USED),
-        "hide_agent_reasoning": Key("bool", "show no reasoning", "false", _USED),
-        "show_raw_agent_reasoning": Key("bool", "show raw reasoning too", "false", _USED),
+        "hide_agent_reasoning": Key("bool", "show no reasoning", "false"),
+        "show_raw_agent_reasoning": Key("bool", "show raw reasoning too", "false"),
     },
     "Permissions": {
         "approval_policy": Key(
@@ -130,7 +130,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "list[str]", "patterns of the only variables to keep", "[]", _USED
         ),
         "shell_environment_policy.experimental_use_profile": Key("bool", "start shells with the user's profile"),
-        "allow_login_shell": Key("bool", "the model may ask for a login shell", "true"),
+        "allow_login_shell": Key("bool", "the model may ask for a login shell", "true", _USED),
         "windows": Key("table", "Windows sandbox"),
     },
     "Model providers": {
@@ -169,7 +169,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "tools.view_image": Key("bool", "offer view_image (older form)"),
         "tools.experimental_request_user_input": Key("table", "offer request_user_input"),
         "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
-        "background_terminal_max_timeout": Key("int>=0", "milliseconds that waiting for a session may take"),
+        "background_terminal_max_timeout": Key("int>=0", "milliseconds that waiting for a session may take", "", _USED),
         "tool_suggest": Key("table", "suggested tools"),
         "mcp_servers.*.command": Key("str", "the server's program"),
         "mcp_servers.*.args": Key("list[str]", "its arguments", "[]"),
@@ -209,7 +209,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "Sessions, login and surroundings": {
         "profile": Key("str", "the profile to use", "", _USED),
         "profiles.*": Key("profile", "settings under a name; any key of this page may stand in it", "", _USED),
-        "history.persistence": Key('"save-all" | "none"', "whether prompts are kept", '"save-all"', _USED),
+        "history.persistence": Key('"save-all" | "none"', "whether prompts are kept", '"save-all"'),
         "history.max_bytes": Key("int>=0", "size of the prompt history"),
         "notify": Key("list[str]", "a program that hears when a turn ends"),
         "file_opener": Key('"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "links to files"),
@@ -240,7 +240,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "otel.metrics_exporter": Key("str | table", "where metrics go"),
         "otel.span_attributes": Key("map[str]", "added to spans"),
         "otel.tracestate": Key("table", "added to spans"),
-        "features.*": Key("bool | table", "a feature on or off; see below"),
+        "features.*": Key("bool | table", "a feature on or off; see below", "", _USED),
     },
     "Removed from Codex": {
         name: Key("any", "has no effect in Codex any more")
@@ -300,6 +300,10 @@ _FEATURES = """
     experimental_use_rmcp_client use_linux_sandbox_bwrap enable_experimental_windows_sandbox remote_compaction
     exec_policy parallel skills web_search elevated_windows_sandbox experimental_windows_sandbox collab
 """
+
+
+USED_FEATURES = ("shell_tool", "unified_exec")
+"""Features that have an effect here."""
 
 
 def features() -> frozenset[str]:

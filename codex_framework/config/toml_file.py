@@ -13,7 +13,7 @@ from codex_framework.errors import ConfigError
 __all__ = ["parse_override", "read_toml"]
 
 _PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
-_SECRET = r"token|secret|passw|key|auth|header"
+_CONFIDENTIAL = r"token|secret|passw|key|auth|header"
 _ASSIGNMENT = re.compile(r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)""", re.DOTALL)
 
 
@@ -60,7 +60,7 @@ def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
         column = int(match["column"]) if match and match["column"] else len(lines[-1]) + 1
         shown = lines[line - 1].strip()
         # A line that may hold a secret is not repeated: messages end up in logs.
-        quoted = f" in `{shown[:120]}`" if shown and not re.search(_SECRET, shown, re.IGNORECASE) else ""
+        quoted = f" in `{shown[:120]}`" if shown and not re.search(_CONFIDENTIAL, shown, re.IGNORECASE) else ""
         raise ConfigError(
             f"{path}:{line}:{column}: not valid TOML: {what[:1].lower()}{what[1:]}{quoted}",
             path=str(path),

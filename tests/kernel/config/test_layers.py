@@ -137,10 +137,8 @@ def test_the_settings_of_an_untrusted_project_are_left_out_with_a_warning(place,
     config = place.load()
     assert config.get("model") is None
     assert config.trust == level
-    assert config.warnings == (
-        f"{file}: ignored, because this project is not trusted. To trust it, set "
-        f'`projects."{place.project}".trust_level = "trusted"` in {place.codex_home}/config.toml.',
-    )
+    cure = f'set `projects."{place.project}".trust_level = "trusted"` in {place.codex_home}/config.toml.'
+    assert config.warnings == (f"{file}: ignored, because this project is not trusted. To trust it, {cure}",)
 
 
 def test_a_project_cannot_name_servers_and_programs(place):
