@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.errors import CodexError
 from codex_framework.roles.context import ContextFacts, Fragment
 
@@ -23,14 +21,13 @@ _START = "# AGENTS.md instructions for "
 _END = "</INSTRUCTIONS>"
 
 
-@attrs.frozen
 class AgentsMd:
     """The person's own file in ``$CODEX_HOME``, and the project's from its root down to the working folder.
 
     They are read anew for each turn (some ten system calls), so an edit counts from the next turn on.
     """
 
-    name: str = "agents_md"
+    name = "agents_md"
 
     def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
         """One fragment where there is any text.
@@ -49,11 +46,11 @@ class AgentsMd:
             raise CodexError("; ".join(found.problems), slug="agents-md", hint="The rest of the instructions is used.")
 
 
-@attrs.define
 class _Found:
     """What is worth telling a person about the files."""
 
-    problems: list[str] = attrs.field(factory=list)
+    def __init__(self) -> None:
+        self.problems: list[str] = []
 
     def read(self, path: Path, limit: int = -1) -> bytes | None:
         """The first bytes of a file, or all; None where it is missing or cannot be read."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
-
-import attrs
 
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, WorkspaceWrite
 from codex_framework.roles.context import ContextFacts, Fragment
@@ -17,14 +14,13 @@ from codex_framework.roles.context import ContextFacts, Fragment
 __all__ = ["Environment", "timezone_name"]
 
 _START, _END = "<environment_context>", "</environment_context>"
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+_ZONE_EXTRAS = frozenset("/_+-")
 
 
-@attrs.frozen
 class Environment:
     """Folder, shell, date, time zone, network rules and file permissions. Off with ``include_environment_context = false``."""
 
-    name: str = "environment"
+    name = "environment"
 
     def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
         """One fragment."""
@@ -53,7 +49,8 @@ def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime")
         except OSError:
             return ""
     name = named.rpartition("zoneinfo/")[2]
-    return name if _ZONE.fullmatch(name) else ""
+    is_name = name[:1].isalpha() and all(char.isalnum() or char in _ZONE_EXTRAS for char in name)
+    return name if is_name else ""
 
 
 def _network(config: Mapping[str, Any]) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-import attrs
-
 from codex_framework.protocol.policies import (
     ApprovalPolicy,
     DangerFullAccess,
@@ -34,11 +32,10 @@ arbitrary code. Request this when a command is needed for the task and
 - it destroys something, and nobody has asked for that in so many words."""
 
 
-@attrs.frozen
 class Permissions:
     """Sandbox, network and approval policy in words. Off with ``include_permissions_instructions = false``."""
 
-    name: str = "permissions"
+    name = "permissions"
 
     def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
         """One fragment."""
@@ -53,11 +50,10 @@ class Permissions:
         yield Fragment(role="developer", text=text, start=_START, end=_END, order=0)
 
 
-@attrs.frozen
 class DeveloperInstructions:
     """The text of ``developer_instructions`` in the configuration, as it stands there."""
 
-    name: str = "developer_instructions"
+    name = "developer_instructions"
 
     def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
         """One fragment, which is its own mark: it has no others."""

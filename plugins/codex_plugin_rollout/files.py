@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["compressed_reader", "file_of", "id_named", "id_of_file", "new_path", "newest_first", "read_head"]
 
-_FILE_NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?")
+_FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?"
 
 
 def new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
@@ -24,7 +24,7 @@ def new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
 
 def id_of_file(path: Path) -> str | None:
     """The thread id in a file's name."""
-    match = _FILE_NAME.fullmatch(path.name)
+    match = re.fullmatch(_FILE_NAME, path.name)
     return match.group(1) if match else None
 
 

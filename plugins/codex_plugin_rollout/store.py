@@ -6,26 +6,24 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import attrs
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.errors import ThreadError
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_plugin_rollout import files
-from codex_plugin_rollout.git import git_facts
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
-from codex_plugin_rollout.reconstruction import Reconstruction
 from codex_plugin_rollout.recorder import RolloutRecorder
+
+if TYPE_CHECKING:
+    from codex_plugin_rollout.reconstruction import Reconstruction
 
 __all__ = ["RolloutStore"]
 
 
-@attrs.frozen
 class RolloutStore:
     """Keeps threads in ``$CODEX_HOME/sessions``, one file each, as Codex does."""
 
-    name: str = "rollout"
+    name = "rollout"
 
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
         """A recorder for a new thread. Its file is made by the first flush after a person has said something."""
@@ -59,6 +57,8 @@ class RolloutStore:
         Raises:
             ThreadError: There is none, or its file cannot be read.
         """
+        from codex_plugin_rollout.reconstruction import Reconstruction
+
         path = _located(thread_id, Path(codex_home))
         state = Reconstruction()
         try:
@@ -95,6 +95,8 @@ class RolloutStore:
 
 
 def _head(meta: ThreadMeta) -> bytes:
+    from codex_plugin_rollout.git import git_facts
+
     git = meta.git if meta.git is not None else git_facts(Path(meta.cwd))
     return meta_line(meta, git, time.time())
 

@@ -114,7 +114,7 @@ def test_a_home_that_cannot_be_written_warns_once_and_loses_nothing(open_kernel:
 def test_an_interrupted_turn_resumes_with_its_mark(open_kernel: Any, home: str) -> None:
 
     async def run() -> None:
-        async with await open_kernel(ScriptedModel([say("slow", deltas=4, delta_delay_s=60)])) as kernel:
+        async with await open_kernel(ScriptedModel([say("slowly " * 500, deltas=500, delta_delay_s=0.02)])) as kernel:
             thread = await kernel.start_thread()
             async for msg in thread.stream("one"):
                 if isinstance(msg, AgentMessageContentDeltaEvent):
