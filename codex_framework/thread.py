@@ -88,7 +88,7 @@ class Resources:
     client: Callable[[ProviderInfo], ModelClient]
     model: Callable[[Settings], ModelInfo]
     instructions: Callable[[ModelInfo], str]
-    forget: Callable[[str], None]
+    forget: Callable[[str], object]
 
 
 @attrs.frozen(kw_only=True)

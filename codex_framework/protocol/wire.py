@@ -31,7 +31,7 @@ class WireError(CodexError):
 
 def to_wire(value: Any) -> Any:
     """A protocol value as plain JSON data (dict, list, str, int, float, bool, None)."""
-    if value is None or isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, enum.Enum):
         return value.value
@@ -67,12 +67,12 @@ def encode_json(value: Any) -> str:
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
     """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`."""
-    return cast(items.ResponseItem, _lenient(raw, _item_variants(), items.UnknownItem))
+    return cast("items.ResponseItem", _lenient(raw, _item_variants(), items.UnknownItem))
 
 
 def read_event(raw: Mapping[str, Any]) -> events.EventMsg:
     """An ``EventMsg`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownEvent`."""
-    return cast(events.EventMsg, _lenient(raw, _event_variants(), events.UnknownEvent))
+    return cast("events.EventMsg", _lenient(raw, _event_variants(), events.UnknownEvent))
 
 
 def read_op(raw: Mapping[str, Any]) -> ops.Op:
@@ -85,7 +85,7 @@ def read_op(raw: Mapping[str, Any]) -> ops.Op:
     kind = variants.get(str(raw.get("type")))
     if kind is None:
         raise WireError(f"unknown op {raw.get('type')!r}", hint=f"use one of: {', '.join(sorted(variants))}")
-    return cast(ops.Op, read(kind, raw))
+    return cast("ops.Op", read(kind, raw))
 
 
 def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
@@ -97,7 +97,7 @@ def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
     import cattrs
 
     try:
-        return cast(T, _converter().structure(raw, kind))
+        return cast("T", _converter().structure(raw, kind))
     except Exception as error:
         lines = cattrs.transform_error(error, path=where)
         raise WireError("; ".join(lines)) from error
@@ -182,98 +182,125 @@ def _converter() -> Any:
     """The one converter: strict about strings and numbers, keeping unknown variants and fields."""
     import attrs
     import cattrs
-    from cattrs.gen import make_dict_structure_fn
 
     converter = cattrs.Converter(detailed_validation=True)
-
-    def exactly(kind: type[Any], *also: type[Any]) -> Callable[[Any, Any], Any]:
-        def structure(value: Any, _: Any) -> Any:
-            if isinstance(value, bool) and kind is not bool or not isinstance(value, (kind, *also)):
-                raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
-            return kind(value)
-
-        return structure
-
     for kind, also in ((str, ()), (int, ()), (bool, ()), (float, (int,))):
-        converter.register_structure_hook(kind, exactly(kind, *also))
+        converter.register_structure_hook(kind, _exactly(kind, *also))
     converter.register_structure_hook(bytes, lambda value, _: base64.b64decode(value, validate=True))
-    # Fields of a type that cannot be told apart by structure are taken as they come.
-    converter.register_structure_hook_func(
-        lambda kind: kind == (str | Mapping[str, Any]) or kind == (str | Mapping[str, Any] | None),
-        lambda value, _: value,
-    )
-
-    def tagged(union: Any, unknown: type[Any]) -> None:
-        variants = _variants(union)
-
-        def structure(value: Any, _: Any) -> Any:
-            if not isinstance(value, Mapping):
-                raise TypeError(f"expected an object, got {type(value).__name__}")
-            kind = variants.get(str(value.get("type")))
-            return unknown(dict(value)) if kind is None else converter.structure(value, kind)
-
-        converter.register_structure_hook_func(lambda kind: kind == union, structure)
-
-    tagged(items.ContentItem, items.UnknownContent)
-    tagged(items.ResponseItem, items.UnknownItem)
-    tagged(ops.UserInputItem, ops.UnknownInput)
-    tagged(events.EventMsg, events.UnknownEvent)
-
-    def output(value: Any, _: Any) -> Any:
-        return value if isinstance(value, str) else converter.structure(value, tuple[items.ContentItem, ...])
-
-    converter.register_structure_hook_func(lambda kind: kind == (str | tuple[items.ContentItem, ...]), output)
-
-    def strict_union(union: Any) -> None:
-        variants = _variants(union)
-
-        def structure(value: Any, _: Any) -> Any:
-            tag = value if isinstance(value, str) else value.get("type") if isinstance(value, Mapping) else None
-            kind = variants.get(str(tag))
-            if kind is None:
-                raise ValueError(f"unknown variant {tag!r}, expected one of {', '.join(sorted(variants))}")
-            return converter.structure({} if isinstance(value, str) else value, kind)
-
-        converter.register_structure_hook_func(lambda kind: kind == union, structure)
-
-    strict_union(policies.SandboxPolicy)
-    strict_union(events.FileChange)
-    for policy in (policies.ApprovalPolicy | policies.GranularApproval,):
-        converter.register_structure_hook_func(
-            lambda kind, policy=policy: kind == policy,
-            lambda value, _: (
-                converter.structure(value["granular"], policies.GranularApproval)
-                if isinstance(value, Mapping) and "granular" in value
-                else policies.ApprovalPolicy(value)
-            ),
-        )
     converter.register_structure_hook(policies.ReviewDecision, lambda value, _: _read_decision(value))
-
-    def with_extra(kind: type[Any]) -> Any:
-        names = {field.name for field in attrs.fields(kind)} | {"type"}
-        plain = make_dict_structure_fn(kind, converter)
-
-        def structure(value: Any, _: Any) -> Any:
-            if not isinstance(value, Mapping):
-                raise TypeError(f"expected an object, got {type(value).__name__}")
-            known = {key: part for key, part in value.items() if key in names and key != "extra" and part is not None}
-            rest = {key: part for key, part in value.items() if key not in names or key == "extra"}
-            return plain({**known, "extra": rest} if rest else known, kind)
-
-        return structure
-
+    for union, unknown in (
+        (items.ContentItem, items.UnknownContent),
+        (items.ResponseItem, items.UnknownItem),
+        (ops.UserInputItem, ops.UnknownInput),
+        (events.EventMsg, events.UnknownEvent),
+    ):
+        _hook(converter, union, _tagged(converter, union, unknown))
+    for closed in (policies.SandboxPolicy, events.FileChange):
+        _hook(converter, closed, _closed(converter, closed))
+    # Fields of a type that cannot be told apart by structure are taken as they come.
+    _hook(converter, str | Mapping[str, Any], lambda value, _: value)
+    _hook(converter, str | tuple[items.ContentItem, ...], _text_or(converter, tuple[items.ContentItem, ...]))
+    _hook(converter, policies.ApprovalPolicy | policies.GranularApproval, _approval_policy(converter))
     converter.register_structure_hook_factory(
-        lambda kind: attrs.has(kind) and any(field.name == "extra" for field in attrs.fields(kind)), with_extra
+        lambda kind: attrs.has(kind) and any(field.name == "extra" for field in attrs.fields(kind)),
+        lambda kind: _with_extra(converter, kind),
+    )
+    converter.register_structure_hook(events.ExecCommandEndEvent, _command_end(converter))
+    return converter
+
+
+_Structure = Callable[[Any, Any], Any]
+
+
+def _hook(converter: Any, union: Any, structure: _Structure) -> None:
+    """Read a union this way, and the union with None as well."""
+    converter.register_structure_hook_func(lambda kind: kind == union, structure)
+    converter.register_structure_hook_func(
+        lambda kind: kind == (union | None), lambda value, kind: None if value is None else structure(value, kind)
     )
 
-    def command_end(value: Any, _: Any) -> Any:
-        duration = value.get("duration") or {}
-        known = {key: part for key, part in value.items() if key != "duration"}
-        known["duration_s"] = duration.get("secs", 0) + duration.get("nanos", 0) / 1e9
-        return make_dict_structure_fn(events.ExecCommandEndEvent, converter)(known, events.ExecCommandEndEvent)
 
-    converter.register_structure_hook(events.ExecCommandEndEvent, command_end)
-    return converter
+def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
+    """A number is no string, and a boolean no number, whatever Python thinks of it."""
+
+    def structure(value: Any, _: Any) -> Any:
+        if (isinstance(value, bool) and kind is not bool) or not isinstance(value, (kind, *also)):
+            raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+        return kind(value)
+
+    return structure
+
+
+def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
+    """A union by its ``type``; a variant that is not known is kept."""
+    variants = _variants(union)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected an object, got {type(value).__name__}")
+        kind = variants.get(str(value.get("type")))
+        return unknown(dict(value)) if kind is None else converter.structure(value, kind)
+
+    return structure
+
+
+def _closed(converter: Any, union: Any) -> _Structure:
+    """A union by its ``type``, or by a bare word where the variant has no fields to give."""
+    variants = _variants(union)
+
+    def structure(value: Any, _: Any) -> Any:
+        tag = value if isinstance(value, str) else value.get("type") if isinstance(value, Mapping) else None
+        kind = variants.get(str(tag))
+        if kind is None:
+            raise ValueError(f"unknown variant {tag!r}, expected one of {', '.join(sorted(variants))}")
+        return converter.structure({} if isinstance(value, str) else value, kind)
+
+    return structure
+
+
+def _text_or(converter: Any, other: Any) -> _Structure:
+    return lambda value, _: value if isinstance(value, str) else converter.structure(value, other)
+
+
+def _approval_policy(converter: Any) -> _Structure:
+    def structure(value: Any, _: Any) -> Any:
+        if isinstance(value, Mapping) and "granular" in value:
+            return converter.structure(value["granular"], policies.GranularApproval)
+        return policies.ApprovalPolicy(value)
+
+    return structure
+
+
+def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
+    """Fields the class does not name go into its ``extra``."""
+    import attrs
+    from cattrs.gen import make_dict_structure_fn
+
+    names = {field.name for field in attrs.fields(kind)} - {"extra"} | {"type"}
+    plain = make_dict_structure_fn(kind, converter)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected an object, got {type(value).__name__}")
+        known = {key: part for key, part in value.items() if key in names and part is not None}
+        rest = {key: part for key, part in value.items() if key not in names}
+        return plain({**known, "extra": rest} if rest else known, kind)
+
+    return structure
+
+
+def _command_end(converter: Any) -> _Structure:
+    """``duration`` is ``{"secs", "nanos"}`` on the wire."""
+    from cattrs.gen import make_dict_structure_fn
+
+    plain = make_dict_structure_fn(events.ExecCommandEndEvent, converter)
+
+    def structure(value: Any, kind: Any) -> Any:
+        known = dict(value)
+        duration = known.pop("duration", None) or {}
+        return plain({**known, "duration_s": duration.get("secs", 0) + duration.get("nanos", 0) / 1e9}, kind)
+
+    return structure
 
 
 def _read_decision(value: Any) -> policies.ReviewDecision:
