@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
-
-import attrs
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 from codex_framework.errors import ToolError
 
@@ -34,12 +33,13 @@ _EXPECTED = {
     "objects": "a sequence",
 }
 _DEEPEST = 128
-_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = rb"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?"
+"""Compiled only where it is needed: in arguments that are wrong."""
+
 _ESCAPES = frozenset(b'"\\/bfnrt')
 
 
-@attrs.frozen
-class Argument:
+class Argument(NamedTuple):
     """One field of the arguments.
 
     Attributes:
@@ -56,7 +56,7 @@ class Argument:
     required: bool = False
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    fields: Mapping[str, Argument] = attrs.field(factory=dict)
+    fields: Mapping[str, Argument] = MappingProxyType({})
 
 
 def parse_arguments(text: str, fields: Mapping[str, Argument]) -> dict[str, Any]:
@@ -323,7 +323,7 @@ class _Reader:
         self._fail("expected value", ahead=1)
 
     def _number(self) -> None:
-        match = _NUMBER.match(self._data, self._at)
+        match = re.compile(_NUMBER).match(self._data, self._at)
         if match is None:  # a minus without a digit
             self._at += 1
             self._fail("invalid number" if self._peek() else "EOF while parsing a value", ahead=1)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import Mapping
-
-import attrs
 
 from codex_framework.errors import CommandFailed, SandboxError
 from codex_framework.process.running import start_command
@@ -26,12 +23,7 @@ _TIMEOUT_MS = 10_000
 _OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
 """Variables that describe the shell that printed them."""
 
-
-@attrs.frozen
-class _Key:
-    confinement: Confinement = attrs.field(eq=id)
-    shell: str
-    env: frozenset[tuple[str, str]]
+_Key = tuple[int, str, frozenset[tuple[str, str]]]
 
 
 class LoginEnvironments:
@@ -42,7 +34,7 @@ class LoginEnvironments:
 
     def __init__(self, timeout_ms: int = _TIMEOUT_MS) -> None:
         self._timeout_ms = timeout_ms
-        self._found: dict[_Key, asyncio.Task[dict[str, str] | None]] = {}
+        self._found: dict[_Key, tuple[Confinement, asyncio.Task[dict[str, str] | None]]] = {}
 
     async def find(self, confinement: Confinement, shell: str, env: Mapping[str, str]) -> dict[str, str] | None:
         """The environment of a command in a login shell that was started with ``env``.
@@ -58,22 +50,21 @@ class LoginEnvironments:
             The variables; None where the profile fails, hangs or ends the shell: then commands have to run in a login
             shell.
         """
-        key = _Key(confinement, shell, frozenset(env.items()))
-        task = self._found.get(key)
-        if task is None:
-            task = self._found[key] = asyncio.create_task(self._print(confinement, shell, dict(env)))
-        return await asyncio.shield(task)
+        key = (id(confinement), shell, frozenset(env.items()))
+        if key not in self._found:  # the confinement is kept with it, so that its id stays its own
+            self._found[key] = (confinement, asyncio.create_task(self._print(confinement, shell, dict(env))))
+        return await asyncio.shield(self._found[key][1])
 
     async def aclose(self) -> None:
         """End login shells that are still running."""
-        tasks = list(self._found.values())
+        tasks = [task for _, task in self._found.values()]
         self._found.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _print(self, confinement: Confinement, shell: str, env: dict[str, str]) -> dict[str, str] | None:
-        marker = secrets.token_hex(8)
+        marker = os.urandom(8).hex()
         argv = (shell, "-lc", f"printf '%s\\0' {marker}; exec env -0")
         home = env.get("HOME", "")
         cwd = home if os.path.isdir(home) else "/"  # noqa: PTH112  # one look at a local folder

@@ -95,7 +95,7 @@ async def start_command(
     finally:
         streams.close_child()
     if tty and stdin:
-        streams.unfed = stdin
+        streams = streams._replace(unfed=stdin)
     command = Command(child, streams, started=started, drain_s=drain_ms / 1000, on_chunk=on_chunk)
     command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
     return command

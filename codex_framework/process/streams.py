@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-
-import attrs
+from typing import NamedTuple
 
 __all__ = ["Streams", "open_pipes", "open_terminal"]
 
@@ -19,8 +18,7 @@ _SET_PIPE_SIZE = 1031
 """``F_SETPIPE_SZ`` of Linux (``fcntl.F_SETPIPE_SZ``)."""
 
 
-@attrs.define
-class Streams:
+class Streams(NamedTuple):
     """Open descriptors. ``child`` ones belong to the command, the others are ours and do not block.
 
     Attributes:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
+import os
 from collections.abc import Iterator
-
-import attrs
 
 from codex_framework import ToolContext, ToolError
 from codex_framework.roles.tools import RunningCommand
@@ -24,20 +22,21 @@ _IDS = (1000, 99_999)
 """Range of the numbers (Codex)."""
 
 
-@attrs.define(eq=False)
 class Session:
     """One running command.
 
     Attributes:
+        id: The number the model knows it by.
         call_id: The call that started it, by which clients know it.
         used: A counter's value at its last use; larger is later.
     """
 
-    id: int
-    running: RunningCommand
-    tty: bool
-    call_id: str
-    used: int = 0
+    def __init__(self, number: int, running: RunningCommand, *, tty: bool, call_id: str, used: int) -> None:
+        self.id = number
+        self.running = running
+        self.tty = tty
+        self.call_id = call_id
+        self.used = used
 
 
 class Sessions:
@@ -52,7 +51,7 @@ class Sessions:
 
     async def keep(self, running: RunningCommand, *, tty: bool, call_id: str) -> Session:
         """Give a running command a number; the least useful session is ended where there are too many."""
-        session = Session(self._free_id(), running, tty, call_id, next(self._clock))
+        session = Session(self._free_id(), running, tty=tty, call_id=call_id, used=next(self._clock))
         self._by_id[session.id] = session
         if len(self._by_id) > MOST:
             await self._end_one()
@@ -82,7 +81,7 @@ class Sessions:
 
     def _free_id(self) -> int:
         while True:
-            number = random.randint(*_IDS)  # noqa: S311  # a name, not a secret
+            number = _IDS[0] + int.from_bytes(os.urandom(4)) % (_IDS[1] - _IDS[0] + 1)
             if number not in self._by_id:
                 return number
 
