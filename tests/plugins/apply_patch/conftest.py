@@ -24,7 +24,7 @@ class Desk:
 
     folder: Path
     open_thread: Any
-    access: FileAccess = FileAccess(full=True, network=True)
+    access: FileAccess = attrs.field(factory=lambda: FileAccess(full=True, network=True))
     approval: ApprovalPolicy = ApprovalPolicy.NEVER
     answer: Decision = Decision.APPROVED
     asked: list[Any] = attrs.field(factory=list)

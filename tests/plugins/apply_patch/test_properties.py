@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,8 +111,10 @@ def test_any_text_is_a_patch_or_an_invalid_one(text: str) -> None:
     try:
         parse(text)
     except InvalidPatch as fault:
-        assert str(fault).startswith(("invalid patch: ", "invalid hunk at line "))
-        assert fault.for_terminal
+        told = str(fault)
+    else:
+        return
+    assert told.startswith(("invalid patch: ", "invalid hunk at line "))
 
 
 @given(PATCHES, TEXTS)
@@ -123,7 +127,10 @@ def test_any_patch_fits_a_folder_or_is_told_why_not(text: str, content: str) -> 
             for hunk in parse(text):
                 plan.add(hunk)
         except (InvalidPatch, PlanFailed) as fault:
-            assert str(fault)
+            told = str(fault)
+        else:
+            return
+        assert told
 
 
 @given(st.lists(st.sampled_from(MARKERS[2:15]), max_size=14), st.lists(st.integers(0, 300)), st.booleans())
@@ -138,7 +145,7 @@ def test_a_patch_in_pieces_is_read_like_the_whole(lines: list[str], cuts: list[i
         whole = None
     streamed = StreamedPatch()
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         streamed.push(text[start:end])
         _ = streamed.hunks
     streamed.finish()
@@ -177,9 +184,6 @@ def test_lines_that_are_not_there_are_never_taken_for_others(lines: list[str], s
     text = "\n".join(("*** Begin Patch", "*** Update File: f", "@@", *(f"-{line}" for line in wanted), "*** End Patch"))
     (hunk,) = parse(text)
     assert isinstance(hunk, UpdateHunk)
-    try:
+    with pytest.raises(LinesNotFound) as caught:
         revise(before, hunk.chunks, "f")
-    except LinesNotFound as fault:
-        assert str(fault) == "Failed to find expected lines in f:\n" + "\n".join(wanted)
-    else:
-        raise AssertionError("it was found")
+    assert str(caught.value) == "Failed to find expected lines in f:\n" + "\n".join(wanted)

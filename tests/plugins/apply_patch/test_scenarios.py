@@ -22,8 +22,10 @@ FILES = {"a.py": "def a():\n    return 1\n", "b.txt": "bee\n", "sub/c.txt": "sea
 
 SCENARIOS = {
     "everything at once": (
-        "*** Add File: new/x.txt\n+x\n*** Update File: a.py\n@@ def a():\n-    return 1\n+    return 2\n*** Delete File: b.txt\n"
-        "*** Update File: sub/c.txt\n*** Move to: deep/er/d.txt\n@@\n-sea\n+dee",
+        (
+            "*** Add File: new/x.txt\n+x\n*** Update File: a.py\n@@ def a():\n-    return 1\n+    return 2\n*** Delete File: b.txt\n"
+            "*** Update File: sub/c.txt\n*** Move to: deep/er/d.txt\n@@\n-sea\n+dee"
+        ),
         {"a.py": "def a():\n    return 2\n", "deep/er/d.txt": "dee\n", "new/x.txt": "x\n"},
         "A new/x.txt\nM a.py\nM deep/er/d.txt\nD b.txt\n",
     ),
