@@ -39,8 +39,8 @@ def file_of(codex_home: Path, thread_id: str) -> Path | None:
     return None
 
 
-def newest_first(codex_home: Path) -> list[Path]:
-    """The uncompressed files in ``sessions``, the one written last first. Costs one ``stat`` per file: 10,000 take some 30 ms."""
+def newest_first(codex_home: Path) -> Iterator[Path]:
+    """The uncompressed files in ``sessions``, the one written last first. Costs one ``stat`` per file: 10,000 take some 40 ms."""
     found: list[tuple[int, str]] = []
     for folder in _day_folders(codex_home):
         for entry in _entries(folder):
@@ -49,7 +49,7 @@ def newest_first(codex_home: Path) -> list[Path]:
                     found.append((entry.stat().st_mtime_ns, entry.path))
                 except OSError:  # removed meanwhile
                     continue
-    return [Path(path) for _, path in sorted(found, reverse=True)]
+    return (Path(path) for _, path in sorted(found, reverse=True))
 
 
 def id_named(codex_home: Path, name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,13 @@ class RolloutStore:
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
         """The id of the thread that was written last, of those begun in ``cwd`` where that is given; archived ones do not count."""
-        wanted = None if cwd is None else os.path.realpath(cwd)
+        real = cache(os.path.realpath)
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
             if head is None or not isinstance(head.get("id"), str) or not isinstance(head.get("source", ""), str):
                 continue  # torn before it began, or the thread of a sub-agent
             begun_in = head.get("cwd")
-            if wanted is None or (isinstance(begun_in, str) and os.path.realpath(begun_in) == wanted):
+            if cwd is None or begun_in == cwd or (isinstance(begun_in, str) and real(begun_in) == real(cwd)):
                 return str(head["id"])
         return None
 

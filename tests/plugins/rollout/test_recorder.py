@@ -30,7 +30,7 @@ from codex_framework.protocol.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from codex_framework.protocol.items import FunctionCallOutput, UnknownItem, user_message
+from codex_framework.protocol.items import FunctionCallOutput, UnknownItem, message_text, user_message
 from codex_framework.roles.stores import EventEntry, ItemEntry, TurnContextEntry
 from codex_plugin_rollout import RolloutStore
 
@@ -335,3 +335,33 @@ def test_a_thread_whose_process_is_killed_loads(store: RolloutStore, home: str, 
     numbers = [int(item.content[0].text.split()[0]) for item in history if isinstance(item, Message)]  # type: ignore[union-attr]
     assert len(numbers) >= 7
     assert numbers == list(range(len(numbers)))
+
+
+APPENDER = """
+import sys
+from codex_plugin_rollout import RolloutStore
+from codex_framework.protocol.items import user_message
+from codex_framework.roles.stores import ItemEntry
+
+home, thread, name = sys.argv[1:]
+recorder = RolloutStore().reopen(RolloutStore().load(thread, home), home)
+for number in range(60):
+    recorder.append([ItemEntry(user_message(f"{name} {number} " + name * 20_000))])
+    recorder.flush()
+"""
+
+
+def test_two_processes_that_go_on_with_one_thread_break_no_line_of_each_other(
+    store: RolloutStore, meta: ThreadMeta, home: str
+) -> None:
+    recorder = store.create(meta, home)
+    recorder.append([ItemEntry(user_message("one"))])
+    recorder.close()
+    writers = [subprocess.Popen([sys.executable, "-c", APPENDER, home, meta.id, name]) for name in "abc"]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert len(lines_of(recorder.path)) == 2 + 3 * 60
+    said = [
+        message_text(item).split()[:2] for item in store.load(meta.id, home).history[1:] if isinstance(item, Message)
+    ]
+    for name in "abc":
+        assert [number for who, number in said if who == name] == [str(number) for number in range(60)]
