@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ToolError,
         ToolRefused,
     )
+    from codex_framework.function_tool import freeform_tool, tool
     from codex_framework.hookspecs import hookimpl
     from codex_framework.kernel import Kernel, run
     from codex_framework.protocol.events import Event, EventMsg
@@ -93,7 +94,6 @@ if TYPE_CHECKING:
     from codex_framework.scripts import read_script
     from codex_framework.shells import shell_argv, user_shell
     from codex_framework.thread import Thread, TurnResult
-    from codex_framework.function_tool import freeform_tool, tool
 
 _HOMES = {
     "codex_framework.arguments": "Argument parse_arguments",

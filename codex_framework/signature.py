@@ -7,6 +7,7 @@ import enum
 import inspect
 import json
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -174,6 +175,8 @@ class _Builder:
         self._within = within
 
     def resolved(self, annotation: Any) -> Any:
+        if isinstance(annotation, typing.ForwardRef):
+            annotation = annotation.__forward_arg__
         if not isinstance(annotation, str):
             return annotation
         try:
@@ -274,29 +277,36 @@ class _Builder:
         return self._record(kind, kind, fields, dataclasses.MISSING)
 
     def _typed_dict(self, kind: Any) -> Shape:
-        fields = [
-            (name, name, attrs.NOTHING if name in kind.__required_keys__ else ...) for name in kind.__annotations__
-        ]
+        # With postponed annotations, __required_keys__ does not see NotRequired; so the annotation itself is looked at.
+        fields = []
+        for name, hint in kind.__annotations__.items():
+            wrapper = typing.get_origin(self._within_class(kind, kind, name).resolved(hint))
+            optional = wrapper is typing.NotRequired or (
+                name in kind.__optional_keys__ and wrapper is not typing.Required
+            )
+            fields.append((name, name, ... if optional else attrs.NOTHING))
         return self._record(kind, dict, fields, attrs.NOTHING)
 
-    def _record(self, kind: type, make: Callable[..., Any], fields: list[tuple[str, str, Any]], nothing: Any) -> Shape:
-        names = {**vars(typing), **_module_names(kind), **self._names, kind.__name__: kind}
-        hints = {
-            name: hint
-            for owner in reversed(kind.__mro__)
-            for name, hint in vars(owner).get("__annotations__", {}).items()
-        }
-        if typing.is_typeddict(kind):
-            hints = dict(kind.__annotations__)
+    def _record(self, kind: Any, make: Callable[..., Any], fields: list[tuple[str, str, Any]], nothing: Any) -> Shape:
+        hints = {name: (hint, owner) for owner in reversed(kind.__mro__) for name, hint in _annotations(owner).items()}
         _, documented = documentation(kind.__doc__ or "", ("Attributes", "Args", "Arguments"))
         built = []
         for name, attribute, default in fields:
-            builder = _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", (*self._within, kind))
             if attribute not in hints:
                 raise TypeError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
-            shape, described = builder.annotated(builder.resolved(hints[attribute]))
+            hint, owner = hints[attribute]
+            builder = self._within_class(kind, owner, attribute)
+            resolved = builder.resolved(hint)
+            if typing.get_origin(resolved) in (typing.Required, typing.NotRequired):
+                resolved = builder.resolved(typing.get_args(resolved)[0])
+            shape, described = builder.annotated(resolved)
             built.append(_field(name, shape, default, described or documented.get(attribute, ""), nothing))
         return Record(make, tuple(built))
+
+    def _within_class(self, kind: type, owner: type, attribute: str) -> _Builder:
+        """For a field of a class, whose annotations are meant in the module of the class that states them."""
+        names = {**self._names, **_module_names(owner), kind.__name__: kind}
+        return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", (*self._within, kind))
 
     def _unsupported(self, annotation: Any, reason: str = "") -> TypeError:
         shown = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
@@ -344,6 +354,10 @@ def _names_of(function: Any, namespace: Mapping[str, Any] | None) -> dict[str, A
 
 
 def _module_names(kind: type) -> dict[str, Any]:
-    import sys
+    module = sys.modules.get(kind.__module__)
+    return dict(vars(module)) if module is not None else {}
 
-    return dict(vars(sys.modules.get(kind.__module__, object())) if kind.__module__ in sys.modules else {})
+
+def _annotations(owner: type) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = vars(owner).get("__annotations__", {})
+    return found

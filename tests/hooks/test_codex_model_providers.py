@@ -14,7 +14,7 @@ def test_codex_model_providers_example_answers_a_turn(example, run_turn):
 def test_codex_model_providers_bring_provider_ids_that_need_no_table(registry_of):
     class Local:
         name = "local"
-        builtin = {"here": ProviderInfo(id="here", wire_api="local")}
+        builtin = {"here": ProviderInfo(id="here", wire_api="local")}  # noqa: RUF012
 
         def open(self, info, env):
             raise NotImplementedError

@@ -14,7 +14,7 @@ def test_codex_notifiers_example_rings_when_a_turn_ends(example, run_turn, capsy
 def test_codex_notifiers_are_told_what_was_asked_and_answered(run_turn):
     class Plugin:
         name = "diary"
-        told = []
+        told = []  # noqa: RUF012
 
         def notify(self, notification):
             self.told.append(notification)

@@ -28,7 +28,7 @@ def test_codex_tools_abilities_are_looked_up_once(registry_of):
         spec = FunctionSpec("able", "Can do all.", {"type": "object", "properties": {}})
         parallel_safe = True
         aliases = ("capable",)
-        programs = {"able": ("python3", "-m", "able")}
+        programs = {"able": ("python3", "-m", "able")}  # noqa: RUF012
 
         async def run(self, call, context):
             return ""

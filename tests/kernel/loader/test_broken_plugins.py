@@ -30,8 +30,10 @@ def test_an_exception_at_import_names_its_place_in_the_plugin(site):
     assert report["problems"] == [
         [
             f"it cannot be imported: ValueError: no such colour ({file}, line 2)",
-            "Mend the plugin, install another version of acme-bad, or disable it with"
-            ' `[framework] plugins.disabled = ["bad"]`.',
+            (
+                "Mend the plugin, install another version of acme-bad, or disable it with"
+                ' `[framework] plugins.disabled = ["bad"]`.'
+            ),
         ]
     ]
     (warning,) = report["warnings"]
@@ -223,38 +225,52 @@ ITEM_MISTAKES = {
         "it has no attribute name; it has no def notify(self, notification)",
     ),
     "a class instead of an instance": (
-        "class Thing:\n    name = 'thing'\n    def notify(self, notification): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing]\n",
+        (
+            "class Thing:\n    name = 'thing'\n    def notify(self, notification): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing]\n"
+        ),
         "it is the class Thing itself: offer an instance, Thing()",
     ),
     "wrong parameters of a method": (
-        "class Thing:\n    name = 'thing'\n    def notify(self): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    name = 'thing'\n    def notify(self): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
+        ),
         "its notify cannot be called as `def notify(self, notification)`: too many positional arguments",
     ),
     "an async method that is not awaited": (
-        "class Thing:\n    name = 'thing'\n    async def notify(self, notification): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    name = 'thing'\n    async def notify(self, notification): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
+        ),
         "its notify is async, and it is called without await: write `def notify(self, notification)`",
     ),
     "a plain method that is awaited": (
-        "class Thing:\n    name = 'thing'\n    def review(self, request) -> str: return 'no'\n"
-        "@hookimpl\ndef codex_approval_reviewers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    name = 'thing'\n    def review(self, request) -> str: return 'no'\n"
+            "@hookimpl\ndef codex_approval_reviewers():\n    return [Thing()]\n"
+        ),
         "its review is not async: write `async def review(self, request)`",
     ),
     "a name that is a method": (
-        "class Thing:\n    def name(self): return 'thing'\n    def notify(self, notification): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    def name(self): return 'thing'\n    def notify(self, notification): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
+        ),
         "its name is a method: make it a property",
     ),
     "a property that raises": (
-        "class Thing:\n    @property\n    def name(self): raise KeyError('x')\n    def notify(self, notification): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    @property\n    def name(self): raise KeyError('x')\n    def notify(self, notification): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
+        ),
         "its name raises KeyError: 'x'",
     ),
     "an empty name": (
-        "class Thing:\n    name = ''\n    def notify(self, notification): pass\n"
-        "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n",
+        (
+            "class Thing:\n    name = ''\n    def notify(self, notification): pass\n"
+            "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
+        ),
         "its name is '', not a word",
     ),
     "an undecorated function as a tool": (
@@ -262,34 +278,44 @@ ITEM_MISTAKES = {
         "it has no attribute spec; it has no async def run(self, call, context)",
     ),
     "an illegal tool name": (
-        "from codex_framework import FunctionSpec\nclass Look:\n"
-        "    spec = FunctionSpec('look at', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
-        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look at', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
         "its name 'look at' is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'",
     ),
     "an invalid schema": (
-        "from codex_framework import FunctionSpec\nclass Look:\n"
-        "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {'type': 'text'}}, 'required': ['b']})\n"
-        "    async def run(self, call, context): return ''\n"
-        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {'type': 'text'}}, 'required': ['b']})\n"
+            "    async def run(self, call, context): return ''\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
         "its parameters.required names 'b', which is not among its properties; its parameters.a has the unknown type 'text'",
     ),
     "a schema that is no JSON": (
-        "from codex_framework import FunctionSpec\nclass Look:\n"
-        "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {1, 2}}})\n"
-        "    async def run(self, call, context): return ''\n"
-        "@hookimpl\ndef codex_tools():\n    return [Look()]\n",
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object', 'properties': {'a': {1, 2}}})\n"
+            "    async def run(self, call, context): return ''\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
         "its parameters are no JSON Schema: set is not JSON",
     ),
     "a provider without infos": (
-        "class Model:\n    name = 'model'\n    builtin = {'a': 1}\n    def open(self, info, env): pass\n"
-        "    def model(self, slug): pass\n@hookimpl\ndef codex_model_providers():\n    return [Model()]\n",
+        (
+            "class Model:\n    name = 'model'\n    builtin = {'a': 1}\n    def open(self, info, env): pass\n"
+            "    def model(self, slug): pass\n@hookimpl\ndef codex_model_providers():\n    return [Model()]\n"
+        ),
         "its builtin provider 'a' is no ProviderInfo",
     ),
     "an interceptor without a place": (
-        "class Shout:\n    name = 'shout'\n    order = 'first'\n    async def request(self, request): pass\n"
-        "    async def before_tool(self, call): pass\n    async def after_tool(self, call, output): pass\n"
-        "@hookimpl\ndef codex_interceptors():\n    return [Shout()]\n",
+        (
+            "class Shout:\n    name = 'shout'\n    order = 'first'\n    async def request(self, request): pass\n"
+            "    async def before_tool(self, call): pass\n    async def after_tool(self, call, output): pass\n"
+            "@hookimpl\ndef codex_interceptors():\n    return [Shout()]\n"
+        ),
         "its order is 'first', not a number",
     ),
     "a command that is none": (
