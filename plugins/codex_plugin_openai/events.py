@@ -25,33 +25,28 @@ def decode(data: str) -> ModelEvent | None:
     """
     try:
         payload = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(payload, dict):
-        return None
-    decoder = _DECODERS.get(payload.get("type", ""))
-    if decoder is None:
-        return None
-    try:
-        return decoder(payload)
-    except (KeyError, TypeError, AttributeError):  # an event of a known kind, but of another form: as good as unknown
-        return None
+        decoder = _DECODERS.get(payload["type"])
+        return None if decoder is None else decoder(payload)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # no JSON, no event, or an event of a known kind but another form: as good as unknown
 
 
 def _text_delta(payload: Payload) -> ModelEvent:
-    return TextDelta(payload.get("item_id", ""), payload["delta"])
+    return TextDelta(payload.get("item_id", ""), _text(payload["delta"]))
 
 
 def _tool_input_delta(payload: Payload) -> ModelEvent:
-    return ToolInputDelta(payload.get("item_id", ""), payload["delta"])
+    return ToolInputDelta(payload.get("item_id", ""), _text(payload["delta"]))
 
 
 def _reasoning_summary_delta(payload: Payload) -> ModelEvent:
-    return ReasoningDelta(payload.get("item_id", ""), payload["delta"], payload.get("summary_index", 0))
+    return ReasoningDelta(payload.get("item_id", ""), _text(payload["delta"]), payload.get("summary_index", 0))
 
 
 def _reasoning_text_delta(payload: Payload) -> ModelEvent:
-    return ReasoningDelta(payload.get("item_id", ""), payload["delta"], payload.get("content_index", 0), raw=True)
+    return ReasoningDelta(
+        payload.get("item_id", ""), _text(payload["delta"]), payload.get("content_index", 0), raw=True
+    )
 
 
 def _reasoning_part_added(payload: Payload) -> ModelEvent:
@@ -77,7 +72,7 @@ def _completed(payload: Payload) -> ModelEvent:
 
 
 def _failed(payload: Payload) -> ModelEvent:
-    raise failed_response(payload["response"])
+    raise failed_response(payload.get("response") or {})
 
 
 def _error(payload: Payload) -> ModelEvent:
@@ -87,7 +82,13 @@ def _error(payload: Payload) -> ModelEvent:
 
 
 def _incomplete(payload: Payload) -> ModelEvent:
-    raise incomplete_response(payload["response"])
+    raise incomplete_response(payload.get("response") or {})
+
+
+def _text(delta: Any) -> str:
+    if type(delta) is not str:
+        raise TypeError("a delta is a text")
+    return delta
 
 
 def _usage(usage: Payload) -> TokenUsage:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_plugin_openai.transport import CONNECT_S, CutError, SendError, SilenceError
+from codex_plugin_openai.transport import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
@@ -37,15 +37,16 @@ class HttpxTransport:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> HttpxAnswer:
         """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
         httpx = _import_httpx()
+        head_s = max(silence_s, HEAD_SILENCE_S)
+        timeouts: dict[str, float | None] = {"connect": CONNECT_S, "read": head_s, "write": silence_s, "pool": None}
         try:
-            request = self._client.build_request("POST", url, content=body, headers=dict(headers))
-            request.extensions["timeout"] = {
-                "connect": CONNECT_S,
-                "read": silence_s,
-                "write": silence_s,
-                "pool": None,
-            }
-            return HttpxAnswer(await self._client.send(request, stream=True))
+            request = self._client.build_request(
+                "POST", url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
+            )
+            response = await self._client.send(request, stream=True)
+            # httpx looks here again when the body is read.
+            timeouts["read"] = silence_s
+            return HttpxAnswer(response)
         except httpx.ReadTimeout as error:
             raise SilenceError from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
+import attrs
+
 from codex_framework import ModelClient, ModelError, ModelInfo, ProviderInfo
 from codex_plugin_openai.catalogue import known_model
 
 __all__ = ["ResponsesProvider"]
 
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
+_OPTIONS = frozenset({"record", "supports_websockets", "websocket_connect_timeout_ms"})
+"""Keys of a table that are not in ``ProviderInfo`` and yet right. Those on websockets are for Codex; SSE needs none of them."""
 
 
 class ResponsesProvider:
@@ -36,6 +40,7 @@ class ResponsesProvider:
         from codex_plugin_openai.credentials import api_key
         from codex_plugin_openai.headers import standing_headers
 
+        _check_options(info)
         url, host = _address(info)
         headers = standing_headers(info, env, api_key(info, env))
         return ResponsesClient(info, env, url, headers, store=host.endswith(_AZURE))
@@ -43,6 +48,32 @@ class ResponsesProvider:
     def model(self, slug: str) -> ModelInfo | None:
         """What is known of a model."""
         return known_model(slug)
+
+
+def _check_options(info: ProviderInfo) -> None:
+    """Keys of the table that nobody reads are mistakes, and some that Codex reads cannot be served here yet."""
+    for key in info.options:
+        if key in ("auth", "aws"):
+            raise ModelError(
+                f"[model_providers.{info.id}] asks for credentials by `{key}`, which this provider cannot do",
+                info="bad_request",
+                slug="provider-option",
+                hint="use env_key, experimental_bearer_token or http_headers",
+            )
+        if key not in _OPTIONS:
+            from difflib import get_close_matches
+
+            known = [
+                *(field.name for field in attrs.fields(ProviderInfo) if field.name not in ("id", "options")),
+                *_OPTIONS,
+            ]
+            meant = get_close_matches(key, known, 1) or sorted(known)
+            raise ModelError(
+                f"[model_providers.{info.id}] has an unknown key: {key}",
+                info="bad_request",
+                slug="provider-option",
+                hint=f"remove it, or write {' or '.join(meant)}",
+            )
 
 
 def _address(info: ProviderInfo) -> tuple[str, str]:

@@ -1,0 +1,328 @@
+"""Every way a server was seen to fail, and what the person is told. Texts as Codex 0.169 has them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codex_framework import ModelError, ProviderInfo, Reply
+from codex_framework.testing.replies import call, fault, say
+from codex_framework.testing.requests import model_request
+from codex_plugin_openai.provider import ResponsesProvider
+
+CUT = "stream disconnected before completion: Transport error: network error: error decoding response body"
+CLOSED = "stream disconnected before completion: stream closed before response.completed"
+IDLE = "stream disconnected before completion: idle timeout waiting for SSE"
+DISCONNECTED = {"response_stream_disconnected": {"http_status_code": None}}
+HIGH_DEMAND = "We’re currently experiencing high demand, which may cause temporary errors."
+CONTEXT = (
+    "Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."
+)
+TOO_MANY = {"response_too_many_failed_attempts": {"http_status_code": 429}}
+
+Ask = Callable[..., Any]
+
+
+def facts(error: ModelError) -> tuple[str, bool, float | None, Any]:
+    return error.fact, error.retryable, error.retry_after_s, error.info
+
+
+def refusal(code: str, message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, "type": code, "code": code, "param": None, **more}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        say("hello", deltas=5) + fault(after=4),
+        say("hello", deltas=5) + fault(after=4, reset=True),
+        fault(after=0),
+        call("shell", command=["ls"]) + fault(after=3),
+    ],
+    ids=["fin", "rst", "before the first event", "within a call"],
+)
+def test_a_stream_that_is_cut_can_be_asked_for_again(ask: Ask, reply: Reply) -> None:
+    assert facts(ask([reply]).error) == (CUT, True, None, DISCONNECTED)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        say("hello") + fault(no_completed=True),
+        say("hello")
+        + fault(
+            no_completed=True,
+            raw_after='event: response.completed\ndata: {"type":"response.completed","response":{\n\n',
+        ),
+        fault(200, headers={"content-type": "text/html"}, body="<html>hi</html>"),
+        fault(200, body=""),
+        fault(200, body="data: [DONE]\n\n"),
+    ],
+    ids=["no completed", "last event is no JSON", "HTML", "nothing", "chat completions' end"],
+)
+def test_a_stream_that_ends_early_can_be_asked_for_again(ask: Ask, reply: Reply) -> None:
+    assert facts(ask([reply]).error) == (CLOSED, True, None, DISCONNECTED)
+
+
+def test_a_silent_stream_is_given_up_after_the_idle_timeout(ask: Ask) -> None:
+    outcome = ask([say("hello", deltas=5) + fault(after=4, hang_s=30)], stream_idle_timeout_ms=100)
+    assert facts(outcome.error) == (IDLE, True, None, DISCONNECTED)
+
+
+def test_the_idle_timeout_does_not_count_for_the_head_of_the_answer(ask: Ask) -> None:
+    outcome = ask([say("hello") + fault(hang_s=0.4)], stream_idle_timeout_ms=100)
+    assert [type(event).__name__ for event in outcome.events][-1] == "Completed"
+
+
+def test_malformed_events_are_passed_over(ask: Ask) -> None:
+    noise = (
+        'data: {not json\n\nevent: bogus\ndata: {"type":"response.bogus"}\n\n: comment line\n\ndata:\n\n'
+        'garbage without colon\n\ndata: [1,2]\n\ndata: {"type":"response.output_item.done"}\n\n'
+        'data: {"type":"response.output_text.delta"}\n\ndata: {"type":7}\n\ndata: {"type":["x"]}\n\n'
+    )
+    noisy, clean = ask([say("hi") + fault(raw_before=noise)]), ask([say("hi")])
+    assert noisy.events == clean.events
+
+
+def test_a_429_with_retry_after_is_for_the_turn_to_try_again(ask: Ask) -> None:
+    body = refusal("rate_limit_exceeded", "Rate limit reached for mock on tokens per min.")
+    outcome = ask([fault(429, headers={"retry-after": "1"}, body=body)], request_max_retries=4)
+    text = "exceeded retry limit, last status: 429 Too Many Requests"
+    assert facts(outcome.error) == (text, True, 1.0, TOO_MANY)
+    assert len(outcome.server.requests) == 1
+
+
+def test_a_429_without_retry_after_is_final(ask: Ask) -> None:
+    body = refusal("rate_limit_exceeded", "Rate limit reached for mock on tokens per min.")
+    outcome = ask([fault(429, headers={"x-request-id": "req_1"}, body=body)], request_max_retries=4)
+    text = "exceeded retry limit, last status: 429 Too Many Requests, request id: req_1"
+    assert facts(outcome.error) == (text, False, None, TOO_MANY)
+    assert outcome.error.hint == "Rate limit reached for mock on tokens per min."
+    assert len(outcome.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (
+            {"plan_type": "plus", "resets_in_seconds": 3600},
+            (
+                "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit"
+                " https://chatgpt.com/settings/usage to purchase more credits or try again later."
+            ),
+        ),
+        (
+            {"plan_type": "free"},
+            (
+                "You’ve hit your usage limit. Upgrade to Plus to continue using Codex (https://chatgpt.com/explore/plus),"
+                " or try again later."
+            ),
+        ),
+        ({}, "You’ve hit your usage limit. Try again later."),
+    ],
+)
+def test_a_reached_usage_limit_is_final(ask: Ask, more: dict[str, Any], text: str) -> None:
+    body = refusal("usage_limit_reached", "The usage limit has been reached", **more)
+    assert facts(ask([fault(429, body=body)]).error) == (text, False, None, "usage_limit_exceeded")
+
+
+def test_a_reached_usage_limit_names_the_time_of_its_end(ask: Ask) -> None:
+    body = refusal("usage_limit_reached", "The usage limit has been reached", plan_type="pro", resets_at=4_102_488_000)
+    start = "You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more credits or try again at "
+    assert ask([fault(429, body=body)]).error.fact.startswith(start + "Jan 1st, 2100 ")
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "info"),
+    [
+        ("insufficient_quota", "Quota exceeded. Check your plan and billing details.", "usage_limit_exceeded"),
+        (
+            "usage_not_included",
+            "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus.",
+            "usage_limit_exceeded",
+        ),
+        ("context_length_exceeded", CONTEXT, "context_window_exceeded"),
+        (
+            "server_is_overloaded",
+            "Selected model is at capacity. Please try a different model.",
+            "server_overloaded",
+        ),
+        ("invalid_prompt", "as the server says", "bad_request"),
+        ("cyber_policy", "as the server says", "cyber_policy"),
+    ],
+)
+def test_a_response_that_fails_for_good_is_final(ask: Ask, code: str, text: str, info: str) -> None:
+    outcome = ask([fault(failed={"code": code, "message": "as the server says"})])
+    assert facts(outcome.error) == (text, False, None, info)
+
+
+def test_an_exhausted_quota_is_final_as_a_status_too(ask: Ask) -> None:
+    outcome = ask([fault(429, headers={"retry-after": "1"}, body=refusal("insufficient_quota", "You exceeded it."))])
+    text = "Quota exceeded. Check your plan and billing details."
+    assert facts(outcome.error) == (text, False, None, "usage_limit_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 1.2s.", 1.2),
+        ("Please try again in 28ms.", 0.028),
+        ("Try again in 35 seconds.", 35.0),
+        ("Later.", None),
+    ],
+)
+def test_a_rate_limit_within_a_stream_says_how_long_to_wait(ask: Ask, message: str, seconds: float | None) -> None:
+    outcome = ask([fault(failed={"code": "rate_limit_exceeded", "message": message})])
+    assert facts(outcome.error) == (f"rate limit exceeded: {message}", True, seconds, DISCONNECTED)
+
+
+def test_any_other_failed_response_can_be_asked_for_again(ask: Ask) -> None:
+    outcome = ask([say("x") + fault(failed={"code": "server_error", "message": "oops"})])
+    assert facts(outcome.error) == ("stream disconnected before completion: oops", True, None, DISCONNECTED)
+
+
+def test_an_error_event_counts_as_a_failed_response(ask: Ask) -> None:
+    event = 'data: {"type":"error","error":{"code":"context_length_exceeded","message":"too long"}}\n\n'
+    assert ask([fault(raw_before=event)]).error.fact == CONTEXT
+
+
+def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
+    error = ask([fault(incomplete="max_output_tokens")]).error
+    assert facts(error) == ("Incomplete response returned, reason: max_output_tokens", False, None, "other")
+
+
+@pytest.mark.parametrize(
+    ("status", "phrase", "message", "info"),
+    [
+        (401, "401 Unauthorized", "Incorrect API key provided: sk-mock-000.", "unauthorized"),
+        (403, "403 Forbidden", "Country not supported", {"http_connection_failed": {"http_status_code": 403}}),
+        (422, "422 Unprocessable", "No.", {"http_connection_failed": {"http_status_code": 422}}),
+    ],
+)
+def test_a_refusal_is_final(ask: Ask, status: int, phrase: str, message: str, info: Any) -> None:
+    outcome = ask([fault(status, body=refusal("invalid_request_error", message))], request_max_retries=3)
+    error, url = outcome.error, f"{outcome.server.url}/responses"
+    assert error.fact.startswith(f"unexpected status {phrase}")
+    assert error.fact.endswith(f": {message}, url: {url}")
+    assert facts(error)[1:] == (False, None, info)
+    assert len(outcome.server.requests) == 1
+
+
+def test_an_unexpected_status_shows_the_body_and_where_it_came_from(ask: Ask) -> None:
+    headers = {"cf-ray": "ray-1", "x-request-id": "req_1"}
+    outcome = ask([fault(403, headers=headers, body="<html>" + "x" * 2000)])
+    url = f"{outcome.server.url}/responses"
+    shown = "<html>" + "x" * 994
+    assert (
+        outcome.error.fact == f"unexpected status 403 Forbidden: {shown}, url: {url}, cf-ray: ray-1, request id: req_1"
+    )
+    assert outcome.error.hint == "check the API key of the model provider"
+
+
+def test_a_bad_request_shows_the_body_as_it_is(ask: Ask) -> None:
+    body = refusal("invalid_request_error", "Unsupported parameter: 'foo'.")
+    assert facts(ask([fault(400, body=body)]).error) == (json.dumps(body), False, None, "bad_request")
+
+
+def test_a_bad_request_because_of_its_length_says_so(ask: Ask) -> None:
+    assert ask([fault(400, body=refusal("context_length_exceeded", "too long"))]).error.fact == CONTEXT
+
+
+def test_an_unknown_model_is_told_in_the_servers_words(ask: Ask) -> None:
+    body = refusal("model_not_found", "The model `x` does not exist")
+    assert facts(ask([fault(404, body=body)]).error) == ("The model `x` does not exist", False, None, "bad_request")
+
+
+def test_a_404_that_says_nothing_points_to_the_url(ask: Ask) -> None:
+    outcome = ask([fault(404, body="<html>nope</html>")])
+    url = f"{outcome.server.url}/responses"
+    assert outcome.error.fact == f"unexpected status 404 Not Found: <html>nope</html>, url: {url}"
+    assert outcome.error.hint == "check base_url of the model provider"
+    assert not outcome.error.retryable
+
+
+def test_a_failing_server_is_asked_again_at_once(ask: Ask) -> None:
+    outcome = ask([fault(500), fault(503, headers={"retry-after": "0"}), say("hi")], request_max_retries=2)
+    assert len(outcome.events) == 4
+    assert len(outcome.server.requests) == 3
+    first, second, _ = outcome.server.requests
+    assert second.received_at - first.received_at >= 0.18
+    assert first.body == second.body
+
+
+def test_retry_after_is_waited_for_between_requests(ask: Ask) -> None:
+    outcome = ask([fault(503, headers={"retry-after": "0.5"}), say("hi")], request_max_retries=1)
+    first, second = outcome.server.requests
+    assert second.received_at - first.answered_at >= 0.5
+
+
+def test_a_server_that_goes_on_failing_is_for_the_turn_to_try_again(ask: Ask) -> None:
+    outcome = ask([fault(500, body=refusal("server_error", "boom"))] * 3, request_max_retries=2)
+    assert facts(outcome.error) == (HIGH_DEMAND, True, None, "internal_server_error")
+    assert len(outcome.server.requests) == 3
+
+
+def test_an_overloaded_server_is_not_asked_again(ask: Ask) -> None:
+    outcome = ask([fault(503, body=refusal("server_is_overloaded", "x"))], request_max_retries=3)
+    assert outcome.error.info == "server_overloaded"
+    assert not outcome.error.retryable
+
+
+def test_a_gateway_that_fails_is_told_with_its_status(ask: Ask) -> None:
+    outcome = ask([fault(502, body="<html>bad</html>")])
+    url = f"{outcome.server.url}/responses"
+    assert outcome.error.fact == f"unexpected status 502 Bad Gateway: <html>bad</html>, url: {url}"
+    assert outcome.error.retryable
+
+
+def test_an_unreachable_server_is_told_with_its_url(env: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+    async def run() -> ModelError:
+        info = ProviderInfo(id="mock", base_url=url, request_max_retries=1)
+        client = ResponsesProvider().open(info, env)
+        with pytest.raises(ModelError) as caught:
+            async for _ in client.stream(model_request()):
+                pass
+        await client.aclose()
+        return caught.value
+
+    error = asyncio.run(run())
+    assert error.fact.startswith(f"Connection failed: error sending request for url ({url}/responses): ")
+    assert (error.retryable, error.slug) == (True, "unreachable")
+    assert error.hint
+
+
+def test_a_server_that_speaks_something_else_is_told(env: dict[str, str]) -> None:
+    import threading
+
+    def speak(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=speak, args=(listener,))
+        thread.start()
+
+        async def run() -> ModelError:
+            info = ProviderInfo(
+                id="mock", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", request_max_retries=0
+            )
+            client = ResponsesProvider().open(info, env)
+            with pytest.raises(ModelError) as caught:
+                async for _ in client.stream(model_request()):
+                    pass
+            await client.aclose()
+            return caught.value
+
+        error = asyncio.run(run())
+        thread.join()
+    assert error.slug == "unreachable"
