@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.errors import CommandFailed, ToolError
 from codex_framework.process.output import CappedOutput
-from codex_framework.process.spawn import os_error_text, signal_group
+from codex_framework.process.spawn import os_error_text, signal_group, signal_session
 from codex_framework.process.streams import Streams, open_pipes, open_terminal
+from codex_framework.process.tap import Tap
 from codex_framework.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
 
@@ -57,7 +57,7 @@ async def start_command(
 
     Args:
         confinement: How it is confined; its ``env`` goes on top of ``env``.
-        argv: Program and arguments; must not be empty.
+        argv: Program and arguments.
         cwd: Absolute.
         env: The whole environment.
         tty: On a pseudo-terminal of 24 x 80, with stdin open.
@@ -71,6 +71,8 @@ async def start_command(
         CommandFailed: It cannot be started; the fact is the system's text (``No such file or directory (os error 2)``).
         SandboxError: It cannot be confined.
     """
+    if not argv:
+        raise CommandFailed("the command is empty", hint="Name a program.")
     started = time.monotonic()
     try:
         streams = open_terminal() if tty else open_pipes(stdin, keep_open=keep_stdin_open)
@@ -120,6 +122,7 @@ class Command:
         self._loop = asyncio.get_running_loop()
         self._sources = dict(streams.sources)
         self._stdin = streams.stdin
+        self._terminal = streams.stdin in self._sources
         self._unfed = streams.unfed
         self._started = started
         self._drain_s = drain_s
@@ -129,7 +132,7 @@ class Command:
         self._stdout = self._all  # one object until stderr has something to say
         self._stderr: CappedOutput | None = None
         self._window = self._all  # one object until the first take
-        self._tap: _Tap | None = None
+        self._tap: Tap | None = None
         self._status: int | None = None
         self._timed_out = False
         self._result: CommandResult | None = None
@@ -164,7 +167,7 @@ class Command:
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
         """Output from now on, until the end. One reader at a time; a slow one loses the oldest beyond 1 MiB."""
-        self._tap = _Tap(ended=self._ended.is_set())
+        self._tap = Tap(ended=self._ended.is_set())
         return self._tap.read()
 
     def take(self) -> OutputWindow:
@@ -215,11 +218,11 @@ class Command:
         """
         if self._ended.is_set():
             return
-        self._child.signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         finished = self._loop.create_future()
         self._loop.call_later(_KILL_AFTER_S, self._kill_survivors, finished)
         await self._exited.wait()
-        if signal_group(self._child.pid, 0):
+        if self._terminal or signal_group(self._child.pid, 0):
             await finished
             await self._group_gone()
         self._finish()
@@ -344,9 +347,15 @@ class Command:
             self._timed_out = True
             self._child.signal(signal.SIGKILL)
 
+    def _signal(self, number: int) -> None:
+        """To the group; on a terminal, where shells give each job a group, to the whole session."""
+        self._child.signal(number)
+        if self._terminal:
+            signal_session(self._child.pid, number)
+
     def _kill_survivors(self, finished: asyncio.Future[None]) -> None:
         # The leader's id stays taken as the group's id while any member lives, so this cannot hit a stranger.
-        self._child.signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         if not finished.done():
             finished.set_result(None)
 
@@ -389,35 +398,3 @@ class Command:
             duration_s=self._duration_s,
             timed_out=self._timed_out,
         )
-
-
-class _Tap:
-    """Where one reader of chunks waits; holds at most 1 MiB."""
-
-    def __init__(self, *, ended: bool) -> None:
-        self._waiting: deque[OutputChunk] = deque()
-        self._size = 0
-        self._ended = ended
-        self._changed = asyncio.Event()
-
-    def put(self, chunk: OutputChunk) -> None:
-        self._waiting.append(chunk)
-        self._size += len(chunk.data)
-        while self._size > _BURST_BYTES and len(self._waiting) > 1:
-            self._size -= len(self._waiting.popleft().data)
-        self._changed.set()
-
-    def end(self) -> None:
-        self._ended = True
-        self._changed.set()
-
-    async def read(self) -> AsyncIterator[OutputChunk]:
-        while True:
-            while self._waiting:
-                chunk = self._waiting.popleft()
-                self._size -= len(chunk.data)
-                yield chunk
-            if self._ended:
-                return
-            self._changed.clear()
-            await self._changed.wait()

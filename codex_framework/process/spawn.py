@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from codex_framework.errors import CommandFailed
 from codex_framework.roles.sandboxes import Launch
 
-__all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group"]
+__all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group", "signal_session"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """Run by ``/bin/sh`` as leader of a new session. The first terminal such a process opens becomes its controlling one:
@@ -39,6 +40,20 @@ def signal_group(pid: int, number: int) -> bool:
         # macOS answers so for a group of zombies; elsewhere a set-uid child, which cannot be signalled
         return number != 0
     return True
+
+
+def signal_session(leader: int, number: int) -> None:
+    """Send a signal to every process of a session, whatever its group: a shell with job control makes groups.
+
+    Needs ``/proc``; elsewhere nothing happens.
+    """
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+            if int(fields[3]) == leader:
+                os.kill(int(stat.parent.name), number)
+        except OSError:
+            continue  # it has just ended, or is not ours to see
 
 
 class SpawnedProcess:

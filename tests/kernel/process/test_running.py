@@ -173,6 +173,11 @@ def test_what_cannot_be_started_is_told_in_the_systems_words(
     assert open_descriptors() == before
 
 
+def test_an_empty_command_is_told() -> None:
+    with pytest.raises(CommandFailed, match=r"^the command is empty$"):
+        result()
+
+
 def test_arguments_that_no_program_can_get_are_told() -> None:
     with pytest.raises(CommandFailed, match=r"^nul byte found in provided data$"):
         result("echo", "a\0b")
@@ -212,6 +217,24 @@ def test_killing_ends_the_whole_group_even_those_who_ignore_sigterm() -> None:
     ended, survivor = run(main())
     assert ended.exit_code == 143
     assert ends(survivor)
+
+
+def test_killing_a_terminal_ends_the_jobs_of_its_shell_too() -> None:
+    async def main() -> int:
+        env = {**ENV, "PS1": ""}
+        argv = ("/bin/bash", "--norc", "--noprofile", "-i")
+        command = await start_command(Unconfined(), argv=argv, cwd="/", env=env, tty=True)
+        await command.write(b"stty -echo; (trap '' TERM HUP; exec sleep 60) & echo job=$!.\n")
+        seen = b""
+        async for chunk in command.chunks():
+            seen += chunk.data
+            if found := re.search(rb"job=(\d+)\.", seen):
+                break
+        assert found
+        await command.kill()
+        return int(found[1])
+
+    assert ends(run(main()))
 
 
 def test_killing_goes_on_when_the_wait_for_it_is_cancelled() -> None:
