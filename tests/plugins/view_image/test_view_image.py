@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib.util
+import json
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from codex_framework.errors import ToolError
+from codex_framework.protocol.events.command import ViewImageToolCallEvent
+from codex_framework.protocol.items import InputImage
+from codex_framework.roles.providers import ModelInfo
+from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.tools import FunctionSpec, ToolCall, TurnFacts
+from codex_plugin_view_image.signature import Picture, picture
+from codex_plugin_view_image.tool import ViewImage
+
+HAS_PILLOW = importlib.util.find_spec("PIL") is not None
+BOTH = ModelInfo(slug="m", image_detail_original=True)
+
+
+def png(width: int = 1, height: int = 1) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\x40" * width) * height
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+BMP = struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 58, 0, 0, 54, 40, 1, -1, 1, 24, 0, 4, 0, 0, 0, 0) + b"\1\2\3\0"
+
+
+def view(
+    open_thread: Callable[..., Any],
+    arguments: dict[str, Any],
+    *,
+    model: ModelInfo | None = None,
+    access: FileAccess | None = None,
+) -> tuple[Any, list[Any]]:
+    async def viewed() -> tuple[Any, list[Any]]:
+        async with open_thread(model=model) as thread:
+            context = thread.context
+            if access is not None:
+                context = attrs.evolve(context, facts=attrs.evolve(context.facts, access=access))
+            output = await ViewImage().run(ToolCall("call", "view_image", json.dumps(arguments)), context)
+            return output.content, thread.events
+
+    return asyncio.run(viewed())
+
+
+def refused(open_thread: Callable[..., Any], arguments: dict[str, Any], **more: Any) -> str:
+    with pytest.raises(ToolError) as caught:
+        view(open_thread, arguments, **more)
+    return str(caught.value)
+
+
+def data_url(data: bytes, mime: str = "image/png") -> str:
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "detail"),
+    [
+        (BOTH, {}, "original"),
+        (BOTH, {"detail": "original"}, "original"),
+        (BOTH, {"detail": "high"}, "high"),
+        (ModelInfo(slug="m"), {}, "high"),
+        (ModelInfo(slug="m"), {"detail": "original"}, "high"),
+    ],
+)
+def test_an_image_is_shown(
+    open_thread: Callable[..., Any], tmp_path: Path, model: ModelInfo, arguments: dict[str, Any], detail: str
+) -> None:
+    (tmp_path / "dot.png").write_bytes(png())
+    content, events = view(open_thread, {"path": "dot.png", **arguments}, model=model)
+    assert content == (InputImage(data_url(png()), detail),)
+    assert events == [ViewImageToolCallEvent("call", str(tmp_path / "dot.png"))]
+
+
+def test_what_is_no_image_is_told_so(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "t.png").write_text("text\n")
+    (tmp_path / "cut.png").write_bytes(png()[:20])
+    os.mkfifo(tmp_path / "pipe")
+    nothing = "unable to process image: invalid or unsupported image data"
+    assert refused(open_thread, {"path": "t.png"}) == nothing
+    assert refused(open_thread, {"path": "cut.png"}) == nothing
+    assert refused(open_thread, {"path": "."}) == f"image path `{tmp_path}` is not a file"
+    assert refused(open_thread, {"path": "pipe"}) == f"image path `{tmp_path}/pipe` is not a file"
+    assert refused(open_thread, {"path": "no.png"}) == (
+        f"unable to locate image at `{tmp_path}/no.png`: No such file or directory (os error 2)"
+    )
+
+
+def test_a_model_that_cannot_see_is_told_so(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(png())
+    blind = ModelInfo(slug="m", supports_images=False)
+    assert refused(open_thread, {"path": "dot.png"}, model=blind) == (
+        "view_image is not allowed because you do not support image inputs"
+    )
+
+
+def test_what_may_not_be_read_is_not_shown(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(png())
+    access = FileAccess(deny_read=(tmp_path,))
+    assert refused(open_thread, {"path": "dot.png"}, access=access) == (
+        f"unable to locate image at `{tmp_path}/dot.png`: reading it is not permitted"
+    )
+
+
+def test_a_wrong_argument_is_told(open_thread: Callable[..., Any]) -> None:
+    assert refused(open_thread, {}) == "failed to parse function arguments: missing field `path` at line 1 column 2"
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "offered"),
+    [
+        (ModelInfo(slug="m"), {}, True),
+        (ModelInfo(slug="m", supports_images=False), {}, False),
+        (ModelInfo(slug="m"), {"tools": {"view_image": False}}, False),
+    ],
+)
+def test_it_is_offered_to_models_that_see(model: ModelInfo, config: dict[str, Any], *, offered: bool) -> None:
+    assert ViewImage().offered(TurnFacts(model=model, config=config)) is offered
+
+
+def test_detail_is_offered_where_there_is_a_choice() -> None:
+    def properties(model: ModelInfo) -> set[str]:
+        spec = ViewImage().spec_for(TurnFacts(model=model, config={}))
+        assert isinstance(spec, FunctionSpec)
+        return set(spec.parameters["properties"])
+
+    assert (properties(BOTH), properties(ModelInfo(slug="m"))) == ({"path", "detail"}, {"path"})
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (png(3, 2), Picture("image/png", 3, 2)),
+        (b"GIF89a" + struct.pack("<HH", 5, 4), Picture("image/gif", 5, 4)),
+        (BMP, Picture("image/bmp", 1, 1)),
+        (
+            b"\xff\xd8\xff\xe0\x00\x04ab\xff\xff\xc2\x00\x0b\x08" + struct.pack(">HH", 7, 9) + b"\x01\x01\x11\x00",
+            Picture("image/jpeg", 9, 7),
+        ),
+        (b"RIFF\0\0\0\0WEBPVP8 " + bytes(10) + struct.pack("<HH", 16, 8), Picture("image/webp", 16, 8)),
+        (b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + struct.pack("<I", 9 | 4 << 14), Picture("image/webp", 10, 5)),
+        (b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x63\0\0\x31\0\0", Picture("image/webp", 100, 50)),
+        (b"RIFF\0\0\0\0WEBPVP8X", None),
+        (b"\xff\xd8\xff", None),
+        (b"BM", None),
+        (b"GIF89a", None),
+        (b"", None),
+        (b"<svg/>", None),
+    ],
+)
+def test_images_are_known_by_their_head(data: bytes, found: Picture | None) -> None:
+    assert picture(data) == found
+
+
+@pytest.mark.skipif(HAS_PILLOW, reason="Pillow is installed")
+def test_without_pillow_what_cannot_be_sent_is_told_with_the_cure(
+    open_thread: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "dot.bmp").write_bytes(BMP)
+    assert refused(open_thread, {"path": "dot.bmp"}) == (
+        "unable to send image: image/bmp is not a kind that models take. Install Pillow "
+        "(pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
+    )
+    large = png() + bytes(21 * 1024 * 1024)
+    (tmp_path / "large.png").write_bytes(large)
+    assert refused(open_thread, {"path": "large.png"}).startswith(
+        f"unable to send image: it has {len(large):,} bytes, and at most 20,971,520 can be sent. Install Pillow"
+    )
+
+
+@pytest.mark.skipif(HAS_PILLOW, reason="Pillow is installed")
+def test_without_pillow_a_large_picture_is_sent_as_it_is(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    data = png(2100, 10)
+    (tmp_path / "wide.png").write_bytes(data)
+    content, _ = view(open_thread, {"path": "wide.png"})
+    assert content == (InputImage(data_url(data), "high"),)
+
+
+@pytest.mark.skipif(not HAS_PILLOW, reason="Pillow is not installed")
+@pytest.mark.parametrize(
+    ("name", "data", "model", "found"),
+    [
+        ("wide.png", png(4096, 16), ModelInfo(slug="m"), Picture("image/png", 2048, 8)),
+        ("wide.png", png(4096, 16), BOTH, Picture("image/png", 4096, 16)),
+        ("dot.bmp", BMP, BOTH, Picture("image/png", 1, 1)),
+    ],
+)
+def test_with_pillow_an_image_is_made_to_fit(
+    open_thread: Callable[..., Any], tmp_path: Path, name: str, data: bytes, model: ModelInfo, found: Picture
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    content, _ = view(open_thread, {"path": name}, model=model)
+    head, _, encoded = content[0].image_url.partition(",")
+    assert head == f"data:{found.mime};base64"
+    assert picture(base64.b64decode(encoded)) == found
+
+
+@pytest.mark.skipif(not HAS_PILLOW, reason="Pillow is not installed")
+def test_with_pillow_a_broken_picture_is_told(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "wide.png").write_bytes(png(4096, 16)[:40])
+    assert refused(open_thread, {"path": "wide.png"}).startswith("unable to process image: ")
