@@ -89,6 +89,6 @@ def _within(first: int, anchor: int, last: int, limit: int) -> tuple[int, int]:
     if last - first < limit:
         return first, last
     above, below = anchor - first, last - anchor
-    half = (limit - 1) // 2
+    half = limit // 2
     up = min(above, max(half, limit - 1 - below))
     return anchor - up, anchor + limit - 1 - up

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from codex_framework.errors import ToolError
+from codex_framework.roles.providers import ModelInfo
+from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.tools import ToolCall, ToolOutput, TurnFacts
+from codex_plugin_read_file.grep_files import GrepFiles
+from codex_plugin_read_file.list_dir import ListDir
+from codex_plugin_read_file.read_file import ReadFile
+
+Use = Callable[..., str]
+
+
+@pytest.fixture
+def use(open_thread: Callable[..., Any]) -> Use:
+    """Call a tool; returns what the model reads."""
+
+    def used(tool: Any, access: FileAccess | None = None, **arguments: Any) -> str:
+        async def call() -> str:
+            async with open_thread() as thread:
+                context = thread.context
+                if access is not None:
+                    context = attrs.evolve(context, facts=attrs.evolve(context.facts, access=access))
+                output = await tool.run(ToolCall("call", tool.spec.name, json.dumps(arguments)), context)
+                assert isinstance(output, ToolOutput)
+                return str(output.content)
+
+        try:
+            return asyncio.run(call())
+        except ToolError as error:
+            return str(error)
+
+    return used
+
+
+@pytest.mark.parametrize("tool", [ReadFile(), ListDir(), GrepFiles()])
+@pytest.mark.parametrize(
+    ("shell_type", "settings", "offered"),
+    [
+        ("unified_exec", {}, False),
+        ("shell", {}, True),
+        ("unified_exec", {"offer": True}, True),
+        ("shell", {"offer": False}, False),
+    ],
+)
+def test_the_tools_are_offered_as_model_and_config_say(
+    tool: Any, shell_type: str, settings: dict[str, Any], *, offered: bool
+) -> None:
+    config = {"framework": {"plugins": {"read_file": settings}}} if settings else {}
+    facts = TurnFacts(model=ModelInfo(slug="m", shell_type=shell_type), config=config)
+    assert tool.offered(facts) is offered
+    assert tool.parallel_safe
+
+
+# read_file: slices
+
+
+def test_lines_are_shown_with_their_numbers(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"one\r\ntwo\n\nfour \xff\nfive")
+    path = str(tmp_path / "f")
+    assert use(ReadFile(), file_path=path) == "L1: one\nL2: two\nL3: \nL4: four \ufffd\nL5: five"
+    assert use(ReadFile(), file_path=path, offset=2, limit=2) == "L2: two\nL3: "
+    assert use(ReadFile(), file_path=path, offset=5, limit=9, mode="slice") == "L5: five"
+
+
+def test_long_lines_are_cut(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x" * 100_000 + "\n" + "é" * 501 + "\n" + "y" * 500 + "\n")
+    expected = f"L1: {'x' * 500}\nL2: {'é' * 500}\nL3: {'y' * 500}"
+    assert use(ReadFile(), file_path=str(tmp_path / "f")) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"file_path": "f"}, "file_path must be an absolute path"),
+        ({"file_path": "{0}/f", "offset": 4}, "offset exceeds file length"),
+        ({"file_path": "{0}/f", "offset": 0}, "offset must be a 1-indexed line number"),
+        ({"file_path": "{0}/f", "limit": 0}, "limit must be greater than zero"),
+        ({"file_path": "{0}/no"}, "failed to read file: No such file or directory (os error 2)"),
+        ({"file_path": "{0}"}, "failed to read file: `{0}` is not a file"),
+        ({"file_path": "/a\0b"}, "file_path must not contain a NUL character"),
+        (
+            {"file_path": "{0}/f", "mode": "fast"},
+            "failed to parse function arguments: unknown variant `fast`, expected `slice` or `indentation` at line 1 column {1}",
+        ),
+        (
+            {"file_path": "{0}/f", "mode": "indentation", "indentation": {"anchor_line": 9}},
+            "anchor_line exceeds file length",
+        ),
+        (
+            {"file_path": "{0}/f", "mode": "indentation", "indentation": {"anchor_line": 0}},
+            "anchor_line must be a 1-indexed line number",
+        ),
+        (
+            {"file_path": "{0}/f", "mode": "indentation", "indentation": {"max_lines": 0}},
+            "max_lines must be greater than zero",
+        ),
+    ],
+)
+def test_wrong_arguments_are_told(use: Use, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    (tmp_path / "f").write_text("a\nb\nc\n")
+    arguments["file_path"] = arguments["file_path"].replace("{0}", str(tmp_path))
+    column = len(json.dumps(arguments)) - 1
+    assert use(ReadFile(), **arguments) == message.replace("{0}", str(tmp_path)).replace("{1}", str(column))
+
+
+def test_what_may_not_be_read_is_refused(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "f").write_text("x\n")
+    (tmp_path / "link").symlink_to("secret/f")
+    access = FileAccess(deny_read=(tmp_path / "secret",))
+    for name in ("secret/f", "link"):
+        assert use(ReadFile(), access, file_path=str(tmp_path / name)) == f"reading {tmp_path / name} is not permitted"
+    assert use(ListDir(), access, dir_path=str(tmp_path / "secret")) == f"reading {tmp_path}/secret is not permitted"
+    assert use(ListDir(), access, dir_path=str(tmp_path)) == f"Absolute path: {tmp_path}"
+    assert use(GrepFiles(), access, pattern="x", path="secret") == f"reading {tmp_path}/secret is not permitted"
+
+
+# read_file: blocks
+
+SOURCE = """\
+import os
+
+# About A.
+class A:
+    x = 1
+
+    # About f.
+    def f(self):
+        if self.x:
+            return 1
+
+        return 2
+
+    def g(self):
+        return 3
+
+class B:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("anchor", "wanted", "numbers"),
+    [
+        pytest.param(10, {"max_levels": 1}, (9, 12), id="the enclosing block"),
+        pytest.param(10, {"max_levels": 2}, (7, 14), id="two levels, up to the line that ends the block"),
+        pytest.param(10, {"max_levels": 2, "include_header": False}, (8, 14), id="without its comment"),
+        pytest.param(10, {"max_levels": 2, "include_siblings": True}, (5, 15), id="with its neighbours"),
+        pytest.param(10, {}, (3, 17), id="all levels"),
+        pytest.param(10, {"include_siblings": True}, (1, 18), id="the whole file"),
+        pytest.param(10, {"max_levels": 1, "max_lines": 2}, (9, 10), id="a share of the lines"),
+        pytest.param(2, {"max_lines": 1}, (2, 2), id="an empty line"),
+    ],
+)
+def test_the_block_around_a_line_is_shown(
+    use: Use, tmp_path: Path, anchor: int, wanted: dict[str, Any], numbers: tuple[int, int]
+) -> None:
+    (tmp_path / "f.py").write_text(SOURCE)
+    lines = SOURCE.split("\n")
+    first, last = numbers
+    output = use(
+        ReadFile(),
+        file_path=str(tmp_path / "f.py"),
+        mode="indentation",
+        indentation={"anchor_line": anchor, **wanted},
+    )
+    assert output == "\n".join(f"L{number}: {lines[number - 1]}" for number in range(first, last + 1))
+
+
+def test_the_anchor_is_the_offset_if_none_is_given(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a:\n\tb\n\tc\nd\n")
+    output = use(
+        ReadFile(), file_path=str(tmp_path / "f"), offset=2, mode="indentation", indentation={"max_levels": None}
+    )
+    assert output == "L1: a:\nL2: \tb\nL3: \tc\nL4: d"
+
+
+# list_dir
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    top = tmp_path / "top"
+    (top / "b" / "deep" / "deeper").mkdir(parents=True)
+    (top / "a.txt").write_text("")
+    (top / "b" / "z.txt").write_text("")
+    (top / "b" / "deep" / "y.txt").write_text("")
+    (top / ".hidden").write_text("")
+    (top / "link").symlink_to("b")
+    return top
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({}, (".hidden", "a.txt", "b/", "  deep/", "  z.txt", "link@")),
+        ({"depth": 1}, (".hidden", "a.txt", "b/", "link@")),
+        ({"depth": 9}, (".hidden", "a.txt", "b/", "  deep/", "    deeper/", "    y.txt", "  z.txt", "link@")),
+        ({"limit": 2}, (".hidden", "a.txt", "More than 2 entries found")),
+        ({"offset": 5}, ("  z.txt", "link@")),
+        ({"offset": 6, "limit": 1}, ("link@",)),
+    ],
+)
+def test_a_folder_is_listed(use: Use, tree: Path, arguments: dict[str, Any], lines: tuple[str, ...]) -> None:
+    assert use(ListDir(), dir_path=str(tree), **arguments) == "\n".join((f"Absolute path: {tree}", *lines))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dir_path": "top"}, "dir_path must be an absolute path"),
+        ({"offset": 0}, "offset must be a 1-indexed entry number"),
+        ({"limit": 0}, "limit must be greater than zero"),
+        ({"depth": 0}, "depth must be greater than zero"),
+        ({"offset": 7}, "offset exceeds directory entry count"),
+        ({"dir_path": "/nowhere/at/all"}, "failed to read directory: No such file or directory (os error 2)"),
+    ],
+)
+def test_wrong_listings_are_told(use: Use, tree: Path, arguments: dict[str, Any], message: str) -> None:
+    assert use(ListDir(), **{"dir_path": str(tree), **arguments}) == message
+
+
+def test_an_empty_folder_is_listed(use: Use, tmp_path: Path) -> None:
+    assert use(ListDir(), dir_path=str(tmp_path)) == f"Absolute path: {tmp_path}"
