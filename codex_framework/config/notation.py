@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 __all__ = ["Misfit", "expected", "misfit", "shown"]
 
 
-class Misfit(NamedTuple):
-    """A value that does not fit.
+class Misfit:
+    """A value that does not fit. A plain class: this module is imported at every start, and generated ones cost time.
 
     Attributes:
         path: Where within the checked value it stands.
@@ -19,9 +19,12 @@ class Misfit(NamedTuple):
         kind: The type it should have.
     """
 
-    path: tuple[str | int, ...]
-    value: Any
-    kind: str
+    __slots__ = ("kind", "path", "value")
+
+    def __init__(self, path: tuple[str | int, ...], value: Any, kind: str) -> None:
+        self.path = path
+        self.value = value
+        self.kind = kind
 
 
 def misfit(kind: str, value: Any) -> Misfit | None:
