@@ -45,7 +45,9 @@ VERSION = 1
 MATCHES = ("input", "strict", "order")
 """What has to agree: what people, model and tools have said; all of the request; nothing (answers come in recorded order)."""
 
-KNOWN_SHAPES = r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
+KNOWN_SHAPES = (
+    r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
+)
 """What is taken for a secret by its look alone."""
 
 _DIFF_LINES = 60
@@ -166,11 +168,14 @@ def digest(value: Any) -> str:
 def _exchanges(path: Path, text: str) -> list[Exchange]:
     parts: dict[str, Any] = {}
     found: list[Exchange] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    # What comes after the last line end was cut off while it was written.
+    for number, line in enumerate(text.split("\n")[:-1], 1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
+            if not isinstance(entry, dict):
+                raise TypeError("it holds no object")
             if number == 1 and entry["cassette"] != VERSION:
                 raise ValueError(f"version {entry['cassette']} is not known here")
             if "part" in entry:

@@ -136,9 +136,9 @@ class CassetteWriter:
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
         lines: list[Any] = []
         if self._written is None or not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._written = _parts_in(self.path)
             if not self.path.exists() or self.path.stat().st_size == 0:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
                 lines.append({"cassette": VERSION, "provider": self._provider})
         new = {name: value for name, value in parts.items() if name not in self._written}
         lines.extend({"part": name, "value": value} for name, value in new.items())
@@ -155,10 +155,14 @@ _WRITERS_LOCK = threading.Lock()
 
 
 def _parts_in(path: Path) -> set[str]:
+    """The parts that a file has already. A last line that was cut off while it was written is taken away first."""
     if not path.exists():
         return set()
-    found = re.findall(rb'^\{"part":"(\w+)"', path.read_bytes(), re.MULTILINE)
-    return {name.decode() for name in found}
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        os.truncate(path, end)
+    return {name.decode() for name in re.findall(rb'^\{"part":"(\w+)"', data[:end], re.MULTILINE)}
 
 
 class RecordingClient:
