@@ -1,0 +1,23 @@
+"""Plugin template: the hooks. What is heavy is imported where it is used, never here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework import ModelProvider, Tool, hookimpl
+
+
+@hookimpl
+def codex_tools() -> Iterable[Tool]:
+    """Offer the tool."""
+    from codex_contrib_template.words import count_words
+
+    return [count_words]
+
+
+@hookimpl
+def codex_model_providers() -> Iterable[ModelProvider]:
+    """Offer the provider."""
+    from codex_contrib_template.echo import Echo
+
+    return [Echo()]

@@ -1,0 +1,99 @@
+"""The skeleton of a plugin: what is written, that it equals the template, and that it works when it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codex_framework import CodexError
+from codex_framework.skeleton import render, write_skeleton
+
+TEMPLATE = Path(__file__).parents[2] / "contrib" / "codex_contrib_template"
+
+
+def test_the_template_is_the_skeleton_with_the_name_template():
+    ignored = ("__pycache__", ".egg-info", ".pytest_cache", "dist", "build")
+    present = {
+        file.relative_to(TEMPLATE).as_posix(): file.read_text(encoding="utf-8")
+        for file in TEMPLATE.rglob("*")
+        if file.is_file() and not any(part.endswith(ignored) for part in file.relative_to(TEMPLATE).parts)
+    }
+    assert present == {path.as_posix(): text for path, text in render("template").items()}
+
+
+def test_the_name_is_in_all_paths_and_texts():
+    files = render("word-count")
+    assert [path.as_posix() for path in files] == [
+        "README.md",
+        "pyproject.toml",
+        "src/codex_contrib_word_count/__init__.py",
+        "src/codex_contrib_word_count/echo.py",
+        "src/codex_contrib_word_count/py.typed",
+        "src/codex_contrib_word_count/words.py",
+        "tests/conftest.py",
+        "tests/test_echo.py",
+        "tests/test_plugin.py",
+        "tests/test_words.py",
+    ]
+    project = next(text for path, text in files.items() if path.name == "pyproject.toml")
+    assert 'name = "codex-contrib-word-count"' in project
+    assert 'word-count = "codex_contrib_word_count"' in project
+    texts = "".join(files.values())
+    assert "template" not in texts
+    assert not re.search(r"@[A-Z]+@", texts)
+
+
+@pytest.mark.parametrize("name", ["", "Word", "1word", "word--count", "word count", "../word", "a" * 41, "wörd"])
+def test_a_bad_name_is_refused_with_a_hint(name, tmp_path):
+    with pytest.raises(CodexError) as caught:
+        write_skeleton(name, tmp_path)
+    assert caught.value.fact == f"{name!r} is no name for a plugin"
+    assert caught.value.hint.startswith("Use lower-case letters")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path):
+    folder = tmp_path / "codex_contrib_mine"
+    folder.mkdir()
+    folder.joinpath("kept.txt").write_text("kept")
+    with pytest.raises(CodexError, match="exists already"):
+        write_skeleton("mine", tmp_path)
+    assert [file.name for file in folder.iterdir()] == ["kept.txt"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(CodexError, match="cannot be written: Permission denied"):
+        write_skeleton("mine", tmp_path)
+
+
+def test_a_parent_that_is_a_file_is_told(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(CodexError, match="cannot be written"):
+        write_skeleton("mine", file)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling to build without a network")
+def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path):
+    folder = write_skeleton("my-team_1", tmp_path)
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--disable-pip-version-check", "--target", site, folder], check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests"],
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "6 passed" in done.stdout
