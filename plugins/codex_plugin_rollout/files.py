@@ -24,18 +24,17 @@ def new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
 
 def id_of_file(path: Path) -> str | None:
     """The thread id in a file's name."""
-    match = re.fullmatch(_FILE_NAME, path.name)
-    return match.group(1) if match else None
+    return _id_in(path.name)
 
 
 def file_of(codex_home: Path, thread_id: str) -> Path | None:
     """The newest file of a thread; one in use goes before an archived one, a plain one before a compressed one."""
-    endings = (f"-{thread_id}.jsonl", f"-{thread_id}.jsonl.zst")
+    ending = f"-{thread_id}.jsonl"
     for folder in (*_day_folders(codex_home), codex_home / "archived_sessions"):
-        found = sorted(entry.name for entry in _entries(folder) if entry.name.endswith(endings))
-        plain = [name for name in found if name.endswith(".jsonl")]
+        names = [entry.name for entry in _entries(folder) if ending in entry.name]
+        found = [folder / name for name in sorted(names) if _id_in(name) == thread_id]
         if found:
-            return folder / (plain or found)[-1]
+            return next((path for path in reversed(found) if path.suffix == ".jsonl"), found[-1])
     return None
 
 
@@ -89,6 +88,11 @@ def compressed_reader(path: Path) -> Any:
     except ImportError:
         return None
     return zstandard.open(path, "rb")
+
+
+def _id_in(name: str) -> str | None:
+    match = re.fullmatch(_FILE_NAME, name)
+    return match.group(1) if match else None
 
 
 def _day_folders(codex_home: Path) -> Iterator[Path]:

@@ -63,8 +63,11 @@ def test_an_archived_thread_is_found_and_goes_on_there(store: RolloutStore, home
     assert store.latest(home) is None
 
 
-@pytest.mark.parametrize("wanted", ["01a1fa36-0000-75f0-a6d6-2445f13ac227", "no such name", ""])
-def test_an_unknown_thread_is_an_error_with_the_known_text(store: RolloutStore, home: str, wanted: str) -> None:
+@pytest.mark.parametrize("wanted", ["01a1fa36-0000-75f0-a6d6-2445f13ac227", "no such name", "2445f13ac227", ""])
+def test_an_unknown_thread_is_an_error_with_the_known_text(
+    store: RolloutStore, home: str, rollout: Rollout, wanted: str
+) -> None:
+    rollout(HELLO, thread_id="01a1fa36-db98-75f0-a6d6-2445f13ac227")
     with pytest.raises(ThreadError) as caught:
         store.load(wanted, home)
     assert str(caught.value) == f"no rollout found for thread id {wanted}"

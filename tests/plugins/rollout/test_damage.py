@@ -1,0 +1,95 @@
+"""Whatever stands in a file, a person gets a thread or a clear error."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_framework import ThreadError
+from codex_plugin_rollout import RolloutStore
+
+GOLDEN = Path(__file__).with_name("golden.jsonl").read_bytes()
+KINDS = ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"]
+TYPES = [
+    "message",
+    "function_call",
+    "function_call_output",
+    "reasoning",
+    "item_completed",
+    "thread_rolled_back",
+    "token_count",
+]
+FIELDS = [
+    "id",
+    "timestamp",
+    "cwd",
+    "source",
+    "git",
+    "role",
+    "content",
+    "call_id",
+    "output",
+    "item",
+    "info",
+    "num_turns",
+    "text",
+]
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["0001-01-01T00:00:00+14:00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*FIELDS, "type", "summary_text"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+payloads = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(TYPES),
+    st.dictionaries(st.sampled_from(FIELDS), values),
+)
+
+
+def load(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / "rollout-2026-11-20T18-27-41-x.jsonl"
+        path.write_bytes(data)
+        store = RolloutStore()
+        stored = store.load(str(path), home)
+        assert isinstance(stored.meta.id, str)
+        assert isinstance(stored.meta.cwd, str)
+        store.reopen(stored, home).close()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3)), max_size=4))
+def test_bytes_changed_anywhere_break_nothing(changes: list[tuple[float, bytes]]) -> None:
+    data = bytearray(GOLDEN)
+    for place, new in changes:
+        start = int(place * len(data))
+        data[start : start + 1] = new
+    load(bytes(data))
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), payloads | values), max_size=8))
+def test_lines_of_any_content_break_nothing(lines: list[tuple[str, Any]]) -> None:
+    load("\n".join(json.dumps({"type": kind, "payload": payload}) for kind, payload in lines).encode())
+
+
+def test_an_index_of_any_content_names_no_thread(store: RolloutStore, home: str) -> None:
+    Path(home).mkdir()
+    index = Path(home) / "session_index.jsonl"
+    for line in ("[]", "null", '{"id": 3, "thread_name": "n"}', '{"id": "../../x", "thread_name": "n"}', "\xff", "{"):
+        index.write_text(line)
+        with pytest.raises(ThreadError, match=r"^no rollout found for thread id n$"):
+            store.load("n", home)
