@@ -89,3 +89,10 @@ def test_added_replies_keep_the_settings_of_both() -> None:
 )
 def test_texts_are_cut_into_pieces_of_nearly_equal_length(text: str, count: int, parts: list[str]) -> None:
     assert pieces(text, count) == parts
+
+
+def test_every_public_name_is_there() -> None:
+    import codex_framework.testing as testing
+
+    assert [name for name in testing.__all__ if getattr(testing, name, None) is None] == []
+    assert sorted(testing.__all__) == testing.__all__
