@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -128,12 +129,16 @@ class ExecCommand:
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        started = time.monotonic()
         arguments = parse_arguments(call.arguments, _FIELDS)
         request = _request(arguments, context.config)
         running = await _start(request, context)
+        started = time.monotonic()  # an approval took as long as the person did
         wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
-        exit_code = await wait_for_end(running, min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS))
+        try:
+            exit_code = await wait_for_end(running, min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS))
+        except asyncio.CancelledError:  # nobody has learnt its number: it would run on unknown
+            await asyncio.shield(running.kill())
+            raise
         session = None
         if exit_code is None:
             session = await sessions_of(context).keep(running, tty=request.tty, call_id=context.call_id)

@@ -100,15 +100,9 @@ def sessions_of(context: ToolContext) -> Sessions:
 
 
 async def wait_for_end(running: RunningCommand, milliseconds: int) -> int | None:
-    """Wait for the end of a command, but no longer than that; its exit code, or None if it still runs.
-
-    If the waiting call is cancelled, the command is ended: an interrupted turn leaves nothing behind.
-    """
+    """Wait for the end of a command, but no longer than that; its exit code, or None if it still runs."""
     try:
         async with asyncio.timeout(milliseconds / 1000):
             return (await running.wait()).exit_code
     except TimeoutError:
         return None
-    except asyncio.CancelledError:
-        await asyncio.shield(running.kill())
-        raise

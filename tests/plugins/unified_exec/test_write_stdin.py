@@ -114,7 +114,7 @@ def test_a_program_that_does_not_read_does_not_hold_the_call_up(open_thread: Any
     asyncio.run(main())
 
 
-def test_an_interrupted_poll_ends_the_command(open_thread: Any) -> None:
+def test_an_interrupted_poll_leaves_the_session_as_it_was(open_thread: Any) -> None:
     async def main() -> None:
         async with open_thread() as thread:
             number = await start(thread, "sleep 60")
@@ -124,7 +124,9 @@ def test_an_interrupted_poll_ends_the_command(open_thread: Any) -> None:
             poll.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await poll
-            assert session.running.exit_code == 143
+            assert session.running.exit_code is None
+            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03"}))
+            assert outcome(text) == ("exited with code 130", "")
 
     asyncio.run(main())
 
