@@ -312,3 +312,34 @@ def test_both_tools_are_offered_when_model_and_configuration_say_so(
 ) -> None:
     facts = TurnFacts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
     assert [tool.offered(facts) for tool in (EXEC, WRITE)] == [offered, offered]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("login", "features", "expected"),
+    [
+        (True, {}, "yes\nplain\n"),
+        (True, {"shell_snapshot": False}, "yes\nlogin\n"),
+        (False, {}, "no\nplain\n"),
+    ],
+)
+def test_login_scripts_see_the_profile_which_is_read_once(
+    open_thread: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    login: bool,
+    features: dict[str, bool],
+    expected: str,
+) -> None:
+    (tmp_path / ".bash_profile").write_text('echo noise\nexport FROM_PROFILE=yes\necho read >> "$HOME/log"\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = "echo ${FROM_PROFILE:-no}; shopt -q login_shell && echo login || echo plain"
+    arguments = json.dumps({"cmd": script, "shell": "bash", "login": login})
+
+    async def main() -> list[str]:
+        async with open_thread(config={"features": features}) as thread:
+            return [(await thread.call(EXEC, arguments)).split("Output:\n")[1] for _ in range(2)]
+
+    noise = "noise\n" if "login\n" in expected else ""
+    assert asyncio.run(main()) == [noise + expected] * 2
+    reads = (tmp_path / "log").read_text().count("read") if (tmp_path / "log").exists() else 0
+    assert reads == (0 if not login else 2 if noise else 1)
