@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-__all__ = ["compressed_reader", "file_of", "id_named", "id_of_file", "new_path", "newest_first", "read_head"]
+__all__ = ["decompressed", "file_of", "id_named", "id_of_file", "new_path", "newest_first", "read_head"]
 
 _FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?"
 
@@ -81,13 +82,21 @@ def read_head(path: Path) -> dict[str, Any] | None:
     return payload if isinstance(payload, dict) and raw.get("type") == "session_meta" else None
 
 
-def compressed_reader(path: Path) -> Any:
-    """A binary file object over a ``.zst`` file, or None where no module for that is installed."""
+def decompressed(path: Path) -> BinaryIO | None:
+    """The content of a ``.zst`` file, or None where no module for that is installed.
+
+    Raises:
+        OSError: It cannot be read, or is not what its name says.
+    """
     try:
         import zstandard  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return None
-    return zstandard.open(path, "rb")
+    try:
+        with zstandard.open(path, "rb") as reader:
+            return io.BytesIO(reader.readall())
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from error
 
 
 def _id_in(name: str) -> str | None:

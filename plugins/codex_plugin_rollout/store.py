@@ -6,7 +6,7 @@ import os
 import time
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from codex_framework.errors import ThreadError
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
@@ -123,10 +123,10 @@ def _located(thread_id: str, home: Path) -> Path:
     return path_of_id
 
 
-def _reader(path: Path) -> Any:
+def _reader(path: Path) -> BinaryIO:
     if path.suffix != ".zst":
         return path.open("rb")
-    reader = files.compressed_reader(path)
+    reader = files.decompressed(path)
     if reader is None:
         raise ThreadError(
             f"{path} is compressed, and compressed conversations are read only with the zstandard module",

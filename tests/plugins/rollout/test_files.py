@@ -92,9 +92,12 @@ def test_a_compressed_file_says_what_it_needs(store: RolloutStore, home: str, ro
     compressed.write_bytes(zstandard.ZstdCompressor().compress(compressed.read_bytes()))
     stored = store.load("01a1fa36-db98-75f0-a6d6-2445f13ac227", home)
     assert stored.history == (user_message("hello"),)
-    with pytest.raises(ThreadError, match="cannot be continued") as caught:
+    with pytest.raises(ThreadError, match="is not in a file that can be continued") as caught:
         store.reopen(stored, home)
     assert "zstd -d" in caught.value.hint
+    compressed.write_bytes(b"not compressed at all")
+    with pytest.raises(ThreadError, match="cannot read"):
+        store.load("01a1fa36-db98-75f0-a6d6-2445f13ac227", home)
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(store: RolloutStore, home: str) -> None:
