@@ -6,7 +6,6 @@ stop at the first thing that does not fit; all of it is told to the model at onc
 
 from __future__ import annotations
 
-import difflib
 import enum
 import json
 import math
@@ -344,6 +343,8 @@ class Record:
         names = [field.name for field in self.fields]
         for key in value:
             if key not in names:
+                import difflib
+
                 near = difflib.get_close_matches(key, names, n=1)
                 known = f"did you mean {near[0]}?" if near else f"known: {', '.join(names) or 'none'}"
                 problems.append(f"{_below(where, key)}: unknown; {known}")

@@ -5,13 +5,11 @@ A plugin that breaks takes only itself out. The outcome of each is gathered in a
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import attrs
 import pluggy
 
 from codex_framework import hookspecs
@@ -27,8 +25,7 @@ _MOST_OFFERS = 10_000
 """A hook that offers more than this is taken to be an endless generator."""
 
 
-@attrs.frozen(kw_only=True)
-class PluginSettings:
+class PluginSettings(NamedTuple):
     """``[framework.plugins]``: which plugins to leave out, and which win where two offer one name."""
 
     disabled: tuple[str, ...] = ()
@@ -52,19 +49,19 @@ class PluginSettings:
         return cls(disabled=_names(plugins, "disabled"), prefer=_names(plugins, "prefer"))
 
 
-@attrs.define(kw_only=True)
 class Loaded:
     """A plugin on its way: what is known of it so far."""
 
-    source: PluginSource
-    plugin: Any = None
-    load_ms: float = 0.0
-    disabled: bool = False
-    rank: tuple[int, ...] = (0,)
-    hooks: dict[str, Callable[[], Any]] = attrs.field(factory=dict)
-    problems: list[PluginProblem] = attrs.field(factory=list)
-    contributes: dict[str, list[str]] = attrs.field(factory=dict)
-    left_out: int = 0
+    def __init__(self, source: PluginSource, plugin: Any = None) -> None:
+        self.source = source
+        self.plugin = plugin
+        self.load_ms = 0.0
+        self.disabled = False
+        self.rank: tuple[int, ...] = (0,)
+        self.hooks: dict[str, Callable[[], Any]] = {}
+        self.problems: list[PluginProblem] = []
+        self.contributes: dict[str, list[str]] = {}
+        self.left_out = 0
 
     @property
     def name(self) -> str:
@@ -115,8 +112,8 @@ def collect(sources: Iterable[PluginSource], settings: PluginSettings, extra_plu
     """Import and register all plugins. Those that win a name stand first: preferred, passed by the program, bundled, others."""
     manager = pluggy.PluginManager(hookspecs.GROUP)
     manager.add_hookspecs(hookspecs)
-    found = [Loaded(source=source) for source in sources]
-    found += [Loaded(source=source, plugin=plugin) for source, plugin in _passed(extra_plugins)]
+    found = [Loaded(source) for source in sources]
+    found += [Loaded(source, plugin) for source, plugin in _passed(extra_plugins)]
     for place, loaded in enumerate(found):
         loaded.rank = _rank(loaded, settings, place)
     found.sort(key=lambda loaded: loaded.rank)
@@ -244,16 +241,12 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 def _note_unknown(settings: PluginSettings, found: Sequence[Loaded]) -> None:
     """Names in the configuration that no plugin has are noted with the plugin they most likely mean."""
-    names = [loaded.name for loaded in found]
+    by_name = {loaded.name: loaded for loaded in reversed(found)}
     for name in dict.fromkeys((*settings.disabled, *settings.prefer)):
-        near = difflib.get_close_matches(name, names, n=1) if name not in names else []
-        for loaded in found:
-            if [loaded.name] == near:
-                loaded.problems.append(
-                    PluginProblem(
-                        f"the configuration names a plugin {name!r}, which is not installed",
-                        f"Did you mean {loaded.name!r}?",
-                        "plugin-name",
-                    )
-                )
-                break
+        if name in by_name:
+            continue
+        import difflib
+
+        for near in difflib.get_close_matches(name, by_name, n=1):
+            fact = f"the configuration names a plugin {name!r}, which is not installed"
+            by_name[near].problems.append(PluginProblem(fact, f"Did you mean {near!r}?", "plugin-name"))

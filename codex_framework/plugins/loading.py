@@ -6,9 +6,7 @@ import importlib
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from codex_framework.errors import CodexError
 from codex_framework.plugins.discovery import PluginSource, normalised
@@ -17,8 +15,7 @@ from codex_framework.plugins.report import PluginProblem
 __all__ = ["Imported", "import_plugin", "problem_of"]
 
 
-@attrs.frozen
-class Imported:
+class Imported(NamedTuple):
     """An attempt to import a plugin: the object, or what went wrong. ``load_ms`` is milliseconds."""
 
     plugin: Any = None

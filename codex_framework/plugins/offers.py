@@ -153,10 +153,11 @@ def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem
 
 
 def _name_of(item: Any) -> str:
-    for read in (lambda: item.name, lambda: item.spec.name):
+    readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name)
+    for read in readers:
         try:
             name = read()
-        except Exception:  # noqa: BLE001, S112  # no such attribute, or a property that raises: that is told elsewhere
+        except Exception:  # noqa: S112  # no such attribute, or a property that raises: that is told elsewhere
             continue
         if isinstance(name, str) and name:
             return repr(name)

@@ -6,15 +6,12 @@ method where a plain one is called; each of them would be silence at run time.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, get_type_hints
-
-import attrs
+from typing import Any, NamedTuple, get_type_hints
 
 from codex_framework import hookspecs
 from codex_framework.plugins.report import PluginProblem
@@ -100,6 +97,8 @@ def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | 
 
 
 def _unknown_hook(name: str) -> PluginProblem:
+    import difflib
+
     near = [
         close for word in (name, _PREFIX + name) for close in difflib.get_close_matches(word, hooks(), n=1, cutoff=0.75)
     ]
@@ -161,8 +160,7 @@ def _compatible(have: Any, want: Any) -> bool:
     return not (items and items[0] in others)
 
 
-@attrs.frozen
-class _Member:
+class _Member(NamedTuple):
     """A member of a role: an attribute, or a method with the parameters it is called with."""
 
     name: str
