@@ -93,11 +93,11 @@ class Cassette:
             ConfigError: It cannot be read, or is no cassette; or ``match`` is unknown.
         """
         if match not in MATCHES:
-            raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"use one of: {', '.join(MATCHES)}")
+            raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"Use one of: {', '.join(MATCHES)}.")
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            hint = 'write the path of a recorded file; record one with record = "PATH" in the table of another provider'
+            hint = 'Write the path of a recorded file; record one by record = "PATH" in the table of another provider.'
             raise ConfigError(f"the cassette {path} cannot be read: {error}", path=str(path), hint=hint) from error
         return cls(path, _exchanges(path, text), match=match)
 
@@ -132,7 +132,7 @@ class Cassette:
         return rest + [_comparable(item) for item in exchange.items]
 
     def _miss(self, asked: list[str]) -> CassetteMissError:
-        hint = f"if the change is meant, delete {self.path} and record it again"
+        hint = f"If the change is meant, delete {self.path} and record it again."
         if not self._unplayed:
             fact = f"the cassette {self.path} has {self._count} answers, and all of them are played"
             return CassetteMissError(fact, info="bad_request", hint=hint)
@@ -188,10 +188,10 @@ def _exchanges(path: Path, text: str) -> list[Exchange]:
                 f"{path} is no cassette: line {number}: {reason}",
                 path=str(path),
                 line=number,
-                hint="record it again",
+                hint="Record it again.",
             ) from error
     if not found:
-        raise ConfigError(f"the cassette {path} holds no answer", path=str(path), hint="record it again")
+        raise ConfigError(f"the cassette {path} holds no answer", path=str(path), hint="Record it again.")
     return found
 
 

@@ -36,7 +36,7 @@ def recorded(client: ModelClient, info: ProviderInfo, env: Mapping[str, str]) ->
         return client
     if not isinstance(path, str) or not path:
         key = f"model_providers.{info.id}.record"
-        raise ConfigError(f"{key} is {path!r}, not a path", key=key, hint='write record = "path/to/cassette.jsonl"')
+        raise ConfigError(f"{key} is {path!r}, not a path", key=key, hint='Write record = "path/to/cassette.jsonl".')
     return RecordingClient(client, CassetteWriter.at(Path(path).expanduser(), info.id), Secrets.of(info, env))
 
 
@@ -130,7 +130,7 @@ class CassetteWriter:
                 raise ModelError(
                     f"the cassette {self.path} cannot be written: {error.strerror}",
                     slug="cassette-write",
-                    hint="choose another path for record, or take it out of the provider's table",
+                    hint="Choose another path for record, or take it out of the provider's table.",
                 ) from error
 
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:

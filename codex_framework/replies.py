@@ -122,7 +122,7 @@ class ScriptEndError(ModelError):
         super().__init__(
             f"the script has {length} replies, and this is request {number}",
             info="bad_request",
-            hint="add a reply to the script, or let its last one repeat",
+            hint="Add a reply to the script, or let its last one repeat.",
         )
 
 

@@ -50,12 +50,12 @@ def read_script(path: Path) -> Script:
         text = path.read_text("utf-8")
         value = json.loads(text) if path.suffix == ".json" else _toml(text)
     except (OSError, ValueError) as error:
-        hint = "write a TOML file with [[responses]] tables, or a JSON list"
+        hint = "Write a TOML file with [[responses]] tables, or a JSON list."
         raise ConfigError(f"the script {path} cannot be read: {error}", path=str(path), hint=hint) from error
     table = {"responses": value} if isinstance(value, list) else value
     responses = table.get("responses")
     if not isinstance(responses, list) or set(table) - {"responses", "repeat_last"}:
-        hint = "write a list `responses`, and nothing else but `repeat_last`"
+        hint = "Write a list `responses`, and nothing else but `repeat_last`."
         raise ConfigError(f"{path} is no script of responses", path=str(path), hint=hint)
     replies: list[Reply] = []
     for number, response in enumerate(responses, 1):
@@ -63,7 +63,7 @@ def read_script(path: Path) -> Script:
             replies.extend(_replies(response))
         except (ValueError, TypeError, KeyError) as error:
             fact = f"{path}: response {number}: {error}"
-            hint = "see the module codex_framework.scripts for what a response may say"
+            hint = "See the module codex_framework.scripts for what a response may say."
             raise ConfigError(fact, path=str(path), key=f"responses[{number - 1}]", hint=hint) from error
     return Script(replies, repeat_last=bool(table.get("repeat_last", False)))
 

@@ -25,7 +25,7 @@ def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
         if not key:
             raise _missing(
                 f"Missing environment variable: `{info.env_key}`.",
-                info.env_key_instructions or f"set {info.env_key} to the API key of {info.name or info.id}",
+                info.env_key_instructions or f"Set {info.env_key} to the API key of {info.name or info.id}.",
             )
         return key
     if info.experimental_bearer_token:
@@ -37,8 +37,8 @@ def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
     if not key:
         raise _missing(
             f"no API key for the provider {info.id!r}",
-            f'set OPENAI_API_KEY, or put {{"OPENAI_API_KEY": "..."}} into {home / "auth.json"},'
-            " or choose another model_provider in config.toml",
+            f'Set OPENAI_API_KEY, or put {{"OPENAI_API_KEY": "..."}} into {home / "auth.json"},'
+            " or choose another model_provider in config.toml.",
         )
     return key
 
@@ -59,6 +59,6 @@ def _stored(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:
-        raise _missing(f"{path} cannot be read: {error}", f"repair or delete {path}, or set OPENAI_API_KEY") from error
+        raise _missing(f"{path} cannot be read: {error}", f"Repair or delete {path}, or set OPENAI_API_KEY.") from error
     key = stored.get("OPENAI_API_KEY") if isinstance(stored, dict) else None
     return key.strip() if isinstance(key, str) else ""

@@ -1,6 +1,7 @@
 """What goes wrong on the wire, as one ``ModelError`` each: its text, and whether asking again can help.
 
-Texts are those of Codex 0.169, because clients and people's scripts know them.
+Texts are those of Codex 0.169, because clients and people's scripts know them; so there is no hint beside what a
+server said.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def unreachable(url: str, reason: str) -> ModelError:
         retryable=True,
         info={"http_connection_failed": {"http_status_code": None}},
         slug="unreachable",
-        hint="check base_url of the model provider, the network, and whether the server runs",
+        hint="Check base_url of the model provider, the network, and whether the server runs.",
     )
 
 
@@ -175,7 +176,6 @@ def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any])
         retry_after_s=delay,
         info={"response_too_many_failed_attempts": {"http_status_code": 429}},
         slug="rate-limit",
-        hint=str(error.get("message") or ""),
     )
 
 
@@ -224,7 +224,6 @@ def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str,
     info: str | dict[str, Any] = (
         "unauthorized" if status == 401 else {"http_connection_failed": {"http_status_code": status}}
     )
-    hint = "check the API key of the model provider" if status in (401, 403) else "check base_url of the model provider"
     return ModelError(
         ", ".join(parts),
         # The same request meets the same refusal; only these can pass by themselves. (Codex tries 401 and 403 again.)
@@ -232,7 +231,6 @@ def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str,
         retry_after_s=retry_after(headers),
         info=info,
         slug="unexpected-status",
-        hint=hint if 400 <= status < 500 else "",
     )
 
 

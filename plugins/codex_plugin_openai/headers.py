@@ -40,7 +40,7 @@ def standing_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None
             raise ModelError(
                 f"the header {name!r} of the provider {info.id!r} has characters that HTTP does not allow",
                 slug="header",
-                hint=f"look for line breaks and non-ASCII characters in [model_providers.{info.id}] and its key",
+                hint=f"Look for line breaks and non-ASCII characters in [model_providers.{info.id}] and its key.",
             )
     return headers
 

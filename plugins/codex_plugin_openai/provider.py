@@ -58,7 +58,7 @@ def _check_options(info: ProviderInfo) -> None:
                 f"[model_providers.{info.id}] asks for credentials by `{key}`, which this provider cannot do",
                 info="bad_request",
                 slug="provider-option",
-                hint="use env_key, experimental_bearer_token or http_headers",
+                hint="Use env_key, experimental_bearer_token or http_headers.",
             )
         if key not in _OPTIONS:
             from difflib import get_close_matches
@@ -72,7 +72,7 @@ def _check_options(info: ProviderInfo) -> None:
                 f"[model_providers.{info.id}] has an unknown key: {key}",
                 info="bad_request",
                 slug="provider-option",
-                hint=f"remove it, or write {' or '.join(meant)}",
+                hint=f"Remove it, or write {' or '.join(meant)}.",
             )
 
 
@@ -97,5 +97,5 @@ def _address(info: ProviderInfo) -> tuple[str, str]:
 
 
 def _bad_url(info: ProviderInfo, fact: str) -> ModelError:
-    hint = f'write base_url = "https://host/v1" into [model_providers.{info.id}]'
+    hint = f'Write base_url = "https://host/v1" into [model_providers.{info.id}].'
     return ModelError(fact, info="bad_request", slug="base-url", hint=hint)

@@ -60,15 +60,15 @@ class ReplayProvider:
                 raise ModelError(error.fact, info="bad_request", slug=error.slug, hint=error.hint) from error
         return ScriptClient(source) if isinstance(source, Script) else CassetteClient(source)
 
-    def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # the role's signature
-        """Nothing is known of any model."""
-        return None
+    def model(self, slug: str) -> ModelInfo | None:
+        """Any name is as good as another where no model answers: all have the usual abilities, and no warning comes of it."""
+        return ModelInfo(slug=slug)
 
 
 def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]:
     """``script`` or ``cassette``, its path, and how requests are matched."""
     table = f"[model_providers.{info.id}]"
-    hint = f'write cassette = "PATH" or script = "PATH" into {table}'
+    hint = f'Write cassette = "PATH" or script = "PATH" into {table}.'
     if unknown := sorted(set(info.options) - _OPTIONS):
         raise ModelError(
             f"{table} has unknown keys: {', '.join(unknown)}", info="bad_request", slug="replay", hint=hint

@@ -29,6 +29,7 @@ Ask = Callable[..., Any]
 
 
 def facts(error: ModelError) -> tuple[str, bool, float | None, Any]:
+    assert error.hint == "", "a hint would be added to a text that people's scripts know"
     return error.fact, error.retryable, error.retry_after_s, error.info
 
 
@@ -102,7 +103,6 @@ def test_a_429_without_retry_after_is_final(ask: Ask) -> None:
     outcome = ask([fault(429, headers={"x-request-id": "req_1"}, body=body)], request_max_retries=4)
     text = "exceeded retry limit, last status: 429 Too Many Requests, request id: req_1"
     assert facts(outcome.error) == (text, False, None, TOO_MANY)
-    assert outcome.error.hint == "Rate limit reached for mock on tokens per min."
     assert len(outcome.server.requests) == 1
 
 
@@ -221,7 +221,6 @@ def test_an_unexpected_status_shows_the_body_and_where_it_came_from(ask: Ask) ->
     assert (
         outcome.error.fact == f"unexpected status 403 Forbidden: {shown}, url: {url}, cf-ray: ray-1, request id: req_1"
     )
-    assert outcome.error.hint == "check the API key of the model provider"
 
 
 def test_a_bad_request_shows_the_body_as_it_is(ask: Ask) -> None:
@@ -238,11 +237,10 @@ def test_an_unknown_model_is_told_in_the_servers_words(ask: Ask) -> None:
     assert facts(ask([fault(404, body=body)]).error) == ("The model `x` does not exist", False, None, "bad_request")
 
 
-def test_a_404_that_says_nothing_points_to_the_url(ask: Ask) -> None:
+def test_a_404_that_says_nothing_shows_the_url(ask: Ask) -> None:
     outcome = ask([fault(404, body="<html>nope</html>")])
     url = f"{outcome.server.url}/responses"
     assert outcome.error.fact == f"unexpected status 404 Not Found: <html>nope</html>, url: {url}"
-    assert outcome.error.hint == "check base_url of the model provider"
     assert not outcome.error.retryable
 
 

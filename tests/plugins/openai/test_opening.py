@@ -59,7 +59,7 @@ def test_a_table_with_its_own_authorization_wants_no_key() -> None:
 def test_a_missing_key_says_what_to_set(codex_home: Path) -> None:
     error = failure(OPENAI, {"CODEX_HOME": str(codex_home)})
     assert error.fact == "no API key for the provider 'openai'"
-    assert error.hint.startswith("set OPENAI_API_KEY, or put")
+    assert error.hint.startswith("Set OPENAI_API_KEY, or put")
 
 
 def test_a_missing_variable_is_named_with_the_tables_own_advice() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Completed, ItemDone, ModelError, ModelEvent, ProviderInfo, TextDelta
+from codex_framework import Completed, ItemDone, ModelError, ModelEvent, ModelInfo, ProviderInfo, TextDelta
 from codex_framework.protocol.items import (
     CustomToolCall,
     FunctionCall,
@@ -179,3 +179,7 @@ def test_threads_share_a_script(tmp_path: Path) -> None:
         for events in asyncio.run(ask(provider, info(script=str(script))))
     ]
     assert texts == ["one", "two"]
+
+
+def test_any_model_name_is_known() -> None:
+    assert ReplayProvider().model("gpt-5.5") == ModelInfo(slug="gpt-5.5", known=True)
