@@ -142,17 +142,19 @@ class Instance:
         self._lost()
 
     def _read(self) -> None:
-        try:
-            while self._connection.fileno() >= 0 and self._loop is not None:
+        while self._loop is not None:
+            try:
                 message, _ = receive(self._connection, socket.MSG_DONTWAIT)
-                if message is None:
-                    self.close()
-                    return
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                continue  # it ended without reading all we sent; what it said before that comes now
+            except OSError:
+                message = None
+            if message is None:
+                self.close()
+            else:
                 self._heard(message)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()
 
     def _heard(self, message: dict[str, Any]) -> None:
         if "started" in message:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 import attrs
@@ -81,11 +82,13 @@ def _enumerated(plan: Plan) -> Iterable[str]:
     """The folders whose entries are granted one by one: those around a kept path that exists, up to its root."""
     folders: dict[str, None] = {}
     for kept in filter(os.path.lexists, plan.read_only):
-        path = os.path.dirname(kept)  # noqa: PTH120
-        while any(path == root or path.startswith(f"{root}/") for root in plan.writable):
-            folders[path] = None
-            path = os.path.dirname(path)  # noqa: PTH120
+        around = (str(parent) for parent in PurePosixPath(kept).parents)
+        folders |= dict.fromkeys(path for path in around if any(_within(path, root) for root in plan.writable))
     return folders
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
 
 
 def _identity(path: str) -> object:

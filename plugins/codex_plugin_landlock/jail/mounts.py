@@ -52,7 +52,7 @@ def _between(root: str, path: str) -> Iterable[str]:
     if not path.startswith(prefix):
         return
     parent = os.path.dirname(path)
-    while len(parent) >= len(prefix):
+    while parent != root:
         yield parent
         parent = os.path.dirname(parent)
 

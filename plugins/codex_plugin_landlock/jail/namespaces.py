@@ -7,7 +7,7 @@ import struct
 
 from .syscalls import MACHINE, NEW_CGROUP, NEW_IPC, NEW_NET, NEW_NS, NEW_PID, NEW_USER, NEW_UTS, call, clone, prctl
 
-__all__ = ["drop_privileges", "enter", "limit_processes", "map_identity", "set_dumpable"]
+__all__ = ["drop_privileges", "enter", "limit_processes", "map_identity", "rule_out_privileges", "set_dumpable"]
 
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
@@ -88,11 +88,20 @@ def drop_privileges() -> None:
 
 
 def rule_out_privileges() -> None:
-    """The same without namespaces: an ordinary user's process has no capabilities to drop, root's has."""
-    if os.geteuid() == 0:
+    """The same without namespaces. With ``no_new_privs``, who has no capabilities cannot get any.
+
+    Raises:
+        OSError: Capabilities could not be given up.
+    """
+    if _has_capabilities():
         drop_privileges()
     else:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _has_capabilities() -> bool:
+    with open("/proc/self/status") as status:
+        return any(line.startswith("CapPrm:") and int(line.split()[1], 16) for line in status)
 
 
 def _write(path: str, text: str) -> None:
