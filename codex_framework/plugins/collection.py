@@ -15,7 +15,7 @@ import pluggy
 from codex_framework import hookspecs
 from codex_framework.errors import ConfigError
 from codex_framework.plugins.discovery import PluginSource
-from codex_framework.plugins.loading import import_plugin, problem_of
+from codex_framework.plugins.loading import import_plugin, problem_of, quiet
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
 from codex_framework.plugins.validation import hook_problems, hooks
 
@@ -136,11 +136,10 @@ def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
     function = loaded.hooks[hook]
     begin = time.perf_counter()
     try:
-        offered = function()
-        if offered is None or isinstance(offered, (str, bytes, Mapping)) or not hasattr(offered, "__iter__"):
-            loaded.fail(_not_iterable(hook, offered))
-            return None
-        items = list(itertools.islice(offered, _MOST_OFFERS + 1))
+        with quiet():
+            offered = function()
+            iterable = hasattr(offered, "__iter__") and not isinstance(offered, (str, bytes, Mapping))
+            items = list(itertools.islice(offered, _MOST_OFFERS + 1)) if iterable else []
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # as at import: a plugin that calls sys.exit() must not end the program
@@ -148,6 +147,9 @@ def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
         return None
     finally:
         loaded.load_ms += (time.perf_counter() - begin) * 1000
+    if not iterable:
+        loaded.fail(_not_iterable(hook, offered))
+        return None
     if len(items) > _MOST_OFFERS:
         loaded.fail(PluginProblem(f"its {hook} offers more than {_MOST_OFFERS} objects", "Let it end.", "plugin-hook"))
         return None

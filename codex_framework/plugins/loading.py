@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 import time
 from collections.abc import Iterable
 from types import TracebackType
@@ -12,7 +14,7 @@ from codex_framework.errors import CodexError
 from codex_framework.plugins.discovery import PluginSource, normalised
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["Imported", "import_plugin", "problem_of"]
+__all__ = ["Imported", "import_plugin", "problem_of", "quiet"]
 
 
 class Imported(NamedTuple):
@@ -28,14 +30,20 @@ def import_plugin(source: PluginSource) -> Imported:
     begin = time.perf_counter()
     module_name, _, attribute = source.target.partition(":")
     try:
-        plugin: Any = importlib.import_module(module_name)
-        for part in filter(None, attribute.split(".")):
-            plugin = getattr(plugin, part)
+        with quiet():
+            plugin: Any = importlib.import_module(module_name)
+            for part in filter(None, attribute.split(".")):
+                plugin = getattr(plugin, part)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin that calls sys.exit() must not end the program
         return Imported(problem=problem_of(error, source, "be imported"), load_ms=_ms_since(begin))
     return Imported(plugin, load_ms=_ms_since(begin))
+
+
+def quiet() -> contextlib.AbstractContextManager[Any]:
+    """While a plugin is loaded, what it prints goes to stderr: stdout may be a stream of JSON that somebody parses."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def problem_of(error: BaseException, source: PluginSource, doing: str) -> PluginProblem:
