@@ -81,7 +81,8 @@ class Cassette:
     def __init__(self, path: Path, exchanges: Iterable[Exchange], *, match: str = "input") -> None:
         self.path = path
         self._match = match
-        self._unplayed = [(exchange, self._said(exchange)) for exchange in exchanges]
+        self._texts: dict[int, tuple[object, str]] = {}
+        self._unplayed = [(exchange, self._said(exchange, exchange.items)) for exchange in exchanges]
         self._count = len(self._unplayed)
         self._lock = threading.Lock()
 
@@ -112,9 +113,8 @@ class Cassette:
         Raises:
             CassetteMissError: There is none; with the differences to the recorded request that is nearest.
         """
-        wire = [to_wire(item) for item in request.prompt.items]
         tools = [to_wire(spec) for spec in request.tools]
-        asked = self._said(Exchange(request.model.slug, request.instructions, tools, wire, ()))
+        asked = self._said(Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items)
         with self._lock:
             for index, (exchange, said) in enumerate(self._unplayed):
                 if self._match == "order" or said == asked:
@@ -122,14 +122,24 @@ class Cassette:
                     return exchange
             raise self._miss(asked)
 
-    def _said(self, exchange: Exchange) -> list[str]:
+    def _said(self, exchange: Exchange, items: Iterable[object]) -> list[str]:
         """What counts of a request, one text for each thing."""
         if self._match == "order":
             return []
+        texts = [text for item in items if (text := self._text(item))]
         if self._match == "input":
-            return [_comparable(item) for item in exchange.items if not _is_setting(item)]
-        rest = [exchange.model, _neutral(exchange.instructions), _comparable(list(exchange.tools))]
-        return rest + [_comparable(item) for item in exchange.items]
+            return texts
+        return [exchange.model, _neutral(exchange.instructions), _comparable(list(exchange.tools)), *texts]
+
+    def _text(self, item: object) -> str:
+        """What an item says, or nothing where it does not count. Items stay the same objects, so each is looked at once."""
+        known = self._texts.get(id(item))
+        if known is None or known[0] is not item:
+            wire = to_wire(item)
+            counts = self._match == "strict" or not _is_setting(wire)
+            known = (item, _comparable(wire) if counts else "")
+            self._texts[id(item)] = known
+        return known[1]
 
     def _miss(self, asked: list[str]) -> CassetteMissError:
         hint = f"If the change is meant, delete {self.path} and record it again."

@@ -115,7 +115,8 @@ class ResponsesClient:
     async def _ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send until an answer with a good status comes, as often as ``request_max_retries`` allows.
 
-        Tried again: what the network or a failing server (5xx) has spoilt. Everything else is for the turn to decide.
+        Tried again: what the network or a failing server (5xx) has spoilt, unless it asks for a longer pause than a person would
+        sit through without a word. Everything else is for the turn to decide.
         """
         attempt = 0
         while True:
@@ -127,10 +128,12 @@ class ResponsesClient:
                 error = await self._refusal(answer)
                 again = answer.status >= 500 and error.retryable
             except ModelError as failure:
-                error, again = failure, True
-            if not again or attempt > self._info.request_max_retries:
+                # A server that was silent for minutes has the request; what to do then is for the turn to decide.
+                error, again = failure, failure.slug == "unreachable"
+            delay = _delay(attempt) if error.retry_after_s is None else error.retry_after_s
+            if not again or attempt > self._info.request_max_retries or delay > _LONGEST_DELAY_S:
                 raise error
-            await asyncio.sleep(_delay(attempt) if error.retry_after_s is None else error.retry_after_s)
+            await asyncio.sleep(delay)
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if self._transport is None:

@@ -148,11 +148,11 @@ class _Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         return False
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self.alive = False
         self.parser.end()
         if not self.parser.complete and self._failure is None:
-            self._failure = (error and str(error)) or "the server closed the connection"
+            self._failure = (exc and str(exc)) or "the server closed the connection"
         self._wake()
 
     async def send(self, message: bytes, silence_s: float) -> None:

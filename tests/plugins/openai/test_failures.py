@@ -259,6 +259,12 @@ def test_retry_after_is_waited_for_between_requests(ask: Ask) -> None:
     assert second.received_at - first.answered_at >= 0.5
 
 
+def test_a_long_pause_is_left_to_the_turn_which_can_tell_about_it(ask: Ask) -> None:
+    outcome = ask([fault(500, headers={"retry-after": "3600"})], request_max_retries=4)
+    assert facts(outcome.error) == (HIGH_DEMAND, True, 3600.0, "internal_server_error")
+    assert len(outcome.server.requests) == 1
+
+
 def test_a_server_that_goes_on_failing_is_for_the_turn_to_try_again(ask: Ask) -> None:
     outcome = ask([fault(500, body=refusal("server_error", "boom"))] * 3, request_max_retries=2)
     assert facts(outcome.error) == (HIGH_DEMAND, True, None, "internal_server_error")
