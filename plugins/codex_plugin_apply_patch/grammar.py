@@ -46,18 +46,21 @@ environment_id: "*** Environment ID: " filename LF
 end_patch: "*** End Patch" LF?
 
 hunk: add_hunk | delete_hunk | update_hunk
-add_hunk: "*** Add File: " filename LF add_line+
+add_hunk: "*** Add File: " filename LF add_line*
 delete_hunk: "*** Delete File: " filename LF
-update_hunk: "*** Update File: " filename LF change_move? change?
+update_hunk: "*** Update File: " filename LF move_to? first_chunk chunk*
+move_to: "*** Move to: " filename LF
 
-filename: /(.+)/
-add_line: "+" /(.*)/ LF -> line
+first_chunk: place? change_line+ end_of_file?
+chunk: place change_line+ end_of_file?
+place: ("@@" | "@@ " text) LF
+add_line: "+" rest LF
+change_line: ("+" | "-" | " ") rest LF
+end_of_file: "*** End of File" LF
 
-change_move: "*** Move to: " filename LF
-change: (change_context | change_line)+ eof_line?
-change_context: ("@@" | "@@ " /(.+)/) LF
-change_line: ("+" | "-" | " ") /(.*)/ LF
-eof_line: "*** End of File" LF
+filename: /[^\n]+/
+text: /[^\n]+/
+rest: /[^\n]*/
 
 %import common.LF
 """

@@ -9,10 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    _Change = tuple[int, int, int, int]  # old start and end, new start and end
+
 __all__ = ["LinesNotFound", "Revision", "revise"]
 
 _RADIUS = 1
 """Lines of context around a change in an event's diff (Codex: 1)."""
+
+_COMPARABLE = 1_000_000
+"""Old lines times new lines up to which a run is searched for lines that stay: the search takes time in that proportion."""
 
 
 class LinesNotFound(Exception):  # noqa: N818  # named by what it says
@@ -83,21 +88,28 @@ class Revision:
                 at = old_end
             yield from _marked(" ", self._old[at:old_to])
 
-    def _changes(self) -> Iterator[tuple[int, int, int, int]]:
-        """Old start and end, new start and end of each run of lines that differ."""
+    def _changes(self) -> Iterator[_Change]:
+        """Each run of lines that differ."""
         shift = 0
         for edit in self._edits:
-            new_start = edit.start + shift
-            new_end = new_start + len(edit.lines)
-            for old_a, old_b, new_a, new_b in _differing(
-                self._old[edit.start : edit.end], self._new[new_start:new_end]
-            ):
-                yield edit.start + old_a, edit.start + old_b, new_start + new_a, new_start + new_b
+            old = edit.start
+            begun = new = edit.start + shift
+            for line in edit.lines:
+                if isinstance(line, int):
+                    yield from self._run(old, line, begun, new)
+                    yield from self._run(line, line + 1, new, new + 1)
+                    old, begun = line + 1, new + 1
+                new += 1
+            yield from self._run(old, edit.end, begun, new)
             shift += len(edit.lines) - (edit.end - edit.start)
         last = len(self._old) - 1
-        untouched = last >= 0 and (not self._edits or self._edits[-1].end <= last)
-        if untouched and self._old[last] != self._new[last + shift]:
-            yield last, last + 1, last + shift, last + shift + 1
+        if last >= 0 and (not self._edits or self._edits[-1].end <= last):
+            yield from self._run(last, last + 1, last + shift, last + shift + 1)
+
+    def _run(self, old: int, old_end: int, new: int, new_end: int) -> Iterator[_Change]:
+        """What differs between these old lines and those new ones."""
+        for old_a, old_b, new_a, new_b in _differing(self._old[old:old_end], self._new[new:new_end]):
+            yield old + old_a, old + old_b, new + new_a, new + new_b
 
 
 def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
@@ -182,18 +194,20 @@ def _without_last_blank(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return rest
 
 
-def _differing(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Runs of lines that differ within one edit, which is short as a rule."""
-    if not old or not new:
-        return [(0, len(old), 0, len(new))] if old or new else []
+def _differing(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
+    """Runs of lines that differ, as few lines as can be where that is not too much work."""
+    if old == new:
+        return []
+    if not old or not new or len(old) * len(new) > _COMPARABLE:
+        return [(0, len(old), 0, len(new))]
     from difflib import SequenceMatcher
 
     codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [(a, b, c, d) for tag, a, b, c, d in codes if tag != "equal"]
 
 
-def _grouped(changes: Iterator[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
-    group: list[tuple[int, int, int, int]] = []
+def _grouped(changes: Iterator[_Change]) -> Iterator[list[_Change]]:
+    group: list[_Change] = []
     for change in changes:
         if group and change[0] - group[-1][1] > 2 * _RADIUS:
             yield group

@@ -12,7 +12,7 @@ from codex_framework.errors import ToolRefused
 from codex_framework.roles.tools import ToolCall
 from codex_plugin_apply_patch.interception import PatchInterceptor
 
-PATCH = "*** Begin Patch\n*** Add File: new.txt\n+costs $5 `now`\n*** End Patch\n"
+PATCH = "*** Begin Patch\n*** Add File: new.txt\n+costs $5 `now` \u2013 {\U000e0100\n*** End Patch\n"
 HEAD = "Wall time: 0.0000 seconds\nOutput:\n"
 
 
@@ -45,6 +45,8 @@ def rewritten(call: ToolCall) -> dict[str, Any]:
         ("exec_command", {"cmd": heredoc('cd "a b" && apply_patch')}, "a b"),
         ("exec_command", {"cmd": heredoc("cd sub && apply_patch"), "workdir": "/top"}, "/top/sub"),
         ("exec_command", {"cmd": heredoc("cd /abs && apply_patch"), "workdir": "/top"}, "/abs"),
+        ("exec_command", {"cmd": heredoc("cd 'gr\u00fcn \U0001f600' && apply_patch")}, "gr\u00fcn \U0001f600"),
+        ("exec_command", {"cmd": heredoc("cd gr\u00fcn && apply_patch")}, "gr\u00fcn"),
         ("shell_command", {"command": heredoc()}, None),
         ("shell", {"command": ["bash", "-lc", heredoc()]}, None),
         ("shell", {"command": ["/bin/sh", "-c", heredoc("cd sub && apply_patch")]}, "sub"),
@@ -92,6 +94,8 @@ def test_a_shell_call_that_only_patches_becomes_a_call_of_the_tool(
         "grep apply_patch README.md",
         "echo '*** Begin Patch'",
         "apply_patch <<'EOF'\n*** Begin Patch",
+        "apply_patch ${\U0010ffff",
+        "apply_patch \0",
     ],
 )
 def test_anything_else_is_left_to_the_shell(script: str) -> None:
@@ -139,7 +143,7 @@ def test_a_patch_through_a_command_answers_in_the_commands_form(desk: Any) -> No
     assert desk.apply(call.arguments, kind=call.kind) == (
         f"{HEAD}Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nA new.txt\n"
     )
-    assert desk.tree() == {"sub/new.txt": b"costs $5 `now`\n"}
+    assert desk.tree() == {"sub/new.txt": "costs $5 `now` \u2013 {\U000e0100\n".encode()}
 
 
 def test_a_fault_in_an_intercepted_patch_is_told_like_any_other(desk: Any) -> None:
