@@ -54,13 +54,12 @@ move_to: "*** Move to: " filename LF
 first_chunk: place? change_line+ end_of_file?
 chunk: place change_line+ end_of_file?
 place: ("@@" | "@@ " text) LF
-add_line: "+" rest LF
-change_line: ("+" | "-" | " ") rest LF
+add_line: "+" text? LF
+change_line: ("+" | "-" | " ") text? LF
 end_of_file: "*** End of File" LF
 
 filename: /[^\n]+/
 text: /[^\n]+/
-rest: /[^\n]*/
 
 %import common.LF
 """
