@@ -11,6 +11,7 @@ from pathlib import Path
 from codex_framework import SandboxError
 from codex_plugin_landlock.instances import Instance
 from codex_plugin_landlock.jail.messages import send
+from codex_plugin_landlock.jail.syscalls import memory_file
 from codex_plugin_landlock.plan import Plan
 
 __all__ = ["Launcher"]
@@ -52,7 +53,7 @@ class Launcher:
                 self._start()
             connection = self._connection
             assert connection is not None
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours, theirs = _pair()
             try:
                 send(connection, {"plan": plan.data, "level": level}, (theirs.fileno(),))
             except OSError:
@@ -78,9 +79,9 @@ class Launcher:
         self._kill()
         if not self._python:
             raise SandboxError("the sandbox needs a Python interpreter, and this program does not know its own")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = _pair()
         ours.settimeout(_SEND_TIMEOUT_S)
-        self._log = os.memfd_create("launcher", os.MFD_CLOEXEC)
+        self._log = memory_file("launcher")
         home = str(Path(__file__).resolve().parent)
         with theirs:
             try:
@@ -124,6 +125,16 @@ class Launcher:
         process, self._process = self._process, None
         if process is not None:
             await asyncio.to_thread(_end, process)
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise SandboxError(
+            f"the sandbox needs a socket: {error.strerror} (os error {error.errno})",
+            hint="end other commands or raise the limit of open files",
+        ) from error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,7 @@ from codex_framework import FileAccess
 
 __all__ = ["Plan", "plan_for", "signature"]
 
-_PLACEHOLDER_MODE = 0o1555
+_PLACEHOLDER_MODE = 0o1755
 """Folders that the launcher puts in place of missing names look like this (see ``jail.placeholders``)."""
 
 

@@ -12,7 +12,7 @@ from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
 from codex_plugin_landlock.plan import Plan, plan_for, signature
 
 if TYPE_CHECKING:
-    from codex_plugin_landlock.instances import ConfinedProcess, Instance
+    from codex_plugin_landlock.instances import ConfinedProcess, Instance, InstanceRefused
     from codex_plugin_landlock.launcher import Launcher
 
 __all__ = ["LandlockConfinement", "LandlockSandbox"]
@@ -21,6 +21,9 @@ _IDLE_S = 5.0
 """How long an unused instance stays, with its placeholders for protected names that do not exist."""
 
 _MOST_IDLE = 4
+_ATTEMPTS = _MOST_IDLE + 3
+"""How many instances are tried for one command: all idle ones may have been killed meanwhile."""
+
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
 
@@ -91,17 +94,28 @@ class LandlockSandbox:
         """Start a command in an instance of ``plan``. Raises as :meth:`codex_framework.Confinement.start`."""
         from codex_plugin_landlock.instances import InstanceGone, InstanceRefused
 
-        while True:
+        for _ in range(_ATTEMPTS):
+            self.check(plan)
             instance = self._take(plan)
             try:
                 return await instance.run(launch, lambda freed: self._release(plan, freed))
             except InstanceGone:
                 continue
             except InstanceRefused as refused:
-                self._degrade(instance, plan, refused)
+                self._degrade(instance, refused)
+            except SandboxError as error:
+                raise SandboxError(f"{error}{self._last_words()}", hint=error.hint) from error
             finally:
-                if not instance.ready:
+                if not instance.alive:
                     self._busy.discard(instance)
+        raise SandboxError(
+            f"the sandbox ends as soon as it is started{self._last_words()}",
+            hint="look for a process that kills others (the system's log names it)",
+        )
+
+    def _last_words(self) -> str:
+        log = self._launcher.log() if self._launcher is not None else ""
+        return f" ({log.splitlines()[-1]})" if log else ""
 
     def _take(self, plan: Plan) -> Instance:
         level = self.level
@@ -138,15 +152,12 @@ class LandlockSandbox:
             idle.remove(instance)
         instance.close()
 
-    def _degrade(self, instance: Instance, plan: Plan, refused: Exception) -> None:
+    def _degrade(self, instance: Instance, refused: InstanceRefused) -> None:
         """Go on without namespaces if it is they that are refused; nothing has run yet.
 
         Raises:
             SandboxError: It was something else, or namespaces are demanded.
         """
-        from codex_plugin_landlock.instances import InstanceRefused
-
-        assert isinstance(refused, InstanceRefused)
         cure = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
         if refused.stage != _NAMESPACES or instance.level == _LANDLOCK or self._wanted == _NAMESPACES:
             raise SandboxError(
@@ -154,7 +165,6 @@ class LandlockSandbox:
                 hint=cure if refused.stage == _NAMESPACES else "check the writable roots and protected paths it names",
             )
         self._report = self._reduced(refused.text, cure)
-        self.check(plan)
 
     def _reduced(self, reason: str, cure: str) -> SandboxReport:
         from codex_plugin_landlock.jail.landlock import abi_version

@@ -65,8 +65,13 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
     if own:
         with _stage("namespaces"):
             namespaces.map_identity(uid, gid)
+            mounts.separate()
         with _stage("mounts"):
-            mounts.build(plan)
+            trees = mounts.copies(plan)
+        with _stage("namespaces"):
+            mounts.cover(read_only="/" not in plan["writable"])
+        with _stage("mounts"):
+            mounts.attach(plan, trees)
             if namespaces.limit_processes():
                 enforced["number of processes"] = "process namespace"
             mount_setattr("/proc", ATTR_RDONLY, recursive=False)

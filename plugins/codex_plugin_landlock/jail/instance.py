@@ -17,13 +17,12 @@ from typing import Any
 
 from .enclosure import NAMESPACES, Refused, enclose
 from .messages import receive, send
-from .syscalls import prctl
+from .syscalls import close_but, prctl
 
 __all__ = ["Instance", "live"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_LAST_DESCRIPTOR = 2**31 - 1
 
 
 def live(connection: socket.socket, plan: dict[str, Any], level: str, uid: int, gid: int) -> None:
@@ -57,9 +56,7 @@ def _detach(connection: socket.socket, level: str) -> None:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         signal.signal(signal.SIGTERM, _end_with_descendants)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    mine = connection.fileno()
-    os.closerange(3, mine)
-    os.closerange(mine + 1, _LAST_DESCRIPTOR)
+    close_but(connection.fileno())
     os.chdir("/")
 
 
@@ -140,7 +137,7 @@ class Instance:
         if self._children is None:
             return None
         listed = os.pread(self._children, 4096, 0).split()
-        return int(listed[-1]) if listed else None
+        return int(listed[0]) if listed else None  # adopted orphans stand behind it
 
     def _reap(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from . import namespaces, placeholders
 from .enclosure import NAMESPACES
 from .instance import end_descendants, live
 from .messages import receive, send
-from .syscalls import prctl
+from .syscalls import pidfd_open, prctl
 
 __all__ = ["main"]
 
@@ -37,7 +37,7 @@ class Launcher:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._held: dict[int, dict[str, int]] = {}
-        self._parent = os.pidfd_open(os.getppid())
+        self._parent = pidfd_open(os.getppid())
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _noticed)

@@ -30,7 +30,9 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
     if len(data) <= _MOST_INLINE:
         _send(connection, _INLINE + data, descriptors)
         return
-    file = os.memfd_create("message", os.MFD_CLOEXEC)
+    from .syscalls import memory_file
+
+    file = memory_file("message")
     try:
         with os.fdopen(os.dup(file), "wb") as writer:
             writer.write(data)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .syscalls import ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, mount, mount_setattr, move_mount, open_tree
 
-__all__ = ["Part", "build", "parts"]
+__all__ = ["Part", "attach", "copies", "cover", "parts", "separate"]
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -57,19 +57,42 @@ def _between(root: str, path: str) -> Iterable[str]:
         parent = os.path.dirname(parent)
 
 
-def build(plan: dict[str, Any]) -> None:
-    """Mount everything. The process must be in user, mount and process namespaces of its own.
+def separate() -> None:
+    """Let no mount made here be seen outside. The process must be in user, mount and process namespaces of its own.
 
     Raises:
-        OSError: A step failed; the name of the error says which one.
+        OSError: Mounting is refused here.
     """
     mount("", "/", "", _MS_REC | _MS_PRIVATE)
+
+
+def copies(plan: dict[str, Any]) -> list[tuple[Part, int]]:
+    """Detached copies of what a plan keeps writable or read-only, to be attached later.
+
+    Raises:
+        OSError: One cannot be copied; the error names it.
+    """
+    return [(part, _tree(part)) for part in parts(plan) if part.kind != MASKED and os.path.lexists(part.path)]
+
+
+def cover(*, read_only: bool) -> None:
+    """Make everything read-only, without devices and set-uid programs, and mount a ``/dev`` and ``/proc`` of its own.
+
+    Raises:
+        OSError: Mounting is refused here.
+    """
     devices = [(name, open_tree(f"/dev/{name}", recursive=False)) for name in _DEVICES]
-    trees = [(part, _tree(part)) for part in parts(plan) if part.kind != MASKED and os.path.lexists(part.path)]
-    everything = ATTR_NOSUID | ATTR_NODEV | (0 if "/" in plan["writable"] else ATTR_RDONLY)
-    mount_setattr("/", everything)
+    mount_setattr("/", ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if read_only else 0))
     _mount_devices(devices)
     mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+
+def attach(plan: dict[str, Any], trees: list[tuple[Part, int]]) -> None:
+    """Attach the copies, outer ones first, and cover what must not be read.
+
+    Raises:
+        OSError: A step failed; the error names it.
+    """
     for part, tree in trees:
         _attach(part, tree)
     for part in parts(plan):

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 __all__ = ["hold", "release"]
 
-_MODE = 0o1555
+_MODE = 0o1755
 _ATTEMPTS = 50
 
 
@@ -60,9 +60,16 @@ def release(held: dict[str, int]) -> None:
     """Give placeholders up, and remove those that nobody else uses."""
     for path, descriptor in held.items():
         if _lock(descriptor, fcntl.LOCK_EX) and _same(descriptor, path):
-            with contextlib.suppress(OSError):  # something was put into it: then it is no placeholder any more
-                os.rmdir(path)
+            _remove(path)
         os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError:  # something was put into it from outside: then it is an ordinary folder from now on
+        with contextlib.suppress(OSError):
+            os.chmod(path, _MODE & 0o777)
 
 
 def _is_placeholder(descriptor: int) -> bool:

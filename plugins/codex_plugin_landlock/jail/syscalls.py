@@ -21,12 +21,14 @@ __all__ = [
     "NEW_UTS",
     "call",
     "clone",
+    "close_but",
+    "memory_file",
     "mount",
     "mount_setattr",
     "move_mount",
     "open_tree",
+    "pidfd_open",
     "prctl",
-    "umount_lazily",
 ]
 
 MACHINE = os.uname().machine if sys.platform == "linux" else ""
@@ -34,9 +36,11 @@ _X86 = MACHINE == "x86_64"
 
 _CLONE = 56 if _X86 else 220
 _MOUNT = 165 if _X86 else 40
-_UMOUNT2 = 166 if _X86 else 39
+_MEMFD_CREATE = 319 if _X86 else 279
 _OPEN_TREE = 428
 _MOVE_MOUNT = 429
+_PIDFD_OPEN = 434
+_CLOSE_RANGE = 436
 _MOUNT_SETATTR = 442
 
 NEW_NS = 0x00020000
@@ -105,6 +109,31 @@ def clone(flags: int) -> int:
     return call("clone", _CLONE, flags | sigchld, 0, 0, 0, 0)
 
 
+def close_but(kept: int, first: int = 3) -> None:
+    """Close every descriptor from ``first`` on except ``kept``.
+
+    ``os.closerange`` would try each number up to the end where Python was built without the system call.
+    """
+    if kept > first:
+        call("close_range", _CLOSE_RANGE, first, kept - 1, 0)
+    call("close_range", _CLOSE_RANGE, kept + 1, 0xFFFFFFFF, 0)
+
+
+def memory_file(name: str) -> int:
+    """A file without a path, closed on exec (not every Python has ``os.memfd_create``)."""
+    closed_on_exec = 1
+    return call("memfd_create", _MEMFD_CREATE, name.encode(), closed_on_exec)
+
+
+def pidfd_open(pid: int) -> int:
+    """A descriptor that becomes readable when process ``pid`` ends (not every Python has ``os.pidfd_open``).
+
+    Raises:
+        OSError: There is no such process.
+    """
+    return call("pidfd_open", _PIDFD_OPEN, pid, 0)
+
+
 def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
     """``mount(2)``.
 
@@ -120,15 +149,6 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
         flags,
         options.encode() or None,
     )
-
-
-def umount_lazily(target: str) -> None:
-    """``umount2(2)`` with ``MNT_DETACH``.
-
-    Raises:
-        OSError: It failed.
-    """
-    call(f"umount {target}", _UMOUNT2, os.fsencode(target), 2)
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:
