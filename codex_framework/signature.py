@@ -30,6 +30,7 @@ from codex_framework.schema import (
     Simple,
     Table,
 )
+from codex_framework.value import Value
 
 __all__ = ["CallForm", "call_form", "documentation"]
 
@@ -66,8 +67,7 @@ _ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?\s*:\s*(?P<text>.*)$")
 _CONTEXT = re.compile(r"(^|[.\s\[|])ToolContext\b")
 
 
-@attrs.frozen
-class CallForm:
+class CallForm(Value):
     """How to call a function for a tool.
 
     Attributes:
@@ -288,7 +288,11 @@ class _Builder:
         return self._record(kind, dict, fields, attrs.NOTHING)
 
     def _record(self, kind: Any, make: Callable[..., Any], fields: list[tuple[str, str, Any]], nothing: Any) -> Shape:
-        hints = {name: (hint, owner) for owner in reversed(kind.__mro__) for name, hint in _annotations(owner).items()}
+        hints = {
+            name: (hint, owner)
+            for owner in reversed(kind.__mro__)
+            for name, hint in inspect.get_annotations(owner).items()
+        }
         _, documented = documentation(kind.__doc__ or "", ("Attributes", "Args", "Arguments"))
         built = []
         for name, attribute, default in fields:
@@ -356,8 +360,3 @@ def _names_of(function: Any, namespace: Mapping[str, Any] | None) -> dict[str, A
 def _module_names(kind: type) -> dict[str, Any]:
     module = sys.modules.get(kind.__module__)
     return dict(vars(module)) if module is not None else {}
-
-
-def _annotations(owner: type) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = vars(owner).get("__annotations__", {})
-    return found

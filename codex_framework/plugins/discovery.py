@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = ["BUNDLED", "EntryPointLike", "PluginSource", "discover", "source_of"]
 
@@ -39,8 +39,7 @@ class EntryPointLike(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class PluginSource:
+class PluginSource(Value, kw_only=True):
     """An installed plugin that is not imported yet.
 
     Attributes:

@@ -25,6 +25,7 @@ from codex_framework.roles.tools import (
     ToolSpec,
     TurnFacts,
 )
+from codex_framework.value import Value
 
 __all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
 
@@ -34,8 +35,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 
 
-@attrs.frozen(kw_only=True)
-class RegisteredTool:
+class RegisteredTool(Value, kw_only=True):
     """A tool with what is known of it.
 
     Attributes:

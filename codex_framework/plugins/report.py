@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from codex_framework.value import Value
+
 __all__ = ["PluginProblem", "PluginReport", "PluginStatus"]
 
 
@@ -23,8 +25,7 @@ class PluginStatus(enum.StrEnum):
     """Nothing of it, because the configuration says so; its module was not even imported."""
 
 
-@attrs.frozen
-class PluginProblem:
+class PluginProblem(Value):
     """One thing that is wrong with a plugin.
 
     Attributes:
@@ -38,8 +39,7 @@ class PluginProblem:
     slug: str = "plugin"
 
 
-@attrs.frozen(kw_only=True)
-class PluginReport:
+class PluginReport(Value, kw_only=True):
     """What became of one plugin.
 
     Attributes:

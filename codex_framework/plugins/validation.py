@@ -175,7 +175,7 @@ def _members(role: Any) -> tuple[_Member, ...]:
     found: dict[str, _Member] = {}
     for owner in reversed(role.__mro__):
         if getattr(owner, "_is_protocol", False) and owner is not typing.Protocol:
-            for name in (*vars(owner).get("__annotations__", ()), *vars(owner)):
+            for name in (*inspect.get_annotations(owner), *vars(owner)):
                 if not name.startswith("_"):
                     found[name] = _member(name, vars(owner).get(name))
     return tuple(found.values())

@@ -86,12 +86,17 @@ class Site:
         lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
         info.joinpath("entry_points.txt").write_text(f"[console_scripts]\nx = x:y\n\n[codex_framework]\n{lines}")
 
+    def environ(self, *more: Site) -> dict[str, str]:
+        """The environment in which this folder is on the path, before everything else."""
+        folders = [str(site.folder) for site in (self, *more)]
+        path = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
+        return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
     def load(self, config: Mapping[str, Any] | None = None, *more: Site) -> dict[str, Any]:
         """Load everything in a fresh interpreter and tell what came out; bundled plugins are left out."""
-        path = os.pathsep.join(str(site.folder) for site in (self, *more))
         done = subprocess.run(
             [sys.executable, "-c", _PROBE, json.dumps(config or {})],
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=self.environ(*more),
             capture_output=True,
             text=True,
             check=False,

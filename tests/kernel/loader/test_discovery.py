@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import subprocess
 import sys
 from textwrap import dedent
@@ -59,7 +58,7 @@ def test_entry_points_of_importlib_can_be_given(good, site):
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(site.folder)},
+        env=site.environ(),
         capture_output=True,
         text=True,
         check=True,
@@ -73,7 +72,7 @@ def test_what_a_plugin_prints_while_it_is_loaded_does_not_reach_stdout(site, goo
     code = "from codex_framework.registry import load_registry; print(load_registry({}).tools['acme_good'].plugin)"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(site.folder)},
+        env=site.environ(),
         capture_output=True,
         text=True,
         check=True,
@@ -86,7 +85,7 @@ def test_an_interrupt_at_the_keyboard_comes_through_a_plugin_that_is_loading(sit
     code = "from codex_framework.registry import load_registry\ntry: load_registry({})\nexcept KeyboardInterrupt: print('stopped')"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(site.folder)},
+        env=site.environ(),
         capture_output=True,
         text=True,
         check=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +76,7 @@ def test_a_tool_that_raises_and_observers_that_raise_or_hang_cannot_hurt_a_turn(
     site.install("fragile", PLUGIN)
     done = subprocess.run(
         [sys.executable, "-c", _TURN, str(codex_home)],
-        env={**os.environ, "PYTHONPATH": str(site.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=site.environ(),
         capture_output=True,
         text=True,
         check=False,
