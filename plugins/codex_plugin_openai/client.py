@@ -13,6 +13,7 @@ from codex_plugin_openai.faults import broken_stream, status_error, unreachable
 from codex_plugin_openai.headers import request_headers
 from codex_plugin_openai.rate_limits import rate_limits
 from codex_plugin_openai.sse import EventSplitter
+from codex_plugin_openai.token_command import TokenCommand
 from codex_plugin_openai.transport import Answer, CutError, SendError, SilenceError, Transport
 
 __all__ = ["ResponsesClient"]
@@ -34,16 +35,25 @@ class ResponsesClient:
     Args:
         url: Where to post, query included.
         headers: What every request carries.
+        tokens: Where bearer tokens come from, if they are not among the headers.
         store: As in :class:`BodyWriter`.
     """
 
     def __init__(
-        self, info: ProviderInfo, env: Mapping[str, str], url: str, headers: Mapping[str, str], *, store: bool
+        self,
+        info: ProviderInfo,
+        env: Mapping[str, str],
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        tokens: TokenCommand | None = None,
+        store: bool = False,
     ) -> None:
         self._info = info
         self._env = env
         self._url = url
         self._headers = dict(headers)
+        self._tokens = tokens
         self._bodies = BodyWriter(store=store)
         self._transport: Transport | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
@@ -115,7 +125,8 @@ class ResponsesClient:
     async def _ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send until an answer with a good status comes, as often as ``request_max_retries`` allows.
 
-        Tried again: what the network or a failing server (5xx) has spoilt, unless it asks for a longer pause than a person would
+        Tried again: what the network or a failing server (5xx) has spoilt, unless it asks for a longer pause than a
+            person would
         sit through without a word. Everything else is for the turn to decide.
         """
         attempt = 0
@@ -136,6 +147,18 @@ class ResponsesClient:
             await asyncio.sleep(delay)
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send once; once more with a new token where a program gives us tokens and the server refuses the one we had."""
+        if self._tokens is None:
+            return await self._post(headers, body)
+        token = await self._tokens.token()
+        answer = await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+        if answer.status != 401:
+            return answer
+        await answer.aclose()
+        token = await self._tokens.token(refused=token)
+        return await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+
+    async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if self._transport is None:
             self._transport = _open_transport(self._url, self._env)
         try:

@@ -13,7 +13,7 @@ from codex_plugin_openai.catalogue import known_model
 __all__ = ["ResponsesProvider"]
 
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
-_OPTIONS = frozenset({"record", "supports_websockets", "websocket_connect_timeout_ms"})
+_OPTIONS = frozenset({"auth", "record", "supports_websockets", "websocket_connect_timeout_ms"})
 """Keys of a table that are not in ``ProviderInfo`` and yet right. Those on websockets are for Codex; SSE needs none of them."""
 
 
@@ -39,11 +39,13 @@ class ResponsesProvider:
         from codex_plugin_openai.client import ResponsesClient
         from codex_plugin_openai.credentials import api_key
         from codex_plugin_openai.headers import standing_headers
+        from codex_plugin_openai.token_command import TokenCommand
 
         _check_options(info)
         url, host = _address(info)
-        headers = standing_headers(info, env, api_key(info, env))
-        return ResponsesClient(info, env, url, headers, store=host.endswith(_AZURE))
+        tokens = TokenCommand.of(info, env)
+        headers = standing_headers(info, env, None if tokens else api_key(info, env))
+        return ResponsesClient(info, env, url, headers, tokens=tokens, store=host.endswith(_AZURE))
 
     def model(self, slug: str) -> ModelInfo | None:
         """What is known of a model."""
@@ -51,14 +53,14 @@ class ResponsesProvider:
 
 
 def _check_options(info: ProviderInfo) -> None:
-    """Keys of the table that nobody reads are mistakes, and some that Codex reads cannot be served here yet."""
+    """Keys of the table that nobody reads are mistakes, and one that Codex reads cannot be served here."""
     for key in info.options:
-        if key in ("auth", "aws"):
+        if key == "aws":
             raise ModelError(
                 f"[model_providers.{info.id}] asks for credentials by `{key}`, which this provider cannot do",
                 info="bad_request",
                 slug="provider-option",
-                hint="Use env_key, experimental_bearer_token or http_headers.",
+                hint="Use env_key, experimental_bearer_token, http_headers or auth.",
             )
         if key not in _OPTIONS:
             from difflib import get_close_matches

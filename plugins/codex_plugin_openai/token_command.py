@@ -1,0 +1,118 @@
+"""Bearer tokens that a program prints: ``auth = { command = "...", args = [...] }`` in a provider's table."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from codex_framework import ModelError, ProviderInfo
+
+__all__ = ["TokenCommand"]
+
+
+@attrs.define
+class TokenCommand:
+    """Runs a program for a token, and keeps the token for a while.
+
+    Attributes:
+        timeout_s: How long the program may take.
+        refresh_s: How old a token may get; 0 keeps it until a server refuses it.
+    """
+
+    provider: str
+    command: str
+    args: tuple[str, ...]
+    timeout_s: float
+    refresh_s: float
+    cwd: str | None
+    env: Mapping[str, str] = attrs.field(repr=False)
+    _token: str = attrs.field(default="", init=False, repr=False)
+    _made_at: float = attrs.field(default=0.0, init=False)
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False, repr=False)
+
+    @classmethod
+    def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> TokenCommand | None:
+        """What the table says under ``auth``; None if it says nothing.
+
+        Raises:
+            ModelError: What it says cannot be used.
+        """
+        table = info.options.get("auth")
+        if table is None:
+            return None
+        key = f"model_providers.{info.id}.auth"
+        hint = 'Write auth = { command = "PROGRAM", args = ["..."] }.'
+        unknown = (
+            set(table) - {"command", "args", "timeout_ms", "refresh_interval_ms", "cwd"} if _is_table(table) else ()
+        )
+        command = table.get("command") if _is_table(table) else None
+        if unknown or not isinstance(command, str) or not command.strip():
+            wrong = f"has unknown keys: {', '.join(sorted(unknown))}" if unknown else "names no command"
+            raise ModelError(f"{key} {wrong}", info="bad_request", slug="provider-option", hint=hint)
+        return cls(
+            info.id,
+            command,
+            tuple(str(word) for word in table.get("args", ())),
+            float(table.get("timeout_ms", 5_000)) / 1000,
+            float(table.get("refresh_interval_ms", 300_000)) / 1000,
+            table.get("cwd"),
+            env,
+        )
+
+    async def token(self, *, refused: str = "") -> str:
+        """The token.
+
+        Args:
+            refused: The token that a server has just refused: another one is wanted.
+
+        Raises:
+            ModelError: The program did not print one.
+        """
+        async with self._lock:  # threads that share a client wait for one run of the program
+            old = self.refresh_s > 0 and time.monotonic() - self._made_at > self.refresh_s
+            if not self._token or old or self._token == refused:
+                self._token = await asyncio.to_thread(self._run)
+                self._made_at = time.monotonic()
+            return self._token
+
+    def _run(self) -> str:
+        import subprocess
+
+        try:
+            run = subprocess.run(
+                [self.command, *self.args],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.timeout_s,
+                cwd=self.cwd,
+                env=dict(self.env),
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise self._failure(f"did not end within {self.timeout_s:g} s") from error
+        except (OSError, ValueError) as error:
+            raise self._failure(f"cannot be started: {error}") from error
+        if run.returncode != 0:
+            raise self._failure(f"ended with status {run.returncode}: {run.stderr.strip()[:500] or 'it said nothing'}")
+        token = run.stdout.strip()
+        if not token or not token.isascii() or not token.isprintable():
+            raise self._failure("printed no token" if not token else "printed something that is no token")
+        return token
+
+    def _failure(self, what: str) -> ModelError:
+        return ModelError(
+            f"the program {self.command!r}, which gives the model provider {self.provider!r} its token, {what}",
+            info="unauthorized",
+            slug="token-command",
+            hint="Run it by hand to see what is wrong; it must print the token alone.",
+        )
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)

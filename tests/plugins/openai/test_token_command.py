@@ -1,0 +1,96 @@
+"""Tokens that a program prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import ModelError, ProviderInfo
+from codex_framework.testing.replies import fault, say
+from codex_framework.testing.requests import model_request
+from codex_plugin_openai.provider import ResponsesProvider
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> dict[str, Any]:
+    """``auth`` with a program that prints token-1, then token-2, and so on."""
+    count = tmp_path / "count"
+    program = f"""
+import pathlib
+count = pathlib.Path({str(count)!r})
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+print(f"token-{{number}}")
+"""
+    return {"command": sys.executable, "args": ["-c", program], "timeout_ms": 20_000}
+
+
+def sent(outcome: Any) -> list[str]:
+    return [request.headers["authorization"] for request in outcome.server.requests]
+
+
+def test_a_token_is_asked_for_once_and_kept(ask: Ask, counting: dict[str, Any]) -> None:
+    outcome = ask([say("a"), say("b")], model_request(), model_request(), options={"auth": counting})
+    assert sent(outcome) == ["Bearer token-1", "Bearer token-1"]
+
+
+def test_a_refused_token_is_renewed_once(ask: Ask, counting: dict[str, Any]) -> None:
+    outcome = ask([fault(401), say("b")], options={"auth": {**counting, "refresh_interval_ms": 0}})
+    assert sent(outcome) == ["Bearer token-1", "Bearer token-2"]
+    assert len(outcome.events) == 4
+
+
+def test_a_server_that_refuses_the_new_token_too_is_believed(ask: Ask, counting: dict[str, Any]) -> None:
+    outcome = ask([fault(401), fault(401)], options={"auth": counting})
+    assert outcome.error.info == "unauthorized"
+    assert sent(outcome) == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_an_old_token_is_renewed(ask: Ask, counting: dict[str, Any]) -> None:
+    options = {"auth": {**counting, "refresh_interval_ms": 0.001}}
+    outcome = ask([say("a"), say("b")], model_request(), model_request(), options=options)
+    assert sent(outcome) == ["Bearer token-1", "Bearer token-2"]
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("import sys; sys.exit('no login')", "ended with status 1: no login"),
+        ("pass", "printed no token"),
+        ("print('two\\nlines')", "printed something that is no token"),
+        ("import time; time.sleep(30)", "did not end within 0.3 s"),
+    ],
+)
+def test_a_program_that_gives_no_token_is_named(ask: Ask, program: str, told: str) -> None:
+    auth = {"command": sys.executable, "args": ["-c", program], "timeout_ms": 300 if "sleep" in program else 20_000}
+    error = ask([], options={"auth": auth}).error
+    subject = f"the program {sys.executable!r}, which gives the model provider 'mock' its token, "
+    assert (error.fact, error.retryable, error.slug) == (subject + told, False, "token-command")
+    assert error.hint
+
+
+def test_a_program_that_does_not_exist_is_named(ask: Ask) -> None:
+    error = ask([], options={"auth": {"command": "/no/such/program"}}).error
+    assert "/no/such/program" in error.fact
+    assert "cannot be started" in error.fact
+
+
+@pytest.mark.parametrize(
+    ("auth", "told"),
+    [
+        ("x", "names no command"),
+        ({"args": []}, "names no command"),
+        ({"command": "x", "arg": 1}, "has unknown keys: arg"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(auth: Any, told: str) -> None:
+    info = ProviderInfo(id="mock", base_url="http://h/v1", options={"auth": auth})
+    with pytest.raises(ModelError) as caught:
+        ResponsesProvider().open(info, {})
+    assert caught.value.fact == f"model_providers.mock.auth {told}"
