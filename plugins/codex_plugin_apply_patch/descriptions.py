@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FREEFORM", "FUNCTION"]
+__all__ = ["FREEFORM", "FUNCTION", "LARK"]
 
 FREEFORM = (
     "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain "
@@ -40,3 +40,28 @@ or class, after the `@@`:
 
 Pieces of one file stand in the order of the file. After a piece that ends with the file's last line, `*** End of File` may \
 say so. Paths are relative to the working folder."""
+
+LARK = r"""start: begin_patch environment_id? hunk+ end_patch
+begin_patch: "*** Begin Patch" LF
+environment_id: "*** Environment ID: " filename LF
+end_patch: "*** End Patch" LF?
+
+hunk: add_hunk | delete_hunk | update_hunk
+add_hunk: "*** Add File: " filename LF add_line*
+delete_hunk: "*** Delete File: " filename LF
+update_hunk: "*** Update File: " filename LF move_to? first_chunk chunk*
+move_to: "*** Move to: " filename LF
+
+first_chunk: place? change_line+ end_of_file?
+chunk: place change_line+ end_of_file?
+place: ("@@" | "@@ " text) LF
+add_line: "+" text? LF
+change_line: ("+" | "-" | " ") text? LF
+end_of_file: "*** End of File" LF
+
+filename: /[^\n]+/
+text: /[^\n]+/
+
+%import common.LF
+"""
+"""The grammar that a freeform call has to follow, for the model's side (Lark syntax)."""

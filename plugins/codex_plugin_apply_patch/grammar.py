@@ -12,7 +12,6 @@ __all__ = [
     "END",
     "END_OF_FILE",
     "ENVIRONMENT",
-    "LARK",
     "MOVE",
     "SPACES",
     "UPDATE",
@@ -39,31 +38,6 @@ END_OF_FILE = "*** End of File"
 
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """Unicode's White_Space; ``str.strip()`` alone would also take the separators U+001C to U+001F."""
-
-LARK = r"""start: begin_patch environment_id? hunk+ end_patch
-begin_patch: "*** Begin Patch" LF
-environment_id: "*** Environment ID: " filename LF
-end_patch: "*** End Patch" LF?
-
-hunk: add_hunk | delete_hunk | update_hunk
-add_hunk: "*** Add File: " filename LF add_line*
-delete_hunk: "*** Delete File: " filename LF
-update_hunk: "*** Update File: " filename LF move_to? first_chunk chunk*
-move_to: "*** Move to: " filename LF
-
-first_chunk: place? change_line+ end_of_file?
-chunk: place change_line+ end_of_file?
-place: ("@@" | "@@ " text) LF
-add_line: "+" text? LF
-change_line: ("+" | "-" | " ") text? LF
-end_of_file: "*** End of File" LF
-
-filename: /[^\n]+/
-text: /[^\n]+/
-
-%import common.LF
-"""
-"""The grammar that a freeform call has to follow, for the model's side (Lark syntax)."""
 
 _HEADERS = (ADD, DELETE, UPDATE)
 _NO_BEGIN = f"The first line of the patch must be '{BEGIN}'"

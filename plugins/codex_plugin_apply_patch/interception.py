@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from codex_framework import ModelRequest, ToolCall, ToolOutput, ToolRefused
-from codex_plugin_apply_patch.grammar import InvalidPatch, parse
 
 __all__ = ["PatchInterceptor"]
 
@@ -26,8 +23,7 @@ _UNIFIED_EXEC_PREFIX = "Wall time: 0.0000 seconds\nOutput:\n"
 """What ``exec_command`` answers with has this head; no process runs, so there is no time to tell (measured)."""
 
 
-@attrs.frozen
-class _Found:
+class _Found(NamedTuple):
     patch: str
     folder: str | None = None
 
@@ -81,7 +77,7 @@ def _rewritten(call: ToolCall, found: _Found, workdir: str | None) -> ToolCall:
         arguments["workdir"] = folder
     if call.name == "exec_command":
         arguments["prefix"] = _UNIFIED_EXEC_PREFIX
-    return attrs.evolve(call, name="apply_patch", kind="function", arguments=json.dumps(arguments))
+    return call.evolve(name="apply_patch", kind="function", arguments=json.dumps(arguments))
 
 
 def _in_cmd(arguments: Mapping[str, Any]) -> _Found | None:
@@ -130,6 +126,8 @@ def _in_script(script: object) -> _Found | None:
 def _refuse_bare_patch(text: str) -> None:
     if "*** Begin Patch" not in text:
         return
+    from codex_plugin_apply_patch.grammar import InvalidPatch, parse
+
     try:
         parse(text)
     except InvalidPatch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -104,6 +103,8 @@ def _check(path: Path, context: ToolContext) -> None:
 
 def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
     glob = ("--glob", include) if include else ()
+    import shutil
+
     ripgrep = shutil.which("rg")
     if ripgrep is not None:
         options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")

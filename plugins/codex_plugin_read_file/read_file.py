@@ -19,7 +19,6 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_plugin_read_file.indentation import Around, block
 from codex_plugin_read_file.offering import is_offered
 from codex_plugin_read_file.paths import LONGEST_LINE, absolute, reason, shortened
 
@@ -122,6 +121,8 @@ def _slice(path: Path, offset: int, limit: int) -> list[str]:
 
 
 def _indented(path: Path, offset: int, limit: int, wanted: Mapping[str, Any]) -> list[str]:
+    from codex_plugin_read_file.indentation import Around, block
+
     wanted = {key: value for key, value in wanted.items() if value is not None}
     anchor = wanted.get("anchor_line", offset)
     most = wanted.get("max_lines", limit)

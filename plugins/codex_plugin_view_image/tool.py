@@ -21,8 +21,6 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_framework.protocol.events.command import ViewImageToolCallEvent
-from codex_plugin_view_image.shrinking import fitted
-from codex_plugin_view_image.signature import picture
 
 __all__ = ["ViewImage"]
 
@@ -94,6 +92,9 @@ def _data_url(path: Path, *, original: bool) -> str:
     Raises:
         ToolError: It is none, or cannot be sent.
     """
+    from codex_plugin_view_image.shrinking import fitted
+    from codex_plugin_view_image.signature import picture
+
     data = _read(path)
     found = picture(data)
     if found is None or found.width == 0 or found.height == 0:

@@ -1,0 +1,185 @@
+"""Carries out one call: reads the patch, asks, writes, tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from codex_framework import Argument, ToolCall, ToolContext, ToolError, ToolOutput, ToolRefused, parse_arguments
+from codex_framework.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
+from codex_framework.roles.tools import PatchRequest
+from codex_plugin_apply_patch.changes import changes_of, readable
+from codex_plugin_apply_patch.disk import Disk
+from codex_plugin_apply_patch.grammar import InvalidPatch, parse
+from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary
+from codex_plugin_apply_patch.steps import StepFailed, perform
+
+__all__ = ["apply"]
+
+_FIELDS = {
+    "input": Argument("string", required=True),
+    # Not offered to models: what the interceptor adds.
+    "workdir": Argument("string"),
+    "prefix": Argument("string"),
+}
+
+
+class _Request(NamedTuple):
+    """What a call asks for.
+
+    Attributes:
+        workdir: Where relative paths start; None is the turn's folder.
+        prefix: Stands before the output: a call that was made for a shell call answers in that one's form.
+    """
+
+    patch: str
+    workdir: str | None = None
+    prefix: str = ""
+
+
+async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
+    """Carry out one call, of either kind.
+
+    Files are read and written on the event loop: a patch takes milliseconds, and so an interrupt finds it done or not begun,
+    never half done.
+
+    Raises:
+        ToolError: The patch is none, or does not fit; nothing was written.
+        ToolRefused: It may not be applied.
+    """
+    request = _request(call)
+    cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
+    disk = Disk(str(cwd), may_read=lambda path: context.access.may_read(Path(path)))
+    steps = _planned(request.patch, disk)
+    changes = changes_of(steps)
+    await _approve(steps, changes, disk, context)
+    output = _carry_out(steps, changes, disk, context)
+    return ToolOutput(f"{request.prefix}{output.content}", success=output.success)
+
+
+def _request(call: ToolCall) -> _Request:
+    if call.kind == "custom":
+        return _Request(call.arguments)
+    found: dict[str, Any] = parse_arguments(call.arguments, _FIELDS)
+    return _Request(found["input"], found.get("workdir"), found.get("prefix", ""))
+
+
+def _planned(patch: str, disk: Disk) -> list[Step]:
+    try:
+        hunks = parse(_clean(patch))
+        plan = Plan(disk)
+        for hunk in hunks:
+            plan.add(hunk)
+    except (InvalidPatch, PlanFailed) as error:
+        raise ToolError(f"apply_patch verification failed: {_clean(str(error))}") from error
+    if not plan.steps:
+        raise ToolRefused("patch rejected: empty patch")
+    return plan.steps
+
+
+def _clean(text: str) -> str:
+    """Text that can be written as UTF-8: half surrogate pairs (from JSON escapes) become U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+async def _approve(steps: Sequence[Step], changes: Mapping[str, FileChange], disk: Disk, context: ToolContext) -> None:
+    """Ask for the files that are really written: symlinks on the way are followed first.
+
+    Raises:
+        ToolRefused: It may not be done.
+    """
+    try:
+        _check_symlinks(steps, disk, context)
+        await context.approve_patch(PatchRequest(changes=changes_of(steps, place=disk.target)))
+    except ToolRefused as error:
+        context.emit(_begin(changes, context, auto_approved=False))
+        context.emit(_end(changes, context, "declined", stderr=str(error)))
+        raise
+
+
+def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> None:
+    """Refuse to delete a symlink whose own place may not be written: permissions only look at where it leads."""
+    if context.access.full:
+        return
+    for step in steps:
+        if step.after is not None and step.move_to is None:
+            continue
+        place = disk.place(step.path)
+        if place != disk.target(step.path) and not any(root.writable(Path(place)) for root in context.access.roots):
+            raise ToolRefused(f"patch rejected: {step.path} is a symlink outside of what may be written")
+
+
+def _carry_out(
+    steps: Sequence[Step], changes: Mapping[str, FileChange], disk: Disk, context: ToolContext
+) -> ToolOutput:
+    writable = all(context.access.may_write(Path(disk.target(step.path))) for step in steps)
+    context.emit(_begin(changes, context, auto_approved=writable))
+    began = time.monotonic()
+    done: list[Step] = []
+    failure: StepFailed | None = None
+    for step in steps:
+        try:
+            perform(disk, step)
+        except StepFailed as error:
+            failure = error
+            if error.half_done:
+                context.note_file_change(step.move_to or step.path, _shown(step.replaced), _shown(step.after))
+            break
+        done.append(step)
+        _note(step, context)
+    report = _success(done) if failure is None else _partial(failure, done)
+    if failure is None:
+        context.emit(_end(changes, context, "completed", stdout=report))
+    else:
+        context.emit(_end(changes_of(done), context, "failed", stderr=report))
+    seconds = round(time.monotonic() - began, 1)
+    header = f"Exit code: {0 if failure is None else 1}\nWall time: {seconds:g} seconds\nOutput:\n"
+    return ToolOutput(header + report, success=failure is None)
+
+
+def _success(steps: Sequence[Step]) -> str:
+    return f"Success. Updated the following files:\n{summary(steps)}"
+
+
+def _partial(failure: StepFailed, done: Sequence[Step]) -> str:
+    if not done and not failure.half_done:
+        return f"{failure}\nNo file was changed.\n"
+    also = "The moved file was written, but its original could not be removed.\n" if failure.half_done else ""
+    changed = f"These files were changed before that:\n{summary(done)}" if done else ""
+    return f"{failure}\n{also}{changed}"
+
+
+def _note(step: Step, context: ToolContext) -> None:
+    if step.move_to is None:
+        context.note_file_change(step.path, _shown(step.before), _shown(step.after))
+        return
+    context.note_file_change(step.path, _shown(step.before), None)
+    context.note_file_change(step.move_to, _shown(step.replaced), _shown(step.after))
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else readable(text)
+
+
+def _begin(changes: Mapping[str, FileChange], context: ToolContext, *, auto_approved: bool) -> PatchApplyBeginEvent:
+    return PatchApplyBeginEvent(
+        call_id=context.call_id, turn_id=context.turn_id, auto_approved=auto_approved, changes=changes
+    )
+
+
+def _end(
+    changes: Mapping[str, FileChange], context: ToolContext, status: str, *, stdout: str = "", stderr: str = ""
+) -> PatchApplyEndEvent:
+    return PatchApplyEndEvent(
+        call_id=context.call_id,
+        turn_id=context.turn_id,
+        stdout=stdout,
+        stderr=stderr,
+        success=status == "completed",
+        changes=changes,
+        status=status,
+    )
