@@ -72,8 +72,12 @@ class Registry:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with plugins, as sentences for a person; each once."""
-        return tuple(dict.fromkeys(warning for report in self.reports for warning in report.warnings))
+        """What is wrong with plugins, as sentences for a person. A fact that concerns two plugins is told once."""
+        found: dict[str, str] = {}
+        for report in self.reports:
+            for fact, sentence in report.warnings.items():
+                found.setdefault(fact, sentence)
+        return tuple(found.values())
 
     @cached_property
     def command_table(self) -> CommandTable:

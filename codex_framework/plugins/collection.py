@@ -62,6 +62,7 @@ class Loaded:
         self.problems: list[PluginProblem] = []
         self.contributes: dict[str, list[str]] = {}
         self.left_out = 0
+        self.asked: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -105,7 +106,7 @@ class Loaded:
             return PluginStatus.FAILED
         if not self.left_out:
             return PluginStatus.LOADED
-        return PluginStatus.PARTIAL if self.contributes or "codex_commands" in self.hooks else PluginStatus.FAILED
+        return PluginStatus.PARTIAL if self.contributes or self.hooks.keys() - self.asked else PluginStatus.FAILED
 
 
 def collect(sources: Iterable[PluginSource], settings: PluginSettings, extra_plugins: Sequence[object]) -> list[Loaded]:
@@ -134,6 +135,7 @@ def collect(sources: Iterable[PluginSource], settings: PluginSettings, extra_plu
 def call_hook(loaded: Loaded, hook: str) -> list[Any] | None:
     """What a plugin offers through a hook; None when it broke, which is then noted and takes the plugin out."""
     function = loaded.hooks[hook]
+    loaded.asked.add(hook)
     begin = time.perf_counter()
     try:
         with quiet():

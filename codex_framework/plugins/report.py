@@ -80,10 +80,10 @@ class PluginReport(Value, kw_only=True):
         return f"{self.distribution} {self.version}".strip() or "passed by the program"
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """The problems as sentences for a person. A bundled plugin that only lacks its extra is not worth a warning."""
-        return tuple(
-            f"plugin '{self.name}' ({self.origin}): {problem.fact}. {problem.cure}".strip()
+    def warnings(self) -> dict[str, str]:
+        """The problems as sentences for a person, by fact. A bundled plugin that only lacks its extra is not worth one."""
+        return {
+            problem.fact: f"plugin '{self.name}' ({self.origin}): {problem.fact}. {problem.cure}".strip()
             for problem in self.problems
             if not (self.bundled and problem.slug == "missing-extra")
-        )
+        }

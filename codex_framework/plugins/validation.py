@@ -72,7 +72,8 @@ def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mappi
 def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | None) -> Iterator[PluginProblem]:
     spec = hooks().get(name)
     if spec is None:
-        if mark is None or not mark.get("optionalhook"):
+        # A function of the plugin's own may be called codex_something; only what looks like a slip of the pen is one.
+        if _near(name) if mark is None else not mark.get("optionalhook"):
             yield _unknown_hook(name)
     elif mark is None:
         yield PluginProblem(
@@ -97,13 +98,15 @@ def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | 
 
 
 def _unknown_hook(name: str) -> PluginProblem:
-    import difflib
-
-    near = [
-        close for word in (name, _PREFIX + name) for close in difflib.get_close_matches(word, hooks(), n=1, cutoff=0.75)
-    ]
+    near = _near(name) or _near(_PREFIX + name)
     cure = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
     return PluginProblem(f"there is no hook {name}", cure, "plugin-hook")
+
+
+def _near(name: str) -> list[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, hooks(), n=1, cutoff=0.75)
 
 
 def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:

@@ -342,9 +342,14 @@ def mistakes(tmp_path_factory, new_site, good):
 def test_an_object_that_does_not_play_its_role_is_left_out_with_the_reason(mistakes, case):
     _, reason = ITEM_MISTAKES[case]
     report = mistakes[case]
-    assert report["contributes"] == {}
+    assert (report["status"], report["contributes"]) == ("failed", {})
     assert len(report["problems"]) == 1
     assert report["problems"][0][0].partition(" is left out: ")[2] == reason
+
+
+def test_a_function_of_the_plugins_own_may_begin_with_the_prefix(site):
+    site.install("own", HOOK + "def codex_home(): pass\n@hookimpl\ndef codex_tools():\n    return []\n")
+    assert site.report("own")["status"] == "loaded"
 
 
 def test_one_bad_tool_leaves_the_plugins_other_tools_in_use(site):

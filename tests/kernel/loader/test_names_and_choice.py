@@ -39,7 +39,7 @@ def test_two_plugins_that_offer_one_tool_are_both_named_and_the_first_by_name_wi
     reports = by_name(loaded)
     assert (reports["alpha"]["status"], reports["alpha"]["problems"]) == ("loaded", [[fact, cure]])
     assert (reports["beta"]["status"], reports["beta"]["problems"]) == ("failed", [[fact, cure]])
-    assert [warning for warning in loaded["warnings"] if "'beta'" in warning]
+    assert loaded["warnings"] == [f"plugin 'alpha' (acme-alpha 1.0): {fact}. {cure}"]
 
 
 def test_a_preferred_plugin_wins_a_name(site):
