@@ -95,7 +95,7 @@ def patch(files: int) -> list[Reply]:
 
 def deltas(count: int) -> list[Reply]:
     """One message in so many pieces of about 10 characters."""
-    return [attrs.evolve(say("0123456789" * count), deltas=count)]
+    return [say("0123456789" * count).evolve(deltas=count)]
 
 
 class Subject:

@@ -18,8 +18,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import attrs
-
 from codex_framework import Kernel, ProviderInfo, hookimpl
 from codex_framework.config import load_config
 from codex_framework.replies import Reply
@@ -96,7 +94,7 @@ def main() -> None:
                 asyncio.run(scripted_turns(home, [nothing] * 200 + [say("x")])) / 200,
             )
             note("kernel per turn, `true` (ms)", asyncio.run(scripted_turns(home, [true] * 100 + [say("x")])) / 100)
-            many = attrs.evolve(say("0123456789" * 20_000), deltas=20_000)
+            many = say("0123456789" * 20_000).evolve(deltas=20_000)
             note("kernel, 20,000 deltas (ms)", asyncio.run(scripted_turns(home, [many])))
         for count in options.threads:
             seconds, megabytes = asyncio.run(threads_at_once(home, count))

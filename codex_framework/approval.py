@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 
-import attrs
-
 from codex_framework.errors import ToolRefused
 from codex_framework.protocol.events.command import FileChange, UpdateFile
 from codex_framework.protocol.policies import (
@@ -21,6 +19,7 @@ from codex_framework.protocol.policies import (
 )
 from codex_framework.roles.deciders import CommandVerdict, Verdict
 from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.value import Value
 
 __all__ = ["ApprovalCache", "Requirement", "command_requirement", "patch_paths", "patch_requirement", "retry_allowed"]
 
@@ -35,8 +34,7 @@ _WORDS = {
 """The policies as Codex words them to the model."""
 
 
-@attrs.frozen
-class Requirement:
+class Requirement(Value):
     """What has to happen before a command starts.
 
     Attributes:

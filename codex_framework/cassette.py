@@ -19,8 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.errors import ConfigError, ModelError
 from codex_framework.protocol.events.turn import TokenUsage
 from codex_framework.protocol.items import ResponseItem
@@ -38,6 +36,7 @@ from codex_framework.roles.providers import (
     TextDelta,
     ToolInputDelta,
 )
+from codex_framework.value import Value
 
 __all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "events_from_wire", "events_to_wire"]
 
@@ -59,8 +58,7 @@ class CassetteMissError(ModelError):
     slug = "cassette-miss"
 
 
-@attrs.frozen
-class Exchange:
+class Exchange(Value):
     """A recorded request and what came of it."""
 
     model: str

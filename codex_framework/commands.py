@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.approval import ApprovalCache, Requirement, command_requirement, retry_allowed
 from codex_framework.confinement import choose, denied
 from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
@@ -37,14 +35,14 @@ from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, 
 from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
 from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox, Warms
 from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
+from codex_framework.value import Value
 
 __all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
 
 _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
 
-@attrs.frozen(kw_only=True)
-class CallFacts:
+class CallFacts(Value, kw_only=True):
     """The call on whose behalf a command runs, and its turn."""
 
     call_id: str
@@ -312,7 +310,7 @@ class AnnouncedCommand:
     async def _finish(self) -> CommandResult:
         result = await self._process.wait()
         if denied(result, confined=self._confined):
-            result = attrs.evolve(result, denied=True)
+            result = result.evolve(denied=True)
         if self._request.announce:
             status = "completed" if result.exit_code == 0 else "failed"
             formatted = self._limit_text(result.output)

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
-
 from codex_framework.approval import ApprovalCache, patch_paths, patch_requirement
 from codex_framework.commands import CallFacts, CommandPath
 from codex_framework.errors import ToolError, ToolRefused
@@ -22,6 +20,7 @@ from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest, CommandResult, PatchRequest, RunningCommand
 from codex_framework.truncation import truncate
 from codex_framework.turn_diff import TurnDiff
+from codex_framework.value import Value
 
 __all__ = ["CallContext", "ThreadStash"]
 
@@ -56,8 +55,7 @@ class ThreadStash:
         return problems
 
 
-@attrs.frozen(kw_only=True)
-class CallContext:
+class CallContext(Value, kw_only=True):
     """One call's view of its turn. See ``roles.tools.ToolContext`` for what each member means."""
 
     thread_id: str

@@ -14,8 +14,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
-import attrs
-
 from codex_framework.errors import FatalToolError, ModelError, ToolError
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.events.message import (
@@ -354,7 +352,7 @@ class TurnDriver:
         if isinstance(output, str):
             output = ToolOutput(output)
         if output.truncate:
-            output = attrs.evolve(output, content=self._scope.limited(output.content))
+            output = output.evolve(content=self._scope.limited(output.content))
         return output
 
     def _finished(self, key: int, item: CallItem, output: ToolOutput, fatal: str | None = None) -> None:
@@ -419,7 +417,7 @@ class TurnDriver:
         if isinstance(event, ApplyPatchApprovalRequestEvent) or event.call_id not in self._waiters:
             return event.call_id, event
         approval = f"{event.call_id}-{self._next_approval}"
-        return approval, attrs.evolve(event, approval_id=approval)
+        return approval, event.evolve(approval_id=approval)
 
     def answer(self, approval: str, decision: ReviewDecision) -> None:
         """Take a client's answer. One that nobody waits for changes nothing."""

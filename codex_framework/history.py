@@ -23,12 +23,12 @@ from codex_framework.protocol.items import (
 )
 from codex_framework.protocol.wire import encode_item
 from codex_framework.turn import ABORTED_OUTPUT, output_for
+from codex_framework.value import Value
 
 __all__ = ["History", "HistoryPrompt", "normalised"]
 
 
-@attrs.frozen
-class HistoryPrompt:
+class HistoryPrompt(Value):
     """The history as one request sees it (see ``roles.providers.Prompt``)."""
 
     items: Sequence[ResponseItem]

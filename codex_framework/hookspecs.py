@@ -271,7 +271,7 @@ def codex_interceptors() -> Iterable[Interceptor]:  # type: ignore[empty-body]
             order = 100
 
             async def request(self, request):
-                return attrs.evolve(request, instructions=request.instructions.upper())
+                return request.evolve(instructions=request.instructions.upper())
 
             async def before_tool(self, call):
                 return call

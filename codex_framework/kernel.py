@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from codex_framework import __version__
 from codex_framework.broadcast import Broadcast
 from codex_framework.commands import Confinements
@@ -109,7 +107,7 @@ class Kernel:
             ConfigError: They cannot be made of this configuration (unknown provider, ...).
         """
         settings = Settings.from_config(self.config, self.registry.builtin_providers)
-        return attrs.evolve(settings, **overrides) if overrides else settings
+        return settings.evolve(**overrides) if overrides else settings
 
     async def start_thread(
         self,
@@ -129,7 +127,7 @@ class Kernel:
         Raises:
             ConfigError: As :meth:`settings`.
         """
-        settings = attrs.evolve(settings or self.settings(), **overrides)
+        settings = (settings or self.settings()).evolve(**overrides)
         meta = ThreadMeta(
             id=str(new_uuid7()),
             cwd=str(settings.cwd),
@@ -157,8 +155,8 @@ class Kernel:
         stored = self._load(thread_id)
         if stored.meta.id in self.threads:
             raise ThreadError(f"thread {stored.meta.id} is running already", slug="busy", hint="Use the running one.")
-        settings = attrs.evolve(settings or self.settings(), **overrides)
-        meta = attrs.evolve(stored.meta, originator=originator or self._originator())
+        settings = (settings or self.settings()).evolve(**overrides)
+        meta = stored.meta.evolve(originator=originator or self._originator())
         store = self._store()
         recorder = None if settings.ephemeral or store is None else store.reopen(stored, str(self.config.codex_home))
         thread = Thread(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import attrs
-
 from codex_framework.errors import CodexError
 from codex_framework.history import History
 from codex_framework.protocol.items import InputText, Message
 from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
+from codex_framework.value import Value
 
 __all__ = ["ContextUpdate", "context_update"]
 
 
-@attrs.frozen
-class ContextUpdate:
+class ContextUpdate(Value):
     """What to record before the input of a turn.
 
     Attributes:

@@ -35,6 +35,7 @@ from codex_framework.roles.providers import (
     TextDelta,
     ToolInputDelta,
 )
+from codex_framework.value import Value
 
 __all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEndError", "pieces", "play_reply"]
 
@@ -42,8 +43,7 @@ USAGE = TokenUsage(100, 10, 20, 5, 120)
 """What a reply says it has cost, unless it says otherwise: any numbers will do, as long as they are not zero."""
 
 
-@attrs.frozen(kw_only=True)
-class Fault:
+class Fault(Value, kw_only=True):
     """How a response goes wrong. Several may be combined.
 
     Attributes:
@@ -73,8 +73,7 @@ class Fault:
     error: ModelError | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Reply:
+class Reply(Value, kw_only=True):
     """One response. ``a + b`` says what ``a`` says and then what ``b`` says.
 
     Attributes:
@@ -104,7 +103,7 @@ class Reply:
             for field in attrs.fields(Reply)
             if field.name != "items" and getattr(other, field.name) != getattr(_PLAIN, field.name)
         }
-        return attrs.evolve(self, items=self.items + other.items, **changed)
+        return self.evolve(items=self.items + other.items, **changed)
 
 
 _PLAIN = Reply()
@@ -179,16 +178,14 @@ def numbered(reply: Reply, number: int) -> Reply:
         match item:
             case FunctionCall() | CustomToolCall() | LocalShellCall():
                 prefix = {"function_call": "fc", "custom_tool_call": "ctc"}.get(item.type, "lsh")
-                items.append(
-                    attrs.evolve(item, id=item.id or f"{prefix}_{place}", call_id=item.call_id or f"call_{place}")
-                )
+                items.append(item.evolve(id=item.id or f"{prefix}_{place}", call_id=item.call_id or f"call_{place}"))
             case Message():
-                items.append(attrs.evolve(item, id=item.id or f"msg_{place}"))
+                items.append(item.evolve(id=item.id or f"msg_{place}"))
             case Reasoning():
-                items.append(attrs.evolve(item, id=item.id or f"rs_{place}"))
+                items.append(item.evolve(id=item.id or f"rs_{place}"))
             case _:
                 items.append(item)
-    return attrs.evolve(reply, items=tuple(items))
+    return reply.evolve(items=tuple(items))
 
 
 def pieces(text: str, count: int) -> list[str]:
@@ -214,7 +211,7 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
             middle: list[ModelEvent] = [
                 TextDelta(item_id or "", piece) for text in texts for piece in pieces(text, deltas)
             ]
-            return [ItemAdded(attrs.evolve(item, content=())), *middle, ItemDone(item)]
+            return [ItemAdded(item.evolve(content=())), *middle, ItemDone(item)]
         case Reasoning(summary=summary, id=item_id):
             middle = []
             for index, part in enumerate(summary):
@@ -222,13 +219,13 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
                 middle.extend(
                     ReasoningDelta(item_id or "", piece, index) for piece in pieces(str(part.get("text", "")), deltas)
                 )
-            begun = attrs.evolve(item, summary=(), content=None, encrypted_content=None)
+            begun = item.evolve(summary=(), content=None, encrypted_content=None)
             return [ItemAdded(begun), *middle, ItemDone(item)]
         case CustomToolCall(input=text, id=item_id):
             middle = [ToolInputDelta(item_id or "", piece) for piece in pieces(text, deltas)]
-            return [ItemAdded(attrs.evolve(item, input="")), *middle, ItemDone(item)]
+            return [ItemAdded(item.evolve(input="")), *middle, ItemDone(item)]
         case FunctionCall():
-            return [ItemAdded(attrs.evolve(item, arguments="")), ItemDone(item)]
+            return [ItemAdded(item.evolve(arguments="")), ItemDone(item)]
         case _:
             return [ItemAdded(item), ItemDone(item)]
 

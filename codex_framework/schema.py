@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = [
     "Anything",
@@ -53,8 +53,7 @@ class Shape(Protocol):
         ...
 
 
-@attrs.frozen
-class Simple:
+class Simple(Value):
     """A string or a boolean."""
 
     kind: type
@@ -72,8 +71,7 @@ class Simple:
         return _wrong(self, value, where, problems)
 
 
-@attrs.frozen
-class Number:
+class Number(Value):
     """An integer, or any finite number. ``2.0`` is an integer, as JSON Schema has it."""
 
     whole: bool
@@ -107,8 +105,7 @@ class Number:
         return number if math.isfinite(number) else _wrong(self, value, where, problems)
 
 
-@attrs.frozen
-class Anything:
+class Anything(Value):
     """Any JSON data, taken as it is."""
 
     noun: str = "any JSON value"
@@ -125,8 +122,7 @@ class Anything:
         return value
 
 
-@attrs.frozen
-class Choice:
+class Choice(Value):
     """One of some values. ``members`` maps what stands in JSON to the Python value, as pairs."""
 
     members: tuple[tuple[Any, Any], ...]
@@ -152,8 +148,7 @@ class Choice:
         return _wrong(self, value, where, problems)
 
 
-@attrs.frozen
-class Either:
+class Either(Value):
     """Any of several shapes; the first that fits counts. ``None`` among them is JSON's null."""
 
     shapes: tuple[Shape | None, ...]
@@ -190,8 +185,7 @@ class Either:
         return _wrong(self, value, where, problems)
 
 
-@attrs.frozen
-class Array:
+class Array(Value):
     """A list of one shape. ``make`` turns the list into the Python value (``tuple``, ``set``, ...)."""
 
     item: Shape
@@ -211,8 +205,7 @@ class Array:
         return self.make(items) if len(problems) == before else None
 
 
-@attrs.frozen
-class Table:
+class Table(Value):
     """An object with any keys and values of one shape."""
 
     value: Shape
@@ -231,8 +224,7 @@ class Table:
         return {key: self.value.read(part, _below(where, key), problems) for key, part in value.items()}
 
 
-@attrs.frozen
-class Converted:
+class Converted(Value):
     """A shape whose value is turned into another one (a string into a ``Path``)."""
 
     inner: Shape
@@ -254,8 +246,7 @@ class Converted:
         return self.make(result) if len(problems) == before else None
 
 
-@attrs.frozen(kw_only=True)
-class Field:
+class Field(Value, kw_only=True):
     """A property of a record.
 
     Attributes:
@@ -300,8 +291,7 @@ class Field:
         return self.shape
 
 
-@attrs.frozen
-class Record:
+class Record(Value):
     """An object with known properties. ``make`` is called with those that were sent, as keywords."""
 
     make: Callable[..., Any]

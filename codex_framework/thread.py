@@ -69,12 +69,12 @@ from codex_framework.truncation import truncate, truncate_content
 from codex_framework.turn import InputArrived, Interrupted, Outcome, Status
 from codex_framework.turn_diff import TurnDiff
 from codex_framework.user_input import arrived, as_items
+from codex_framework.value import Value
 
 __all__ = ["Resources", "Thread", "TurnResult", "TurnScope"]
 
 
-@attrs.frozen(kw_only=True)
-class Resources:
+class Resources(Value, kw_only=True):
     """What all threads of a kernel share."""
 
     registry: Registry
@@ -91,8 +91,7 @@ class Resources:
     forget: Callable[[str], object]
 
 
-@attrs.frozen(kw_only=True)
-class TurnResult:
+class TurnResult(Value, kw_only=True):
     """A turn that has ended.
 
     Attributes:
@@ -422,7 +421,7 @@ class Thread:
         changes = {renamed.get(name, name): value for name, value in changes.items()}
         if "cwd" in changes:
             changes["cwd"] = Path(changes["cwd"])
-        self.settings = attrs.evolve(self.settings, **changes)
+        self.settings = self.settings.evolve(**changes)
         self.emit(submission, ThreadSettingsAppliedEvent(self._settings_snapshot()))
 
     # Turns

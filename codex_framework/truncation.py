@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import attrs
-
 from codex_framework.protocol.items import ContentItem, InputText
 
 __all__ = ["budget_bytes", "line_count", "token_count", "truncate", "truncate_content", "truncate_with_lines"]
@@ -102,7 +100,7 @@ def truncate_content(content: Iterable[ContentItem], policy: tuple[str, int]) ->
             left -= size
         elif left > 0:
             limit = left // BYTES_PER_TOKEN if policy[0] == "tokens" else left
-            kept.append(attrs.evolve(part, text=truncate(part.text, (policy[0], limit))))
+            kept.append(part.evolve(text=truncate(part.text, (policy[0], limit))))
             left = 0
         else:
             omitted += 1

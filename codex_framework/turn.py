@@ -42,6 +42,7 @@ from codex_framework.protocol.items import (
     user_message,
 )
 from codex_framework.protocol.policies import Decision, ReviewDecision
+from codex_framework.value import Value
 
 __all__ = [
     "ABORTED_OUTPUT",
@@ -109,8 +110,7 @@ class Status(enum.StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@attrs.frozen
-class Outcome:
+class Outcome(Value):
     """The end of a turn.
 
     Attributes:
@@ -127,30 +127,26 @@ class Outcome:
 # Inputs: what has happened.
 
 
-@attrs.frozen
-class InputArrived:
+class InputArrived(Value):
     """A person's input: the first of the turn, or steered into it. ``items`` go into history, ``event`` to clients."""
 
     items: tuple[ResponseItem, ...]
     event: UserMessageEvent | None = None
 
 
-@attrs.frozen
-class ModelItem:
+class ModelItem(Value):
     """The model has completed an item."""
 
     item: ResponseItem
 
 
-@attrs.frozen
-class ModelCompleted:
+class ModelCompleted(Value):
     """The response is whole. ``end_turn`` False asks for another sample."""
 
     end_turn: bool | None = None
 
 
-@attrs.frozen
-class ModelFailed:
+class ModelFailed(Value):
     """The response broke off, or never began."""
 
     message: str
@@ -159,8 +155,7 @@ class ModelFailed:
     info: str | Mapping[str, Any] = "other"
 
 
-@attrs.frozen
-class ToolFinished:
+class ToolFinished(Value):
     """A call that was started has ended, in whatever way. ``fatal`` ends the turn as well."""
 
     key: int
@@ -168,29 +163,25 @@ class ToolFinished:
     fatal: str | None = None
 
 
-@attrs.frozen
-class ApprovalRequested:
+class ApprovalRequested(Value):
     """A running call needs an answer. ``id`` is unique among the open ones."""
 
     id: str
     event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
 
 
-@attrs.frozen
-class ApprovalAnswered:
+class ApprovalAnswered(Value):
     """Somebody has answered. An answer to nothing (twice, too late) is ignored."""
 
     id: str
     decision: ReviewDecision
 
 
-@attrs.frozen
-class TimerFired:
+class TimerFired(Value):
     """The wait is over."""
 
 
-@attrs.frozen
-class Interrupted:
+class Interrupted(Value):
     """The turn has to end now."""
 
     reason: str = "interrupted"
@@ -212,72 +203,61 @@ Input: TypeAlias = (
 # Commands: what to do about it.
 
 
-@attrs.frozen
-class Sample:
+class Sample(Value):
     """Ask the model, with history as it is now."""
 
 
-@attrs.frozen
-class CancelSample:
+class CancelSample(Value):
     """Give up the response; no more model input may follow."""
 
 
-@attrs.frozen
-class RunTool:
+class RunTool(Value):
     """Start a call. A ``ToolFinished`` with this key must follow, whatever happens."""
 
     key: int
     item: CallItem
 
 
-@attrs.frozen
-class CancelTool:
+class CancelTool(Value):
     """End a running call soon; its ``ToolFinished`` must still follow."""
 
     key: int
 
 
-@attrs.frozen
-class Record:
+class Record(Value):
     """Add items to history."""
 
     items: tuple[ResponseItem, ...]
 
 
-@attrs.frozen
-class Emit:
+class Emit(Value):
     """Tell the clients."""
 
     msg: Any
 
 
-@attrs.frozen
-class Resolve:
+class Resolve(Value):
     """Give an answer to the call that waits for it."""
 
     id: str
     decision: ReviewDecision
 
 
-@attrs.frozen
-class Wait:
+class Wait(Value):
     """Come back with ``TimerFired`` after so many seconds."""
 
     seconds: float
 
 
-@attrs.frozen
-class CancelWait:
+class CancelWait(Value):
     """The timer is not needed any more."""
 
 
-@attrs.frozen
-class Flush:
+class Flush(Value):
     """Bring history to disk before anything that follows."""
 
 
-@attrs.frozen
-class Finish:
+class Finish(Value):
     """The turn has ended. Always the last command."""
 
     outcome: Outcome
@@ -400,7 +380,7 @@ class Turn:
         if not isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
             return [Record((item,))]
         if not item.call_id and isinstance(item, LocalShellCall):
-            item = attrs.evolve(item, call_id=item.id or f"local_shell_{self._next_key}")
+            item = item.evolve(call_id=item.id or f"local_shell_{self._next_key}")
         self._calls.append(_Call(self._next_key, item, self._parallel(item)))
         self._next_key += 1
         self._follow_up = True

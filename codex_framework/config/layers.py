@@ -20,6 +20,7 @@ from codex_framework.config.paths import with_absolute_paths
 from codex_framework.config.toml_file import parse_override, read_toml
 from codex_framework.config.trust import git_root, main_checkout, project_root, trust_level
 from codex_framework.errors import ConfigError
+from codex_framework.value import Value
 
 __all__ = ["SYSTEM_CONFIG", "Config", "Layer", "Origin", "find_codex_home", "load_config"]
 
@@ -41,8 +42,7 @@ _NOT_FROM_PROJECTS = (
 """Keys that a project's own file may not set: they name servers and programs that see everything (Codex's list)."""
 
 
-@attrs.frozen
-class Origin:
+class Origin(Value):
     """Where a setting comes from.
 
     Attributes:

@@ -50,7 +50,7 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> Provid
         raise _unknown(config, name, {*tables, *builtin})
     info = builtin[name]
     url = config.get("openai_base_url")
-    return attrs.evolve(info, base_url=url) if url and name == "openai" else info
+    return info.evolve(base_url=url) if url and name == "openai" else info
 
 
 def _unknown(config: Config, name: str, known: set[str]) -> Exception:
@@ -69,7 +69,7 @@ def _from_table(config: Config, name: str, table: Mapping[str, Any], base: Provi
     fields = {key: value for key, value in table.items() if key in _FIELDS}
     options = {key: value for key, value in table.items() if key not in _FIELDS}
     if base is not None:
-        return attrs.evolve(base, **fields, options={**base.options, **options})
+        return base.evolve(**fields, options={**base.options, **options})
     return ProviderInfo(**{"id": name, "name": name, **fields}, options=options)
 
 

@@ -19,6 +19,7 @@ from codex_framework.protocol.policies import (
     WorkspaceWrite,
 )
 from codex_framework.roles.providers import ModelInfo, ProviderInfo
+from codex_framework.value import Value
 
 __all__ = ["DEFAULT_MODEL", "Settings", "fallback_model", "fallback_warning"]
 
@@ -38,8 +39,7 @@ _SERVICE_TIERS = {"fast": "priority", "default": None}
 """Words of the configuration and what a request says instead (Codex's)."""
 
 
-@attrs.frozen(kw_only=True)
-class Settings:
+class Settings(Value, kw_only=True):
     """The settings of a thread. Nothing changes them under a running turn.
 
     Attributes:
@@ -114,7 +114,7 @@ class Settings:
             changes["truncation"] = (unit, self.tool_output_token_limit * factor)
         if self.reasoning:
             changes["reasoning"] = True
-        return attrs.evolve(info, **changes) if changes else info
+        return info.evolve(**changes) if changes else info
 
 
 def fallback_model(slug: str) -> ModelInfo:

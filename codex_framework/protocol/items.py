@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = [
     "CallItem",
@@ -40,16 +40,14 @@ Extra: TypeAlias = Mapping[str, Any]
 _NO_EXTRA: Extra = {}
 
 
-@attrs.frozen
-class InputText:
+class InputText(Value):
     """Text for the model."""
 
     type: ClassVar[str] = "input_text"
     text: str
 
 
-@attrs.frozen
-class InputImage:
+class InputImage(Value):
     """An image for the model.
 
     Attributes:
@@ -62,8 +60,7 @@ class InputImage:
     detail: str | None = None
 
 
-@attrs.frozen
-class OutputText:
+class OutputText(Value):
     """Text from the model."""
 
     type: ClassVar[str] = "output_text"
@@ -71,8 +68,7 @@ class OutputText:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class UnknownContent:
+class UnknownContent(Value):
     """A content part of a kind not known here, kept as it came."""
 
     type: ClassVar[str] = ""
@@ -82,8 +78,7 @@ class UnknownContent:
 ContentItem: TypeAlias = InputText | InputImage | OutputText | UnknownContent
 
 
-@attrs.frozen
-class Message:
+class Message(Value):
     """One message. ``role`` is ``user``, ``assistant`` or ``developer``; ``phase`` is ``commentary`` or ``final_answer``."""
 
     type: ClassVar[str] = "message"
@@ -94,8 +89,7 @@ class Message:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class Reasoning:
+class Reasoning(Value):
     """The model's reasoning: readable summary parts and, as a rule, an encrypted body that is sent back unread."""
 
     type: ClassVar[str] = "reasoning"
@@ -106,8 +100,7 @@ class Reasoning:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class FunctionCall:
+class FunctionCall(Value):
     """A call of a function tool. ``arguments`` is the JSON text as the model wrote it, valid or not."""
 
     type: ClassVar[str] = "function_call"
@@ -119,8 +112,7 @@ class FunctionCall:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class FunctionCallOutput:
+class FunctionCallOutput(Value):
     """What a function call gave: a text, or a list of content parts."""
 
     type: ClassVar[str] = "function_call_output"
@@ -130,8 +122,7 @@ class FunctionCallOutput:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class CustomToolCall:
+class CustomToolCall(Value):
     """A call of a freeform (grammar) tool. ``input`` is plain text."""
 
     type: ClassVar[str] = "custom_tool_call"
@@ -143,8 +134,7 @@ class CustomToolCall:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class CustomToolCallOutput:
+class CustomToolCallOutput(Value):
     """What a freeform call gave."""
 
     type: ClassVar[str] = "custom_tool_call_output"
@@ -154,8 +144,7 @@ class CustomToolCallOutput:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class LocalShellCall:
+class LocalShellCall(Value):
     """A call of the model's native ``local_shell`` tool.
 
     Attributes:
@@ -170,8 +159,7 @@ class LocalShellCall:
     extra: Extra = _NO_EXTRA
 
 
-@attrs.frozen
-class UnknownItem:
+class UnknownItem(Value):
     """An item of a kind not known here, kept as it came."""
 
     type: ClassVar[str] = ""

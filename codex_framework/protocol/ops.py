@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
-import attrs
-
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
+from codex_framework.value import Value
 
 __all__ = [
     "CleanBackgroundTerminals",
@@ -31,16 +30,14 @@ MAX_USER_INPUT_TEXT_CHARS = 1 << 20
 """Longest accepted text input, in characters (Codex: ``MAX_USER_INPUT_TEXT_CHARS``)."""
 
 
-@attrs.frozen
-class TextInput:
+class TextInput(Value):
     """Text typed by the person."""
 
     type: ClassVar[str] = "text"
     text: str
 
 
-@attrs.frozen
-class ImageInput:
+class ImageInput(Value):
     """An image by URL (``https:`` or ``data:``)."""
 
     type: ClassVar[str] = "image"
@@ -48,8 +45,7 @@ class ImageInput:
     detail: str | None = None
 
 
-@attrs.frozen
-class LocalImageInput:
+class LocalImageInput(Value):
     """An image file; read and sent as a data URL when the turn starts."""
 
     type: ClassVar[str] = "local_image"
@@ -57,8 +53,7 @@ class LocalImageInput:
     detail: str | None = None
 
 
-@attrs.frozen
-class UnknownInput:
+class UnknownInput(Value):
     """An input of a kind not known here; kept, and ignored by the turn with a warning."""
 
     type: ClassVar[str] = ""
@@ -68,8 +63,7 @@ class UnknownInput:
 UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | UnknownInput
 
 
-@attrs.frozen(kw_only=True)
-class ThreadSettingsOverrides:
+class ThreadSettingsOverrides(Value, kw_only=True):
     """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is."""
 
     cwd: str | None = None
@@ -80,22 +74,19 @@ class ThreadSettingsOverrides:
     summary: str | None = None
 
 
-@attrs.frozen
-class Interrupt:
+class Interrupt(Value):
     """End the running turn now. Background terminals survive."""
 
     type: ClassVar[str] = "interrupt"
 
 
-@attrs.frozen
-class CleanBackgroundTerminals:
+class CleanBackgroundTerminals(Value):
     """Kill every command session of the thread."""
 
     type: ClassVar[str] = "clean_background_terminals"
 
 
-@attrs.frozen
-class UserInputOp:
+class UserInputOp(Value):
     """Input for the running turn, or the start of a new one (wire: ``user_input``)."""
 
     type: ClassVar[str] = "user_input"
@@ -104,16 +95,14 @@ class UserInputOp:
     thread_settings: ThreadSettingsOverrides = ThreadSettingsOverrides()
 
 
-@attrs.frozen
-class ThreadSettings:
+class ThreadSettings(Value):
     """Change settings without starting a turn."""
 
     type: ClassVar[str] = "thread_settings"
     thread_settings: ThreadSettingsOverrides
 
 
-@attrs.frozen
-class ExecApproval:
+class ExecApproval(Value):
     """The answer to an ``exec_approval_request``; ``id`` is the request's ``approval_id`` or ``call_id``."""
 
     type: ClassVar[str] = "exec_approval"
@@ -122,8 +111,7 @@ class ExecApproval:
     turn_id: str | None = None
 
 
-@attrs.frozen
-class PatchApproval:
+class PatchApproval(Value):
     """The answer to an ``apply_patch_approval_request``."""
 
     type: ClassVar[str] = "patch_approval"
@@ -131,26 +119,18 @@ class PatchApproval:
     decision: ReviewDecision
 
 
-@attrs.frozen
-class Shutdown:
+class Shutdown(Value):
     """Stop everything, save everything, answer with ``shutdown_complete``."""
 
     type: ClassVar[str] = "shutdown"
 
 
 Op: TypeAlias = (
-    Interrupt
-    | CleanBackgroundTerminals
-    | UserInputOp
-    | ThreadSettings
-    | ExecApproval
-    | PatchApproval
-    | Shutdown
+    Interrupt | CleanBackgroundTerminals | UserInputOp | ThreadSettings | ExecApproval | PatchApproval | Shutdown
 )
 
 
-@attrs.frozen
-class Submission:
+class Submission(Value):
     """An op on its way to a thread.
 
     Attributes:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar, TypeAlias
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = [
     "ApprovalPolicy",
@@ -33,8 +33,7 @@ class ApprovalPolicy(enum.StrEnum):
     NEVER = "never"
 
 
-@attrs.frozen
-class GranularApproval:
+class GranularApproval(Value):
     """Which kinds of question may be asked at all; ``False`` means the question is answered "no" without asking."""
 
     sandbox_approval: bool
@@ -52,31 +51,27 @@ class SandboxMode(enum.StrEnum):
     DANGER_FULL_ACCESS = "danger-full-access"
 
 
-@attrs.frozen
-class DangerFullAccess:
+class DangerFullAccess(Value):
     """No confinement at all."""
 
     type: ClassVar[str] = "danger-full-access"
 
 
-@attrs.frozen
-class ReadOnly:
+class ReadOnly(Value):
     """Read everything, write nothing."""
 
     type: ClassVar[str] = "read-only"
     network_access: bool = False
 
 
-@attrs.frozen
-class ExternalSandbox:
+class ExternalSandbox(Value):
     """Somebody else confines us already (a container, a VM); we add nothing."""
 
     type: ClassVar[str] = "external-sandbox"
     network_access: str = "restricted"
 
 
-@attrs.frozen
-class WorkspaceWrite:
+class WorkspaceWrite(Value):
     """Read everything; write below the workspace, ``/tmp`` and ``$TMPDIR``.
 
     Attributes:
@@ -111,8 +106,7 @@ class Decision(enum.StrEnum):
     ABORT = "abort"
 
 
-@attrs.frozen
-class ReviewDecision:
+class ReviewDecision(Value):
     """An answer to an approval request.
 
     Attributes:

@@ -6,17 +6,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import attrs
-
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.value import Value
 
 __all__ = ["ContextFacts", "ContextSource", "Fragment"]
 
 
-@attrs.frozen(kw_only=True)
-class ContextFacts:
+class ContextFacts(Value, kw_only=True):
     """What a source may know when it is asked, at the start of each turn.
 
     Attributes:
@@ -37,8 +35,7 @@ class ContextFacts:
     first: bool
 
 
-@attrs.frozen(kw_only=True)
-class Fragment:
+class Fragment(Value, kw_only=True):
     """A piece of context.
 
     The kernel sends a fragment when its text differs from the last one with the same markers that stands in history; so a

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import attrs
-
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
 from codex_framework.roles.providers import ModelRequest
 from codex_framework.roles.tools import CommandRequest, ToolCall, ToolOutput
+from codex_framework.value import Value
 
 __all__ = [
     "ApprovalReviewer",
@@ -35,8 +34,7 @@ class Verdict(enum.IntEnum):
     """Never runs."""
 
 
-@attrs.frozen(kw_only=True)
-class CommandVerdict:
+class CommandVerdict(Value, kw_only=True):
     """A policy's opinion.
 
     Attributes:
@@ -51,8 +49,7 @@ class CommandVerdict:
     amendment: tuple[str, ...] | None = None
 
 
-@attrs.frozen(kw_only=True)
-class CommandFacts:
+class CommandFacts(Value, kw_only=True):
     """What a policy may know of the turn."""
 
     approval_policy: ApprovalPolicy | GranularApproval

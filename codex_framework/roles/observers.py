@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import attrs
 
 from codex_framework.protocol.events import Event
+from codex_framework.value import Value
 
 __all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
 
@@ -29,8 +30,7 @@ class Observer(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class Notification:
+class Notification(Value, kw_only=True):
     """Something a person who is not looking wants to know.
 
     Attributes:
@@ -60,8 +60,7 @@ class Notifier(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class Measurement:
+class Measurement(Value, kw_only=True):
     """One measured thing.
 
     Attributes:

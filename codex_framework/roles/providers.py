@@ -10,6 +10,7 @@ import attrs
 from codex_framework.protocol.events.turn import TokenUsage
 from codex_framework.protocol.items import ResponseItem
 from codex_framework.roles.tools import ToolSpec
+from codex_framework.value import Value
 
 __all__ = [
     "Completed",
@@ -30,8 +31,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True)
-class ProviderInfo:
+class ProviderInfo(Value, kw_only=True):
     """A ``[model_providers.<id>]`` table (wire: ``ModelProviderInfo``).
 
     Attributes:
@@ -65,8 +65,7 @@ class ProviderInfo:
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True)
-class ModelInfo:
+class ModelInfo(Value, kw_only=True):
     """What is known of a model (wire: ``ModelInfo``, the fields that the kernel and the bundled tools use).
 
     Attributes:
@@ -106,8 +105,7 @@ class Prompt(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class ModelRequest:
+class ModelRequest(Value, kw_only=True):
     """One request for a response.
 
     Attributes:
@@ -134,30 +132,26 @@ class ModelRequest:
     metadata: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@attrs.frozen
-class ItemAdded:
+class ItemAdded(Value):
     """The model has begun an item; its text is still empty."""
 
     item: ResponseItem
 
 
-@attrs.frozen
-class ItemDone:
+class ItemDone(Value):
     """An item is complete."""
 
     item: ResponseItem
 
 
-@attrs.frozen
-class TextDelta:
+class TextDelta(Value):
     """A piece of a message."""
 
     item_id: str
     delta: str
 
 
-@attrs.frozen
-class ReasoningDelta:
+class ReasoningDelta(Value):
     """A piece of reasoning: of the summary (``raw`` False, ``index`` = summary part) or of the raw text."""
 
     item_id: str
@@ -166,31 +160,27 @@ class ReasoningDelta:
     raw: bool = False
 
 
-@attrs.frozen
-class ReasoningPartAdded:
+class ReasoningPartAdded(Value):
     """The reasoning summary goes on with another part."""
 
     item_id: str
     index: int
 
 
-@attrs.frozen
-class ToolInputDelta:
+class ToolInputDelta(Value):
     """A piece of a freeform call's input."""
 
     item_id: str
     delta: str
 
 
-@attrs.frozen
-class RateLimits:
+class RateLimits(Value):
     """A ``RateLimitSnapshot`` as the wire has it."""
 
     snapshot: Mapping[str, Any]
 
 
-@attrs.frozen
-class Completed:
+class Completed(Value):
     """The response is whole. ``end_turn`` False asks for another request though no tool was called."""
 
     response_id: str

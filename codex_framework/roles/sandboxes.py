@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from codex_framework.value import Value
+
 __all__ = [
     "ChildProcess",
     "Confinement",
@@ -23,8 +25,7 @@ PROTECTED_NAMES = (".git", ".agents", ".codex")
 """Names right below a writable root that stay read-only, present or not (Codex: ``PROTECTED_METADATA_PATH_NAMES``)."""
 
 
-@attrs.frozen
-class WritableRoot:
+class WritableRoot(Value):
     """A folder that may be written.
 
     Attributes:
@@ -40,8 +41,7 @@ class WritableRoot:
         return path.is_relative_to(self.root) and not any(path.is_relative_to(kept) for kept in self.read_only)
 
 
-@attrs.frozen(kw_only=True)
-class FileAccess:
+class FileAccess(Value, kw_only=True):
     """A thread's policy, realised for one turn: symbolic roots replaced by real folders. Frozen; plans are cached by it.
 
     Attributes:
@@ -76,8 +76,7 @@ class FileAccess:
         return not any(real.is_relative_to(denied) for denied in self.deny_read)
 
 
-@attrs.frozen(kw_only=True)
-class Launch:
+class Launch(Value, kw_only=True):
     """A process to start.
 
     Attributes:
@@ -114,8 +113,7 @@ class ChildProcess(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class SandboxReport:
+class SandboxReport(Value, kw_only=True):
     """What a sandbox can do on this machine.
 
     Attributes:

@@ -9,12 +9,21 @@ import attrs
 
 from codex_framework.protocol.events import EventMsg
 from codex_framework.protocol.items import ResponseItem
+from codex_framework.value import Value
 
-__all__ = ["EventEntry", "ItemEntry", "StoredThread", "ThreadEntry", "ThreadMeta", "ThreadRecorder", "ThreadStore", "TurnContextEntry"]
+__all__ = [
+    "EventEntry",
+    "ItemEntry",
+    "StoredThread",
+    "ThreadEntry",
+    "ThreadMeta",
+    "ThreadRecorder",
+    "ThreadStore",
+    "TurnContextEntry",
+]
 
 
-@attrs.frozen(kw_only=True)
-class ThreadMeta:
+class ThreadMeta(Value, kw_only=True):
     """A thread's head (wire: ``session_meta``).
 
     Attributes:
@@ -35,23 +44,20 @@ class ThreadMeta:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen
-class ItemEntry:
+class ItemEntry(Value):
     """An item of history. ``encoded`` is its JSON, where it is at hand already."""
 
     item: ResponseItem
     encoded: bytes | None = attrs.field(default=None, eq=False, repr=False)
 
 
-@attrs.frozen
-class EventEntry:
+class EventEntry(Value):
     """An event worth keeping; the store decides which kinds are."""
 
     msg: EventMsg
 
 
-@attrs.frozen
-class TurnContextEntry:
+class TurnContextEntry(Value):
     """The settings a turn ran with (wire: ``turn_context``)."""
 
     payload: Mapping[str, Any]
@@ -60,8 +66,7 @@ class TurnContextEntry:
 ThreadEntry: TypeAlias = ItemEntry | EventEntry | TurnContextEntry
 
 
-@attrs.frozen(kw_only=True)
-class StoredThread:
+class StoredThread(Value, kw_only=True):
     """A thread read back.
 
     Attributes:

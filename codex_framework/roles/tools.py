@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 import attrs
 
 from codex_framework.protocol.items import ContentItem
+from codex_framework.value import Value
 
 if TYPE_CHECKING:
     from codex_framework.protocol.events import EventMsg, FileChange
@@ -45,8 +46,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-@attrs.frozen
-class FunctionSpec:
+class FunctionSpec(Value):
     """A tool called with JSON arguments.
 
     Attributes:
@@ -61,16 +61,14 @@ class FunctionSpec:
     strict: bool = False
 
 
-@attrs.frozen
-class FreeformFormat:
+class FreeformFormat(Value):
     """The grammar of a freeform tool. ``syntax`` is ``lark`` or ``regex``."""
 
     syntax: str
     definition: str
 
 
-@attrs.frozen
-class FreeformSpec:
+class FreeformSpec(Value):
     """A tool called with plain text that follows a grammar (wire type ``custom``)."""
 
     name: str
@@ -78,8 +76,7 @@ class FreeformSpec:
     format: FreeformFormat
 
 
-@attrs.frozen
-class NativeSpec:
+class NativeSpec(Value):
     """A tool the model knows by itself (``local_shell``); sent as ``{"type": type, **options}``."""
 
     name: str
@@ -90,8 +87,7 @@ class NativeSpec:
 ToolSpec: TypeAlias = FunctionSpec | FreeformSpec | NativeSpec
 
 
-@attrs.frozen
-class ToolCall:
+class ToolCall(Value):
     """One call by the model.
 
     Attributes:
@@ -107,8 +103,7 @@ class ToolCall:
     kind: str = "function"
 
 
-@attrs.frozen
-class ToolOutput:
+class ToolOutput(Value):
     """What a call gave.
 
     Attributes:
@@ -122,8 +117,7 @@ class ToolOutput:
     truncate: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class TurnFacts:
+class TurnFacts(Value, kw_only=True):
     """What a tool may know of the turn when deciding whether to offer itself."""
 
     model: ModelInfo
@@ -215,16 +209,14 @@ class BringsPrograms(Protocol):
         ...
 
 
-@attrs.frozen
-class OutputChunk:
+class OutputChunk(Value):
     """Bytes a command has printed. ``stream`` is ``stdout`` or ``stderr`` (a terminal has only ``stdout``)."""
 
     stream: str
     data: bytes
 
 
-@attrs.frozen(kw_only=True)
-class OutputWindow:
+class OutputWindow(Value, kw_only=True):
     """What a command printed between two looks at it.
 
     Attributes:
@@ -239,8 +231,7 @@ class OutputWindow:
     omitted_bytes: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class CommandRequest:
+class CommandRequest(Value, kw_only=True):
     """A command to run on behalf of a call: through command policy, approval and sandbox.
 
     Attributes:
@@ -274,8 +265,7 @@ class CommandRequest:
     script: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class CommandResult:
+class CommandResult(Value, kw_only=True):
     """A command that has ended.
 
     Attributes:
@@ -342,8 +332,7 @@ class RunningCommand(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class PatchRequest:
+class PatchRequest(Value, kw_only=True):
     """File changes that need the same approval as a patch.
 
     Attributes:

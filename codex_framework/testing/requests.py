@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import attrs
-
 from codex_framework.protocol.items import ResponseItem, user_message
 from codex_framework.protocol.wire import encode_item
 from codex_framework.roles.providers import ModelEvent, ModelInfo, ModelProvider, ModelRequest, ProviderInfo
+from codex_framework.value import Value
 
 __all__ = ["ItemsPrompt", "ask", "model_request"]
 
 
-@attrs.frozen
-class ItemsPrompt:
+class ItemsPrompt(Value):
     """A prompt of these items (see :class:`~codex_framework.roles.providers.Prompt`)."""
 
     items: Sequence[ResponseItem]

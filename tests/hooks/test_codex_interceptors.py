@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from codex_framework import ToolOutput, ToolRefused, hookimpl, tool
 from codex_framework.testing.replies import call, say
 
@@ -14,7 +12,7 @@ class Between:
         self.order = order
 
     async def request(self, request):
-        return attrs.evolve(request, instructions=request.instructions + self.name)
+        return request.evolve(instructions=request.instructions + self.name)
 
     async def before_tool(self, call):
         if call.name == "forbidden":

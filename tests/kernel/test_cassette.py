@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework import Cassette, ConfigError, FunctionSpec, ModelError, ModelEvent, ModelRequest, ProviderInfo
@@ -237,7 +236,7 @@ def test_a_cassette_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 
 def test_a_record_that_is_no_path_is_refused() -> None:
-    info = attrs.evolve(ProviderInfo(id="mock"), options={"record": True})
+    info = ProviderInfo(id="mock").evolve(options={"record": True})
     with pytest.raises(ConfigError, match=r"model_providers.mock.record is True, not a path"):
         recorded(ScriptedModel([]), info, {})
 

@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework import (
     CommandRequest,
     CommandVerdict,
@@ -129,7 +127,7 @@ def test_a_call_starts_while_the_response_is_still_streaming(make_thread: Any) -
         return "ok"
 
     async def main() -> None:
-        slow = attrs.evolve(call("t") + say("some words that come slowly"), deltas=10, delta_delay_s=0.02)
+        slow = (call("t") + say("some words that come slowly")).evolve(deltas=10, delta_delay_s=0.02)
         async with make_thread([slow, say("done")], tools=[FakeTool("t", work)]) as thread:
             order: list[str] = []
             async for event in thread.stream("go"):
@@ -186,7 +184,7 @@ def test_a_broken_response_is_asked_for_again_and_nothing_runs_twice(make_thread
         return "effect"
 
     async def main() -> None:
-        broken = attrs.evolve(call("t"), fault=Fault(no_completed=True))
+        broken = call("t").evolve(fault=Fault(no_completed=True))
         async with make_thread([broken, say("done")], tools=[FakeTool("t", work)]) as thread:
             result = await thread.run("go")
             notices = [event for event in result.events if isinstance(event, StreamErrorEvent)]
@@ -201,7 +199,7 @@ def test_a_broken_response_is_asked_for_again_and_nothing_runs_twice(make_thread
 
 def test_a_failure_that_cannot_be_mended_ends_the_turn_and_the_next_one_works(make_thread: Any) -> None:
     async def main() -> None:
-        refused = attrs.evolve(Reply(), fault=Fault(status=400, body={"error": {"message": "bad"}}))
+        refused = Reply().evolve(fault=Fault(status=400, body={"error": {"message": "bad"}}))
         async with make_thread([refused, say("well")]) as thread:
             first = await thread.run("go")
             assert first.status is Status.FAILED
@@ -393,13 +391,13 @@ class Rewriter:
     order = 0
 
     async def request(self, request: Any) -> Any:
-        return attrs.evolve(request, instructions="rewritten")
+        return request.evolve(instructions="rewritten")
 
     async def before_tool(self, tool_call: ToolCall) -> ToolCall:
-        return attrs.evolve(tool_call, name="real")
+        return tool_call.evolve(name="real")
 
     async def after_tool(self, tool_call: ToolCall, output: ToolOutput) -> ToolOutput:
-        return attrs.evolve(output, content=f"{output.content}, by {tool_call.name}")
+        return output.evolve(content=f"{output.content}, by {tool_call.name}")
 
 
 def test_interceptors_change_requests_calls_and_outputs(make_thread: Any) -> None:

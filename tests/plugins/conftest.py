@@ -30,8 +30,8 @@ class Thread:
     events: list[Any]
 
     async def call(self, tool: Any, arguments: str, *, kind: str = "function", call_id: str = "call") -> str:
-        facts = attrs.evolve(self.context.facts, call_id=call_id)
-        context = attrs.evolve(self.context, facts=facts)
+        facts = self.context.facts.evolve(call_id=call_id)
+        context = self.context.evolve(facts=facts)
         output = await tool.run(ToolCall(call_id, tool.spec.name, arguments, kind), context)
         assert isinstance(output, ToolOutput)
         assert not output.truncate

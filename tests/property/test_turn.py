@@ -305,7 +305,9 @@ class TurnMachine(RuleBasedStateMachine):
         assert [item.call_id for item in outputs] == [item.call_id for item in calls]  # type: ignore[union-attr]
         assert normalised(world.history) == world.history
         kept = [message_text(item) for item in world.history if isinstance(item, Message)]
-        kept += [message_text(item) for late in self.turn.take_pending() for item in late.items if isinstance(item, Message)]
+        kept += [
+            message_text(item) for late in self.turn.take_pending() for item in late.items if isinstance(item, Message)
+        ]
         assert [text for text in kept if text.startswith("steered")] == self.steered, "steered input is never lost"
         if world.finished == [Status.INTERRUPTED]:
             assert self.interrupted

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
-import attrs
-
 from codex_framework.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
@@ -60,6 +58,7 @@ from codex_framework.protocol.events.turn import (
     TurnDiffEvent,
     TurnStartedEvent,
 )
+from codex_framework.value import Value
 
 __all__ = [
     "DELTA_EVENTS",
@@ -116,8 +115,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class PluginEvent:
+class PluginEvent(Value):
     """An event of a plugin's own. ``kind`` is ``<plugin>.<name>``; clients that do not know it pass it on."""
 
     type: ClassVar[str] = "plugin_event"
@@ -125,8 +123,7 @@ class PluginEvent:
     payload: Mapping[str, Any]
 
 
-@attrs.frozen
-class UnknownEvent:
+class UnknownEvent(Value):
     """An event of a kind not known here, kept as it came."""
 
     type: ClassVar[str] = ""
@@ -187,8 +184,7 @@ DELTA_EVENTS = (
 """The events that come by the thousand and say nothing that a later event does not say again: not recorded, not observed."""
 
 
-@attrs.frozen
-class Event:
+class Event(Value):
     """An event with the id of the submission that caused it (a turn's id is that of the op which started it)."""
 
     id: str

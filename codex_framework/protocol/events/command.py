@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = [
     "AddFile",
@@ -25,8 +25,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True)
-class ExecCommandBeginEvent:
+class ExecCommandBeginEvent(Value, kw_only=True):
     """A command has been started. ``source``: ``agent``, ``user_shell``, ``unified_exec_startup`` or ``unified_exec_interaction``."""
 
     type: ClassVar[str] = "exec_command_begin"
@@ -41,8 +40,7 @@ class ExecCommandBeginEvent:
     interaction_input: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class ExecCommandOutputDeltaEvent:
+class ExecCommandOutputDeltaEvent(Value, kw_only=True):
     """Raw output of a running command. ``stream`` is ``stdout`` or ``stderr``; at most 8,192 bytes a piece."""
 
     type: ClassVar[str] = "exec_command_output_delta"
@@ -51,8 +49,7 @@ class ExecCommandOutputDeltaEvent:
     chunk: bytes
 
 
-@attrs.frozen(kw_only=True)
-class TerminalInteractionEvent:
+class TerminalInteractionEvent(Value, kw_only=True):
     """Something was typed into a running command session."""
 
     type: ClassVar[str] = "terminal_interaction"
@@ -61,8 +58,7 @@ class TerminalInteractionEvent:
     stdin: str
 
 
-@attrs.frozen(kw_only=True)
-class ExecCommandEndEvent:
+class ExecCommandEndEvent(Value, kw_only=True):
     """A command has ended. ``status``: ``completed``, ``failed`` or ``declined``; ``duration_s`` is in seconds."""
 
     type: ClassVar[str] = "exec_command_end"
@@ -84,24 +80,21 @@ class ExecCommandEndEvent:
     interaction_input: str | None = None
 
 
-@attrs.frozen
-class AddFile:
+class AddFile(Value):
     """A file was made with this content."""
 
     type: ClassVar[str] = "add"
     content: str
 
 
-@attrs.frozen
-class DeleteFile:
+class DeleteFile(Value):
     """A file with this content was deleted."""
 
     type: ClassVar[str] = "delete"
     content: str
 
 
-@attrs.frozen
-class UpdateFile:
+class UpdateFile(Value):
     """A file was changed, and perhaps moved to the absolute ``move_path``."""
 
     type: ClassVar[str] = "update"
@@ -112,8 +105,7 @@ class UpdateFile:
 FileChange: TypeAlias = AddFile | DeleteFile | UpdateFile
 
 
-@attrs.frozen(kw_only=True)
-class PatchApplyBeginEvent:
+class PatchApplyBeginEvent(Value, kw_only=True):
     """A patch is about to be applied. Keys of ``changes`` are absolute paths."""
 
     type: ClassVar[str] = "patch_apply_begin"
@@ -123,8 +115,7 @@ class PatchApplyBeginEvent:
     changes: Mapping[str, FileChange]
 
 
-@attrs.frozen(kw_only=True)
-class PatchApplyUpdatedEvent:
+class PatchApplyUpdatedEvent(Value, kw_only=True):
     """A preview of the patch that the model is still writing."""
 
     type: ClassVar[str] = "patch_apply_updated"
@@ -132,8 +123,7 @@ class PatchApplyUpdatedEvent:
     changes: Mapping[str, FileChange]
 
 
-@attrs.frozen(kw_only=True)
-class PatchApplyEndEvent:
+class PatchApplyEndEvent(Value, kw_only=True):
     """A patch has been applied, or not. ``status``: ``completed``, ``failed`` or ``declined``."""
 
     type: ClassVar[str] = "patch_apply_end"
@@ -146,8 +136,7 @@ class PatchApplyEndEvent:
     status: str
 
 
-@attrs.frozen
-class ViewImageToolCallEvent:
+class ViewImageToolCallEvent(Value):
     """An image file was shown to the model."""
 
     type: ClassVar[str] = "view_image_tool_call"
@@ -155,8 +144,7 @@ class ViewImageToolCallEvent:
     path: str
 
 
-@attrs.frozen(kw_only=True)
-class ExecApprovalRequestEvent:
+class ExecApprovalRequestEvent(Value, kw_only=True):
     """May this command run? Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``."""
 
     type: ClassVar[str] = "exec_approval_request"
@@ -172,8 +160,7 @@ class ExecApprovalRequestEvent:
     parsed_cmd: tuple[Mapping[str, Any], ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class ApplyPatchApprovalRequestEvent:
+class ApplyPatchApprovalRequestEvent(Value, kw_only=True):
     """May this patch be applied? Answer with a ``patch_approval`` op that names ``call_id``."""
 
     type: ClassVar[str] = "apply_patch_approval_request"

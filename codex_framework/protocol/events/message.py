@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import attrs
-
 from codex_framework.protocol.items import ResponseItem
+from codex_framework.value import Value
 
 __all__ = [
     "AgentMessageContentDeltaEvent",
@@ -22,8 +21,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class UserMessageEvent:
+class UserMessageEvent(Value):
     """The person's input, as it went into history."""
 
     type: ClassVar[str] = "user_message"
@@ -32,8 +30,7 @@ class UserMessageEvent:
     local_images: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class AgentMessageEvent:
+class AgentMessageEvent(Value):
     """A whole message of the model. ``phase`` is ``commentary`` or ``final_answer`` where the model says so."""
 
     type: ClassVar[str] = "agent_message"
@@ -41,16 +38,14 @@ class AgentMessageEvent:
     phase: str | None = None
 
 
-@attrs.frozen
-class AgentReasoningEvent:
+class AgentReasoningEvent(Value):
     """A whole reasoning summary."""
 
     type: ClassVar[str] = "agent_reasoning"
     text: str
 
 
-@attrs.frozen
-class AgentReasoningSectionBreakEvent:
+class AgentReasoningSectionBreakEvent(Value):
     """The reasoning summary goes on with its next part."""
 
     type: ClassVar[str] = "agent_reasoning_section_break"
@@ -58,16 +53,14 @@ class AgentReasoningSectionBreakEvent:
     summary_index: int
 
 
-@attrs.frozen
-class RawResponseItemEvent:
+class RawResponseItemEvent(Value):
     """An item exactly as it went into history."""
 
     type: ClassVar[str] = "raw_response_item"
     item: ResponseItem
 
 
-@attrs.frozen
-class ItemStartedEvent:
+class ItemStartedEvent(Value):
     """A turn item (wire: ``TurnItem``, a mapping with ``type`` and ``id``) has begun."""
 
     type: ClassVar[str] = "item_started"
@@ -77,8 +70,7 @@ class ItemStartedEvent:
     started_at_ms: int
 
 
-@attrs.frozen
-class ItemCompletedEvent:
+class ItemCompletedEvent(Value):
     """A turn item has ended."""
 
     type: ClassVar[str] = "item_completed"
@@ -88,8 +80,7 @@ class ItemCompletedEvent:
     completed_at_ms: int
 
 
-@attrs.frozen
-class AgentMessageContentDeltaEvent:
+class AgentMessageContentDeltaEvent(Value):
     """A piece of a message that is still being written."""
 
     type: ClassVar[str] = "agent_message_content_delta"
@@ -99,8 +90,7 @@ class AgentMessageContentDeltaEvent:
     delta: str
 
 
-@attrs.frozen
-class ReasoningContentDeltaEvent:
+class ReasoningContentDeltaEvent(Value):
     """A piece of a reasoning summary."""
 
     type: ClassVar[str] = "reasoning_content_delta"
@@ -111,8 +101,7 @@ class ReasoningContentDeltaEvent:
     summary_index: int = 0
 
 
-@attrs.frozen
-class ReasoningRawContentDeltaEvent:
+class ReasoningRawContentDeltaEvent(Value):
     """A piece of raw reasoning."""
 
     type: ClassVar[str] = "reasoning_raw_content_delta"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import attrs
-
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.value import Value
 
 __all__ = [
     "BackgroundEvent",
@@ -19,8 +18,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True)
-class SessionConfiguredEvent:
+class SessionConfiguredEvent(Value, kw_only=True):
     """Always the first event of a thread."""
 
     type: ClassVar[str] = "session_configured"
@@ -37,24 +35,21 @@ class SessionConfiguredEvent:
     initial_messages: tuple[Any, ...] | None = None
 
 
-@attrs.frozen
-class ThreadSettingsAppliedEvent:
+class ThreadSettingsAppliedEvent(Value):
     """Settings were changed; the snapshot holds all of them."""
 
     type: ClassVar[str] = "thread_settings_applied"
     thread_settings: Mapping[str, Any]
 
 
-@attrs.frozen
-class WarningEvent:
+class WarningEvent(Value):
     """Something a person should know; nothing has failed."""
 
     type: ClassVar[str] = "warning"
     message: str
 
 
-@attrs.frozen
-class DeprecationNoticeEvent:
+class DeprecationNoticeEvent(Value):
     """A setting or flag that will go away."""
 
     type: ClassVar[str] = "deprecation_notice"
@@ -62,16 +57,14 @@ class DeprecationNoticeEvent:
     details: str | None = None
 
 
-@attrs.frozen
-class BackgroundEvent:
+class BackgroundEvent(Value):
     """A line about work behind the scenes."""
 
     type: ClassVar[str] = "background_event"
     message: str
 
 
-@attrs.frozen
-class ShutdownCompleteEvent:
+class ShutdownCompleteEvent(Value):
     """Always the last event of a thread."""
 
     type: ClassVar[str] = "shutdown_complete"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import attrs
+from codex_framework.value import Value
 
 __all__ = [
     "ErrorEvent",
@@ -22,8 +22,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class TokenUsage:
+class TokenUsage(Value):
     """Tokens of one response, or the sum over several."""
 
     input_tokens: int = 0
@@ -50,8 +49,7 @@ class TokenUsage:
         return max(self.input_tokens - self.cached_input_tokens, 0) + self.output_tokens
 
 
-@attrs.frozen
-class TokenUsageInfo:
+class TokenUsageInfo(Value):
     """Usage of the thread so far and of its last response."""
 
     total_token_usage: TokenUsage
@@ -59,8 +57,7 @@ class TokenUsageInfo:
     model_context_window: int | None = None
 
 
-@attrs.frozen
-class TurnStartedEvent:
+class TurnStartedEvent(Value):
     """A turn has begun (``started_at``: unix seconds)."""
 
     type: ClassVar[str] = "task_started"
@@ -70,8 +67,7 @@ class TurnStartedEvent:
     collaboration_mode_kind: str = "default"
 
 
-@attrs.frozen
-class TurnCompleteEvent:
+class TurnCompleteEvent(Value):
     """A turn has ended by itself (``completed_at``: unix seconds). After an ``error`` event it ends the failed turn too."""
 
     type: ClassVar[str] = "task_complete"
@@ -82,8 +78,7 @@ class TurnCompleteEvent:
     time_to_first_token_ms: int | None = None
 
 
-@attrs.frozen
-class TurnAbortedEvent:
+class TurnAbortedEvent(Value):
     """A turn was stopped. ``reason`` is ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``."""
 
     type: ClassVar[str] = "turn_aborted"
@@ -93,8 +88,7 @@ class TurnAbortedEvent:
     duration_ms: int | None = None
 
 
-@attrs.frozen
-class TokenCountEvent:
+class TokenCountEvent(Value):
     """Token usage after a response."""
 
     type: ClassVar[str] = "token_count"
@@ -102,24 +96,21 @@ class TokenCountEvent:
     rate_limits: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class TurnDiffEvent:
+class TurnDiffEvent(Value):
     """Everything the turn has changed in files so far, as one unified diff."""
 
     type: ClassVar[str] = "turn_diff"
     unified_diff: str
 
 
-@attrs.frozen
-class PlanStep:
+class PlanStep(Value):
     """One step of the plan. ``status`` is ``pending``, ``in_progress`` or ``completed``."""
 
     step: str
     status: str
 
 
-@attrs.frozen
-class PlanUpdateEvent:
+class PlanUpdateEvent(Value):
     """The model has written or changed its plan."""
 
     type: ClassVar[str] = "plan_update"
@@ -127,8 +118,7 @@ class PlanUpdateEvent:
     explanation: str | None = None
 
 
-@attrs.frozen
-class ErrorEvent:
+class ErrorEvent(Value):
     """The turn has failed, or an op was refused.
 
     Attributes:
@@ -140,8 +130,7 @@ class ErrorEvent:
     codex_error_info: str | Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class StreamErrorEvent:
+class StreamErrorEvent(Value):
     """A response broke off and is asked for again."""
 
     type: ClassVar[str] = "stream_error"

@@ -181,12 +181,12 @@ def test_a_service_tier_is_translated_for_the_request(place, word, sent):
 
 def test_a_table_over_a_built_in_provider_of_a_plugin_changes_only_what_it_names(place):
     text = 'model_provider = "replay"\n[model_providers.replay]\nscript = "x"\nstream_max_retries = 0\n'
-    expected = attrs.evolve(REPLAY, stream_max_retries=0, options={"speed": 1, "script": "x"})
+    expected = REPLAY.evolve(stream_max_retries=0, options={"speed": 1, "script": "x"})
     assert settings(place, text).provider == expected
 
 
 def test_the_url_of_openai_can_be_set(place):
-    assert settings(place, "", "openai_base_url=http://x/v1").provider == attrs.evolve(OPENAI, base_url="http://x/v1")
+    assert settings(place, "", "openai_base_url=http://x/v1").provider == OPENAI.evolve(base_url="http://x/v1")
     assert settings(place, "", "openai_base_url=http://x/v1", "model_provider=replay").provider == REPLAY
 
 

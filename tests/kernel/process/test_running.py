@@ -9,7 +9,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
 import pytest
 
 from codex_framework.errors import CommandFailed, ToolError
@@ -66,7 +65,7 @@ async def first_number(command: Command) -> int:
 
 def test_both_streams_are_kept_apart_and_together() -> None:
     ended = result(*script("echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out2; exit 3"))
-    assert attrs.evolve(ended, duration_s=0.0) == CommandResult(
+    assert ended.evolve(duration_s=0.0) == CommandResult(
         exit_code=3,
         stdout="out\nout2\n",
         stderr="err\n",
@@ -368,7 +367,7 @@ class Marked:
         return {"CODEX_SANDBOX": "marked"}
 
     async def start(self, launch: Launch) -> ChildProcess:
-        return await Unconfined().start(attrs.evolve(launch, argv=("env", "WRAPPED=1", *launch.argv)))
+        return await Unconfined().start(launch.evolve(argv=("env", "WRAPPED=1", *launch.argv)))
 
 
 def test_a_confinement_wraps_the_command_and_marks_its_environment() -> None:

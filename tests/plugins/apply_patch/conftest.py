@@ -58,10 +58,8 @@ class Desk:
             return ReviewDecision(self.answer)
 
         async with self.open_thread(approval=self.approval) as thread:
-            facts = attrs.evolve(
-                thread.context.facts, cwd=self.folder, access=self.access, ask=ask, emit=self.events.append
-            )
-            context = attrs.evolve(thread.context, facts=facts)
+            facts = thread.context.facts.evolve(cwd=self.folder, access=self.access, ask=ask, emit=self.events.append)
+            context = thread.context.evolve(facts=facts)
             try:
                 return await ApplyPatch().run(ToolCall("call", "apply_patch", arguments, kind), context)
             finally:

@@ -57,7 +57,7 @@ class Place:
 
     def access(self, *, network: bool = False, unreadable: tuple[Path, ...] = ()) -> FileAccess:
         policy = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True, network_access=network)
-        return attrs.evolve(file_access(policy, self.work, {}), deny_read=unreadable)
+        return file_access(policy, self.work, {}).evolve(deny_read=unreadable)
 
 
 def make_place(uid: int) -> Place:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework import (
@@ -108,7 +107,7 @@ def test_tools_and_instructions_may_change_between_requests() -> None:
     bodies, tool = BodyWriter(), FunctionSpec("f", "Does f.", {"type": "object"})
     first = model_request("hi", tools=(tool,))
     bodies.body(first)
-    second = json.loads(bodies.body(attrs.evolve(first, tools=(), instructions="Be long.")))
+    second = json.loads(bodies.body(first.evolve(tools=(), instructions="Be long.")))
     assert (second["tools"], second["instructions"]) == ([], "Be long.")
 
 
@@ -177,6 +176,6 @@ def test_query_parameters_are_added_to_the_url(ask: Ask) -> None:
 
 @pytest.mark.parametrize(("turn", "sent"), [("turn-1", "sticky"), ("turn-2", None)])
 def test_the_servers_turn_state_goes_back_within_the_turn_only(ask: Ask, turn: str, sent: str | None) -> None:
-    replies = [attrs.evolve(say("a"), headers={"x-codex-turn-state": "sticky"}), say("b")]
+    replies = [say("a").evolve(headers={"x-codex-turn-state": "sticky"}), say("b")]
     outcome = ask(replies, model_request(), model_request(turn_id=turn))
     assert outcome.server.requests[1].headers.get("x-codex-turn-state") == sent

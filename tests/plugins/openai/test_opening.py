@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework import ModelError, ModelInfo, ProviderInfo
@@ -35,7 +34,7 @@ def test_the_builtin_providers_are_where_they_are_known_to_be() -> None:
 def test_openai_takes_the_key_from_four_places_in_order(codex_home: Path) -> None:
     (codex_home / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": "stored", "tokens": None}))
     home = {"CODEX_HOME": str(codex_home)}
-    asked = attrs.evolve(OPENAI, env_key="MINE")
+    asked = OPENAI.evolve(env_key="MINE")
     everything = {**home, "MINE": "mine", "CODEX_API_KEY": "codex", "OPENAI_API_KEY": "openai"}
     assert [
         api_key(asked, everything),

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +61,7 @@ def test_an_unknown_item_is_kept(ask: Ask) -> None:
 
 
 def test_the_server_may_ask_to_go_on(ask: Ask) -> None:
-    assert ask([attrs.evolve(say("a"), end_turn=False)]).events[-1] == Completed("resp_1", USAGE, end_turn=False)
+    assert ask([say("a").evolve(end_turn=False)]).events[-1] == Completed("resp_1", USAGE, end_turn=False)
 
 
 def test_rate_limits_come_from_the_headers(ask: Ask) -> None:
@@ -74,7 +73,7 @@ def test_rate_limits_come_from_the_headers(ask: Ask) -> None:
         "x-codex-credits-unlimited": "false",
         "x-codex-credits-balance": "9.99",
     }
-    assert ask([attrs.evolve(say("a"), headers=headers)]).events[0] == RateLimits(
+    assert ask([say("a").evolve(headers=headers)]).events[0] == RateLimits(
         {
             "limit_id": "codex",
             "primary": {"used_percent": 12.5, "window_minutes": 300, "resets_at": 1795400000},
@@ -98,7 +97,7 @@ def test_a_request_after_a_cut_takes_a_new_connection(ask: Ask) -> None:
 def test_many_threads_may_ask_at_once(env: dict[str, str]) -> None:
     async def run(url: str) -> list[str]:
         info = ResponsesProvider.builtin["ollama"]
-        client = ResponsesProvider().open(attrs.evolve(info, base_url=url), env)
+        client = ResponsesProvider().open(info.evolve(base_url=url), env)
 
         async def one(number: int) -> str:
             request = model_request(str(number), thread_id=f"thread-{number}")
@@ -123,7 +122,7 @@ def test_many_threads_may_ask_at_once(env: dict[str, str]) -> None:
 @pytest.mark.parametrize("how", ["close", "cancel"])
 def test_giving_up_ends_the_request_at_once(env: dict[str, str], how: str) -> None:
     async def run(url: str) -> None:
-        client = ResponsesProvider().open(attrs.evolve(ResponsesProvider.builtin["ollama"], base_url=url), env)
+        client = ResponsesProvider().open(ResponsesProvider.builtin["ollama"].evolve(base_url=url), env)
         stream: Any = client.stream(model_request())
         await anext(stream)
         if how == "close":
@@ -149,7 +148,7 @@ def test_giving_up_ends_the_request_at_once(env: dict[str, str], how: str) -> No
 
 def test_a_server_that_closes_kept_connections_does_no_harm(env: dict[str, str]) -> None:
     async def run(url: str, stop: Callable[[], None], again: Callable[[], ResponsesServer]) -> list[int]:
-        info = attrs.evolve(ResponsesProvider.builtin["ollama"], base_url=url, request_max_retries=0)
+        info = ResponsesProvider.builtin["ollama"].evolve(base_url=url, request_max_retries=0)
         client = ResponsesProvider().open(info, env)
         counts = [len([event async for event in client.stream(model_request())])]
         stop()

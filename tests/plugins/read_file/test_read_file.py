@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework.errors import ToolError
@@ -29,7 +28,7 @@ def use(open_thread: Callable[..., Any]) -> Use:
             async with open_thread() as thread:
                 context = thread.context
                 if access is not None:
-                    context = attrs.evolve(context, facts=attrs.evolve(context.facts, access=access))
+                    context = context.evolve(facts=context.facts.evolve(access=access))
                 output = await tool.run(ToolCall("call", tool.spec.name, json.dumps(arguments)), context)
                 assert isinstance(output, ToolOutput)
                 return str(output.content)

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework import FunctionCall, Message, OutputText, ThreadError, ThreadMeta
@@ -73,10 +72,8 @@ def test_the_file_is_named_by_local_time_and_id(store: RolloutStore, meta: Threa
 
 def test_what_is_written_has_the_golden_shape(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
     usage = TokenUsage(input_tokens=1234, cached_input_tokens=1000, output_tokens=12, total_tokens=1246)
-    meta = attrs.evolve(
-        meta, cwd="/w", forked_from_id="01a1fa36-0000-75f0-a6d6-2445f13ac227", extra={"thread_source": "user"}
-    )
-    meta = attrs.evolve(meta, git={"commit_hash": "a" * 40, "branch": "main"})
+    meta = meta.evolve(cwd="/w", forked_from_id="01a1fa36-0000-75f0-a6d6-2445f13ac227", extra={"thread_source": "user"})
+    meta = meta.evolve(git={"commit_hash": "a" * 40, "branch": "main"})
     recorder = store.create(meta, home)
     recorder.append(
         [
@@ -138,7 +135,7 @@ def test_only_events_worth_keeping_are_kept(store: RolloutStore, meta: ThreadMet
 
 
 def test_a_name_that_is_not_utf8_makes_no_broken_line(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
-    recorder = store.create(attrs.evolve(meta, cwd="/w/\udcff"), home)
+    recorder = store.create(meta.evolve(cwd="/w/\udcff"), home)
     recorder.append([ItemEntry(user_message("bad \ud800 text")), EventEntry(UserMessageEvent("bad \ud800 text"))])
     recorder.close()
     assert len(lines_of(recorder.path)) == 3
@@ -150,7 +147,7 @@ def test_a_stored_thread_goes_on_in_its_file(store: RolloutStore, meta: ThreadMe
     first.append([ItemEntry(user_message("one"))])
     first.close()
     stored = store.load(meta.id, home)
-    assert stored.meta == attrs.evolve(meta, extra={"session_id": meta.id})
+    assert stored.meta == meta.evolve(extra={"session_id": meta.id})
     second = store.reopen(stored, home)
     second.append([ItemEntry(user_message("two"))])
     second.close()
@@ -281,7 +278,7 @@ from codex_framework.roles.stores import ItemEntry
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
 store, home = RolloutStore(), sys.argv[1]
 meta = ThreadMeta(id="t", cwd="/", created_at=time.time(), originator="o", source="exec", cli_version="1", model_provider="p")
-recorders = [store.create(attrs.evolve(meta, id=f"t{number}"), home) for number in range(1000)]
+recorders = [store.create(meta.evolve(id=f"t{number}"), home) for number in range(1000)]
 for _ in range(2):
     for recorder in recorders:
         recorder.append([ItemEntry(user_message("hi"))])

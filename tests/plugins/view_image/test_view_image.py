@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from codex_framework.errors import ToolError
@@ -50,7 +49,7 @@ def view(
         async with open_thread(model=model) as thread:
             context = thread.context
             if access is not None:
-                context = attrs.evolve(context, facts=attrs.evolve(context.facts, access=access))
+                context = context.evolve(facts=context.facts.evolve(access=access))
             output = await ViewImage().run(ToolCall("call", "view_image", json.dumps(arguments)), context)
             return output.content, thread.events
 
