@@ -166,7 +166,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search"),
         "tools.web_search": Key("bool | table", "the same, older form"),
         "tools.web_search_request": Key("bool", "the same, oldest form"),
-        "tools.view_image": Key("bool", "offer view_image (older form)"),
+        "tools.update_plan": Key(
+            "bool | table", "offer update_plan: false or {enabled = false} leaves it out", "true", _USED
+        ),
+        "tools.view_image": Key("bool", "offer view_image", "true", _USED),
         "tools.experimental_request_user_input": Key("table", "offer request_user_input"),
         "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
         "background_terminal_max_timeout": Key("int>=0", "milliseconds that waiting for a session may take", "", _USED),
