@@ -24,7 +24,7 @@ def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
         key = env.get(info.env_key, "").strip()
         if not key:
             raise _missing(
-                f"Missing environment variable: `{info.env_key}`.",
+                f"Missing environment variable: `{info.env_key}`",
                 info.env_key_instructions or f"Set {info.env_key} to the API key of {info.name or info.id}.",
             )
         return key

@@ -8,6 +8,8 @@ own. TLS and proxies are httpx's business (:mod:`codex_plugin_openai.httpx_trans
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -109,8 +111,14 @@ async def _connect(host: str, port: int) -> _Connection:
     except TimeoutError as error:
         raise SendError(f"no connection within {CONNECT_S:.0f} s") from error
     except OSError as error:
-        raise SendError(error.strerror or str(error)) from error
+        raise SendError(_reason(error)) from error
     return connection
+
+
+def _reason(error: OSError) -> str:
+    """Why there is no connection, in the system's words; a host with several addresses has failed once for each."""
+    numbers = dict.fromkeys(int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error)))
+    return ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)
 
 
 class _Connection(asyncio.Protocol):

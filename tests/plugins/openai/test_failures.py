@@ -284,13 +284,14 @@ def test_a_gateway_that_fails_is_told_with_its_status(ask: Ask) -> None:
     assert outcome.error.retryable
 
 
-def test_an_unreachable_server_is_told_with_its_url(env: dict[str, str]) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_unreachable_server_is_told_with_its_url(host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        url = f"http://{host}:{free.getsockname()[1]}/v1"
 
     async def run() -> ModelError:
         info = ProviderInfo(id="mock", base_url=url, request_max_retries=1)
-        client = ResponsesProvider().open(info, env)
+        client = ResponsesProvider().open(info, {})
         with pytest.raises(ModelError) as caught:
             async for _ in client.stream(model_request()):
                 pass
@@ -298,7 +299,7 @@ def test_an_unreachable_server_is_told_with_its_url(env: dict[str, str]) -> None
         return caught.value
 
     error = asyncio.run(run())
-    assert error.fact.startswith(f"Connection failed: error sending request for url ({url}/responses): ")
+    assert error.fact == f"Connection failed: error sending request for url ({url}/responses): Connection refused"
     assert (error.retryable, error.slug) == (True, "unreachable")
     assert error.hint
 

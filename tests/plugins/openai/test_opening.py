@@ -64,7 +64,7 @@ def test_a_missing_key_says_what_to_set(codex_home: Path) -> None:
 def test_a_missing_variable_is_named_with_the_tables_own_advice() -> None:
     info = ProviderInfo(id="mine", base_url="http://h/v1", env_key="MY_KEY", env_key_instructions="ask Ann")
     error = failure(info, {"MY_KEY": " "})
-    assert (error.fact, error.hint) == ("Missing environment variable: `MY_KEY`.", "ask Ann")
+    assert (error.fact, error.hint) == ("Missing environment variable: `MY_KEY`", "ask Ann")
 
 
 def test_a_broken_auth_file_is_named(codex_home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from codex_framework import Kernel
@@ -16,8 +17,8 @@ def test_a_recorded_thread_plays_back_without_its_server(codex_home: Path, tmp_p
     plan = {"plan": [{"step": "Look", "status": "completed"}]}
 
     async def run(prompts: list[str]) -> list[tuple[str | None, str | None]]:
-        config = load_config(cwd=cwd, environ={"CODEX_HOME": str(codex_home), "HOME": str(tmp_path)})
-        kernel = await Kernel.create(config)
+        environ = {"CODEX_HOME": str(codex_home), "HOME": str(tmp_path), "PATH": os.defpath}
+        kernel = await Kernel.create(load_config(cwd=cwd, environ=environ), environ=environ)
         try:
             thread = await kernel.start_thread()
             results = [await thread.run(prompt) for prompt in prompts]
