@@ -116,7 +116,8 @@ def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> 
 def _carry_out(
     steps: Sequence[Step], changes: Mapping[str, FileChange], disk: Disk, context: ToolContext
 ) -> ToolOutput:
-    writable = all(context.access.may_write(Path(disk.target(step.path))) for step in steps)
+    paths = {path for step in steps for path in (step.path, step.move_to) if path is not None}
+    writable = all(context.access.may_write(Path(disk.target(path))) for path in paths)
     context.emit(_begin(changes, context, auto_approved=writable))
     began = time.monotonic()
     done: list[Step] = []

@@ -21,6 +21,9 @@ __all__ = ["Disk"]
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_PLACE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of a file beyond which it is not read: a patch is for text, and all of it is held in memory."""
+
 _GET_PATH = 50
 """macOS: ``fcntl(fd, F_GETPATH)``."""
 
@@ -59,7 +62,7 @@ class Disk:
         """A file's text. Bytes that are no UTF-8 survive the way back (``surrogateescape``).
 
         Raises:
-            OSError: It cannot be read; a folder or a device is no file.
+            OSError: It cannot be read; a folder or a device is no file, and a huge one is not for patches.
         """
         if self._may_read is not None and not self._may_read(path):
             raise PermissionError(13, "Permission denied")
@@ -71,6 +74,8 @@ class Disk:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
                 raise OSError(f"path `{path}` is not a file")
+            if about.st_size > _LARGEST:
+                raise OSError(f"path `{path}` has {about.st_size:,} bytes; at most {_LARGEST:,} can be patched")
             return _read_all(file, about.st_size).decode("utf-8", "surrogateescape")
         finally:
             os.close(file)

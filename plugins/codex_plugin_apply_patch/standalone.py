@@ -38,21 +38,30 @@ def main(arguments: list[str]) -> int:
     from codex_plugin_apply_patch.plan import Plan, summary
     from codex_plugin_apply_patch.steps import StepFailed, perform
 
-    disk = Disk(os.getcwd())  # noqa: PTH109
-    plan = Plan(disk)
     try:
+        disk = Disk(os.getcwd())  # noqa: PTH109
+        plan = Plan(disk)
         for hunk in hunks:
             perform(disk, plan.add(hunk))
     except (PlanFailed, StepFailed) as error:
         return _complain(f"{error}\n", 1)
     except OSError as error:
         return _complain(f"{reason(error)}\n", 1)
-    sys.stdout.write(f"Success. Updated the following files:\n{summary(plan.steps)}")
+    return _say(f"Success. Updated the following files:\n{summary(plan.steps)}")
+
+
+def _say(text: str) -> int:
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads it; the patch is applied all the same
     return 0
 
 
 def _complain(text: str, status: int) -> int:
-    sys.stderr.write(text)
+    sys.stderr.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stderr.buffer.flush()
     return status
 
 

@@ -376,6 +376,29 @@ def test_the_command_answers(desk: Any, arguments: list[str], stdin: str, status
     assert (ended.returncode, ended.stderr) == (status, stderr)
 
 
+def test_the_command_takes_names_and_lines_of_any_bytes(desk: Any) -> None:
+    text = patch("*** Add File: n\udce9", "+l\udcff").encode("utf-8", "surrogateescape")
+    argv = [*map(os.fsencode, ApplyPatch().programs["apply_patch"]), text]
+    ended = subprocess.run(argv, cwd=desk.folder, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, b"Success. Updated the following files:\nA n\xe9\n")
+    assert desk.tree() == {"n\udce9": b"l\xff\n"}
+
+
+def test_the_command_works_without_a_reader_and_tells_of_a_lost_folder(desk: Any) -> None:
+    argv = ApplyPatch().programs["apply_patch"]
+    script = 'apply() { "$@"; echo $? >&2; }; apply "$@" | true; apply "$@" x'
+    words = [*argv, patch("*** Add File: a", "+x")]
+    ended = subprocess.run(
+        ["bash", "-c", script, "bash", *words], cwd=desk.folder, capture_output=True, text=True, check=False
+    )
+    assert ended.stderr == "0\nError: apply_patch accepts exactly one argument.\n2\n"
+    script = 'mkdir gone; cd gone; rmdir ../gone; exec "$@"'
+    ended = subprocess.run(
+        ["bash", "-c", script, "bash", *words], cwd=desk.folder, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (1, "No such file or directory (os error 2)\n")
+
+
 def test_the_command_keeps_what_it_did_before_a_failure(desk: Any) -> None:
     text = patch("*** Add File: a", "+x", "*** Update File: no", "@@", "-x")
     argv = [*ApplyPatch().programs["apply_patch"], text]
