@@ -37,7 +37,7 @@ What is wrong with a plugin never stops the others: see it with `codex-framework
 - A name that two plugins offer: both are told, one has it.
 """
 
-_ABILITIES = ("ParallelSafe", "Aliased", "Offered", "StreamsArguments", "BringsPrograms")
+_ABILITIES = ("ParallelSafe", "Aliased", "Offered", "SuitsModel", "StreamsArguments", "BringsPrograms")
 
 
 def hooks_reference() -> str:

@@ -32,6 +32,16 @@ __all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 """What model providers accept as a tool's name."""
 
+_ABILITIES: Mapping[str, Any] = {
+    "aliases": Aliased,
+    "offered": Offered,
+    "parallel_safe": ParallelSafe,
+    "preview": StreamsArguments,
+    "programs": BringsPrograms,
+    "spec_for": SuitsModel,
+}
+"""The optional abilities, by the member that shows them."""
+
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 
 
@@ -65,39 +75,44 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
     problems = role_problems(tool, Tool)
     if problems:
         return None, problems
-    spec = tool.spec
-    problems = list(spec_problems(spec))
-    try:
-        aliases = tuple(tool.aliases) if isinstance(tool, Aliased) else ()
-        programs = dict(tool.programs) if isinstance(tool, BringsPrograms) else {}
-        parallel = bool(tool.parallel_safe) if isinstance(tool, ParallelSafe) else False
-    except Exception as error:  # a plugin's property may raise anything
-        return None, [*problems, f"its abilities cannot be read: {type(error).__name__}: {error}"]
-    problems += [
-        f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
-        for alias in aliases
-        if not isinstance(alias, str) or not TOOL_NAME.match(alias)
-    ]
-    problems += [
-        f"its program {name!r} does not stand for a list of words (with a name that is no path)"
-        for name, argv in programs.items()
-        if not isinstance(name, str) or not name or "/" in name or not _words(argv)
-    ]
+    problems = list(spec_problems(tool.spec))
+    able = [name for name in _ABILITIES if _has(tool, name)]
+    for name in able:
+        problems += role_problems(tool, _ABILITIES[name])
     if problems:
         return None, problems
-    checked: Any = tool  # type checkers narrow it to the last ability that was looked for
-    registered = RegisteredTool(
-        tool=checked,
-        plugin=plugin,
-        spec=spec,
-        parallel=parallel,
-        aliases=aliases,
-        offered=tool.offered if isinstance(tool, Offered) else None,
-        preview=tool.preview if isinstance(tool, StreamsArguments) else None,
-        programs=programs,
-        spec_for=tool.spec_for if isinstance(tool, SuitsModel) else None,
-    )
-    return registered, []
+    try:
+        registered = RegisteredTool(
+            tool=tool,
+            plugin=plugin,
+            spec=tool.spec,
+            parallel="parallel_safe" in able and bool(tool.parallel_safe),
+            aliases=tuple(tool.aliases) if "aliases" in able else (),
+            offered=tool.offered if "offered" in able else None,
+            preview=tool.preview if "preview" in able else None,
+            programs=dict(tool.programs) if "programs" in able else {},
+            spec_for=tool.spec_for if "spec_for" in able else None,
+        )
+    except (TypeError, ValueError) as error:
+        return None, [f"its abilities cannot be read: {error}"]
+    problems = list(_ability_problems(registered))
+    return (None, problems) if problems else (registered, [])
+
+
+def _has(tool: Any, name: str) -> bool:
+    try:
+        return hasattr(tool, name)
+    except Exception:  # a property that raises is there; the check of its role tells what is wrong with it
+        return True
+
+
+def _ability_problems(registered: RegisteredTool) -> Iterator[str]:
+    for alias in registered.aliases:
+        if not isinstance(alias, str) or not TOOL_NAME.match(alias):
+            yield f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+    for name, argv in registered.programs.items():
+        if not isinstance(name, str) or not name or "/" in name or not _words(argv):
+            yield f"its program {name!r} does not stand for a list of words (with a name that is no path)"
 
 
 def spec_problems(spec: Any) -> Iterator[str]:

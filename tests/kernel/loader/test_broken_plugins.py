@@ -303,6 +303,60 @@ ITEM_MISTAKES = {
         ),
         "its parameters are no JSON Schema: set is not JSON",
     ),
+    "an ability of the wrong form": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    offered = True\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its offered is bool, not a method: it has no def offered(self, facts)",
+    ),
+    "an ability with other parameters": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    def preview(self, text): return None\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its preview cannot be called as `def preview(self, call_id, text)`: too many positional arguments",
+    ),
+    "an ability that raises": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    @property\n    def aliases(self): raise OSError('no disk')\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its aliases raises OSError: no disk",
+    ),
+    "an alias that is no name": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    aliases = ('look at',)\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its alias 'look at' is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'",
+    ),
+    "a program that is a string": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    programs = {'look': 'python3 -m look'}\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its program 'look' does not stand for a list of words (with a name that is no path)",
+    ),
+    "aliases that are no list": (
+        (
+            "from codex_framework import FunctionSpec\nclass Look:\n"
+            "    spec = FunctionSpec('look', 'Look.', {'type': 'object'})\n    async def run(self, call, context): return ''\n"
+            "    aliases = 7\n"
+            "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
+        ),
+        "its abilities cannot be read: 'int' object is not iterable",
+    ),
     "a provider without infos": (
         (
             "class Model:\n    name = 'model'\n    builtin = {'a': 1}\n    def open(self, info, env): pass\n"
