@@ -31,7 +31,6 @@ __all__ = [
     "OutputWindow",
     "ParallelSafe",
     "PatchRequest",
-    "ProvidesPrograms",
     "RunningCommand",
     "StreamsArguments",
     "SuitsModel",
@@ -177,16 +176,6 @@ class SuitsModel(Protocol):
 
     def spec_for(self, facts: TurnFacts) -> ToolSpec:
         """The form to offer in a turn with these facts. Cheap: asked once a turn, for an offered tool."""
-        ...
-
-
-@runtime_checkable
-class ProvidesPrograms(Protocol):
-    """A tool that also puts programs on the ``PATH`` of the commands that the model runs."""
-
-    @property
-    def programs(self) -> Mapping[str, Sequence[str]]:
-        """Program name to the argv it stands for; further arguments are appended. Read once, at registration."""
         ...
 
 
