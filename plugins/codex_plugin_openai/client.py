@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
 
 from codex_framework import Completed, ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_plugin_openai.body import BodyWriter
@@ -13,8 +13,10 @@ from codex_plugin_openai.faults import broken_stream, status_error, unreachable
 from codex_plugin_openai.headers import request_headers
 from codex_plugin_openai.rate_limits import rate_limits
 from codex_plugin_openai.sse import EventSplitter
-from codex_plugin_openai.token_command import TokenCommand
 from codex_plugin_openai.transport import Answer, CutError, SendError, SilenceError, Transport
+
+if TYPE_CHECKING:
+    from codex_plugin_openai.token_command import TokenCommand
 
 __all__ = ["ResponsesClient"]
 
@@ -195,6 +197,8 @@ async def _read_tail(answer: Answer) -> None:
 
 def _delay(attempt: int) -> float:
     """Seconds to wait after this attempt: 200 ms, doubled each time, give or take a tenth."""
+    import random
+
     jitter = random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, guards nothing
     return min(_FIRST_DELAY_S * 2.0 ** (attempt - 1) * jitter, _LONGEST_DELAY_S)
 

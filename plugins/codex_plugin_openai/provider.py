@@ -39,11 +39,14 @@ class ResponsesProvider:
         from codex_plugin_openai.client import ResponsesClient
         from codex_plugin_openai.credentials import api_key
         from codex_plugin_openai.headers import standing_headers
-        from codex_plugin_openai.token_command import TokenCommand
 
         _check_options(info)
         url, host = _address(info)
-        tokens = TokenCommand.of(info, env)
+        tokens = None
+        if "auth" in info.options:
+            from codex_plugin_openai.token_command import TokenCommand
+
+            tokens = TokenCommand.of(info, env)
         headers = standing_headers(info, env, None if tokens else api_key(info, env))
         return ResponsesClient(info, env, url, headers, tokens=tokens, store=host.endswith(_AZURE))
 

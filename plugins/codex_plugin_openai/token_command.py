@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -35,33 +34,33 @@ class TokenCommand:
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False, repr=False)
 
     @classmethod
-    def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> TokenCommand | None:
-        """What the table says under ``auth``; None if it says nothing.
+    def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> TokenCommand:
+        """What the table says under ``auth``.
 
         Raises:
             ModelError: What it says cannot be used.
         """
-        table = info.options.get("auth")
-        if table is None:
-            return None
-        key = f"model_providers.{info.id}.auth"
-        hint = 'Write auth = { command = "PROGRAM", args = ["..."] }.'
-        unknown = (
-            set(table) - {"command", "args", "timeout_ms", "refresh_interval_ms", "cwd"} if _is_table(table) else ()
-        )
-        command = table.get("command") if _is_table(table) else None
-        if unknown or not isinstance(command, str) or not command.strip():
-            wrong = f"has unknown keys: {', '.join(sorted(unknown))}" if unknown else "names no command"
-            raise ModelError(f"{key} {wrong}", info="bad_request", slug="provider-option", hint=hint)
-        return cls(
-            info.id,
-            command,
-            tuple(str(word) for word in table.get("args", ())),
-            float(table.get("timeout_ms", 5_000)) / 1000,
-            float(table.get("refresh_interval_ms", 300_000)) / 1000,
-            table.get("cwd"),
-            env,
-        )
+        table = info.options["auth"]
+        table = table if isinstance(table, Mapping) else {}
+        command, args = table.get("command"), table.get("args", ())
+        times = table.get("timeout_ms", 5_000), table.get("refresh_interval_ms", 300_000)
+        wrong = ""
+        if unknown := set(table) - {"command", "args", "timeout_ms", "refresh_interval_ms", "cwd"}:
+            wrong = f"has unknown keys: {', '.join(sorted(unknown))}"
+        elif not isinstance(command, str) or not command.strip():
+            wrong = "names no command"
+        elif isinstance(args, str) or not all(isinstance(span, (int, float)) for span in times):
+            wrong = "has args that are no list, or times that are no numbers"
+        if wrong:
+            raise ModelError(
+                f"model_providers.{info.id}.auth {wrong}",
+                info="bad_request",
+                slug="provider-option",
+                hint='Write auth = { command = "PROGRAM", args = ["..."], timeout_ms = 5000 }.',
+            )
+        timeout_s, refresh_s = (float(span) / 1000 for span in times)
+        words = tuple(str(word) for word in args)
+        return cls(info.id, str(command), words, timeout_s, refresh_s, table.get("cwd"), env)
 
     async def token(self, *, refused: str = "") -> str:
         """The token.
@@ -112,7 +111,3 @@ class TokenCommand:
             slug="token-command",
             hint="Run it by hand to see what is wrong; it must print the token alone.",
         )
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping)

@@ -87,6 +87,8 @@ def test_a_program_that_does_not_exist_is_named(ask: Ask) -> None:
         ("x", "names no command"),
         ({"args": []}, "names no command"),
         ({"command": "x", "arg": 1}, "has unknown keys: arg"),
+        ({"command": "x", "args": "-v"}, "has args that are no list, or times that are no numbers"),
+        ({"command": "x", "timeout_ms": "5"}, "has args that are no list, or times that are no numbers"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused(auth: Any, told: str) -> None:
