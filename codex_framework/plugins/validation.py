@@ -118,7 +118,13 @@ def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., A
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     extra = [parameter for parameter in needed if parameter not in offered]
-    if extra:
+    if extra[:1] == ["self"]:
+        yield PluginProblem(
+            f"its entry point names a class, so {name} has no self to be called with",
+            "Let the entry point name an instance (`plugin = Plugin()` in the module), or make the hook a staticmethod.",
+            "plugin-hook",
+        )
+    elif extra:
         yield PluginProblem(
             f"its {name} takes {', '.join(extra)}, and the hook gives {', '.join(offered) or 'nothing'}",
             f"Write `def {name}({', '.join(offered)}):`.",

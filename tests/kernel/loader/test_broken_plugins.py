@@ -101,6 +101,17 @@ def test_an_entry_point_to_a_missing_attribute_says_so(site):
     assert "module 'acme_bad' has no attribute 'Plugin'" in site.report("bad")["problems"][0][0]
 
 
+def test_a_class_as_plugin_is_told_to_be_an_instance(site):
+    source = HOOK + "class Plugin:\n    @hookimpl\n    def codex_tools(self):\n        return []\nplugin = Plugin()\n"
+    site.install("bad", source, value="acme_bad:Plugin")
+    site.install("fine", source, value="acme_fine:plugin")
+    assert site.report("bad")["problems"][0] == [
+        "its entry point names a class, so codex_tools has no self to be called with",
+        "Let the entry point name an instance (`plugin = Plugin()` in the module), or make the hook a staticmethod.",
+    ]
+    assert {report["name"]: report["status"] for report in site.load()["reports"]}["fine"] == "loaded"
+
+
 def test_a_codex_error_at_import_is_told_in_the_plugins_own_words(site):
     site.install(
         "bad",
