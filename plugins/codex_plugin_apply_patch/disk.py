@@ -64,12 +64,11 @@ class Disk:
         Raises:
             OSError: It cannot be read; a folder or a device is no file, and a huge one is not for patches.
         """
+        if "\0" in path:
+            raise OSError("the path contains a NUL character")
         if self._may_read is not None and not self._may_read(path):
             raise PermissionError(13, "Permission denied")
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except ValueError as error:
-            raise OSError(f"path `{path!r}` is not valid: {error}") from error
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):

@@ -52,6 +52,9 @@ def done(*lines: str) -> str:
         (("*** Delete File: sub",), "Failed to read {0}/sub: path `{0}/sub` is not a file"),
         (("*** Update File: sub", "@@", "-x"), "Failed to read file to update {0}/sub: path `{0}/sub` is not a file"),
         (("*** Add File: sub", "+x"), "Failed to write file {0}/sub: path `{0}/sub` is not a file"),
+        (("*** Add File: a.txt/x", "+x"), "Failed to write file {0}/a.txt/x: Not a directory (os error 20)"),
+        (("*** Add File: .", "+x"), "Failed to write file {0}: path `{0}` is not a file"),
+        (("*** Add File: a\0b", "+x"), "Failed to write file {0}/a\0b: the path contains a NUL character"),
         (
             ("*** Delete File: a.txt", "*** Update File: a.txt", "@@", "-a"),
             "Failed to read file to update {0}/a.txt: No such file or directory (os error 2)",
