@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from codex_plugin_apply_patch.grammar import SPACES
 
 TYPE_CHECKING = False
@@ -44,8 +46,8 @@ class FileLines:
     """The lines of a file (without their ends), searchable."""
 
     def __init__(self, lines: list[str]) -> None:
-        self._forms: list[list[str] | None] = [lines, None, None, None]
-        self._count = len(lines)
+        self._lines = lines
+        self._forms: list[_Form | None] = [None] * len(_PASSES)
 
     def find(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> int | None:
         """The first index from ``start`` on where all ``wanted`` lines follow each other.
@@ -58,33 +60,38 @@ class FileLines:
         """
         if not wanted:
             return start
-        last = self._count - len(wanted)
+        last = len(self._lines) - len(wanted)
         if at_end:
             start = max(start, last)
         if start > last:
             return None
-        for number, form in enumerate(_PASSES):
-            found = _search(self._form(number), [form(line) for line in wanted], start, last)
+        for number, simplified in enumerate(_PASSES):
+            found = self._form(number).find([simplified(line) for line in wanted], start)
             if found is not None:
                 return found
         return None
 
-    def _form(self, number: int) -> list[str]:
-        lines = self._forms[number]
-        if lines is None:
-            lines = [_PASSES[number](line) for line in self._form(0)]
-            self._forms[number] = lines
-        return lines
+    def _form(self, number: int) -> _Form:
+        form = self._forms[number]
+        if form is None:
+            simplified = _PASSES[number]
+            form = self._forms[number] = _Form([simplified(line) for line in self._lines])
+        return form
 
 
-def _search(lines: list[str], wanted: list[str], start: int, last: int) -> int | None:
-    head, size = wanted[0], len(wanted)
-    while start <= last:
-        try:
-            start = lines.index(head, start, last + 1)
-        except ValueError:
-            return None
-        if lines[start : start + size] == wanted:
-            return start
-        start += 1
-    return None
+class _Form:
+    """All lines as one text: ``str.find`` takes linear time, also for many equal lines."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._text = "\n" + "\n".join(lines) + "\n"
+        self._starts = [0]
+        """Where the newline before each line stands, and the last one."""
+        at = 0
+        for line in lines:
+            at += len(line) + 1
+            self._starts.append(at)
+
+    def find(self, wanted: list[str], start: int) -> int | None:
+        """The index of the first of these lines, from ``start`` on."""
+        found = self._text.find("\n" + "\n".join(wanted) + "\n", self._starts[start])
+        return None if found < 0 else bisect_left(self._starts, found)
