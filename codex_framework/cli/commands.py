@@ -1,0 +1,97 @@
+"""The subcommands other than ``exec``, each imported when it is asked for; those of plugins too."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from codex_framework import __version__
+from codex_framework.errors import CodexError
+
+__all__ = ["Commands", "root", "run_command"]
+
+_BUILT_IN = {
+    "exec": ("codex_framework.cli.commands", "exec_command"),
+    "plugins": ("codex_framework.cli.plugins", "command"),
+    "demo": ("codex_framework.cli.demo", "command"),
+}
+
+
+class Commands(click.Group):
+    """Looks a command up by its name: the built-in ones without any plugin, then those that plugins offer."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """All names."""
+        try:
+            offered = list(_offered())
+        except CodexError as error:
+            click.echo(f"warning: the commands of plugins are not shown: {error}", err=True)
+            offered = []
+        return [*_BUILT_IN, *sorted(set(offered) - set(_BUILT_IN))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name."""
+        found = _BUILT_IN.get(cmd_name)
+        if found is None:
+            return _offered().get(cmd_name)
+        command: click.Command = getattr(importlib.import_module(found[0]), found[1])
+        return command
+
+
+@click.group(
+    "codex-framework",
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.pass_context
+def root(context: click.Context) -> None:
+    """A coding-agent kernel whose every capability is a plugin."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.command(
+    "exec",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    short_help="Run one turn without a person at hand (also: e, resume).",
+)
+@click.pass_context
+def exec_command(context: click.Context) -> None:
+    """Run one turn."""
+    from codex_framework.cli.exec import exec_main
+
+    context.exit(exec_main(context.args, {}))
+
+
+def run_command(argv: Sequence[str]) -> int:
+    """Run a command; the exit status.
+
+    Raises:
+        CodexError: As the command does.
+    """
+    try:
+        status = root.main(list(argv), prog_name="codex-framework", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _offered() -> Mapping[str, click.Command]:
+    from codex_framework.config import load_config
+    from codex_framework.registry import load_registry
+
+    config = load_config(cwd=Path.cwd(), environ=os.environ)
+    return {name: offer.item for name, offer in load_registry(config.tables).command_table.commands.items()}

@@ -1,0 +1,260 @@
+"""``exec`` for people: everything that happens on stderr, the final message alone on stdout."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from codex_framework import __version__
+from codex_framework.cli.jsonl import with_details
+from codex_framework.config.settings import Settings
+from codex_framework.protocol.events import (
+    AgentMessageContentDeltaEvent,
+    DeprecationNoticeEvent,
+    ErrorEvent,
+    EventMsg,
+    ExecCommandBeginEvent,
+    ExecCommandEndEvent,
+    FileChange,
+    ItemCompletedEvent,
+    PatchApplyBeginEvent,
+    PatchApplyEndEvent,
+    PlanStep,
+    PlanUpdateEvent,
+    StreamErrorEvent,
+    TokenCountEvent,
+    TurnAbortedEvent,
+    TurnDiffEvent,
+    ViewImageToolCallEvent,
+    WarningEvent,
+)
+from codex_framework.protocol.policies import SandboxPolicy, WorkspaceWrite
+
+__all__ = ["HumanOutput", "banner", "diff_lines", "sandbox_summary"]
+
+OUTPUT_LINES = 20
+"""Lines of a command's output that are shown (Codex's number); the model gets more."""
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+class HumanOutput:
+    """Writes what happens, as it happens.
+
+    Args:
+        out: Where to write (stderr).
+        colour: With ANSI colours.
+        live: Show messages while they are written; for a terminal.
+        reasoning: Show reasoning summaries.
+        diffs: Show what patches change.
+    """
+
+    def __init__(
+        self, out: TextIO, *, colour: bool = False, live: bool = False, reasoning: bool = True, diffs: bool = True
+    ) -> None:
+        self._out = out
+        self._colour = colour
+        self._live = live
+        self._reasoning = reasoning
+        self._diffs = diffs
+        self._streaming = False
+        self._used = 0
+        self._diff = ""
+        self.turn_diff = ""
+
+    def banner(self, settings: Settings, thread_id: str, prompt: str) -> None:
+        """Who works where, with which rights, on what."""
+        rows = banner(settings, thread_id)
+        self._line(self._styled(f"codex-framework v{__version__}", "bold"))
+        self._line("--------")
+        for name, value in rows:
+            self._line(f"{self._styled(f'{name}:', 'bold')} {value}")
+        self._line("--------")
+        self._line(self._styled("user", "cyan"))
+        self._line(prompt)
+
+    def show(self, msg: EventMsg) -> None:  # noqa: C901  # a flat match: one line for each kind of event
+        """Show one event."""
+        match msg:
+            case AgentMessageContentDeltaEvent(delta=delta):
+                self._delta(delta)
+            case ItemCompletedEvent(item=item):
+                self._said(item)
+            case ExecCommandBeginEvent():
+                self._line(self._styled("exec", "italic", "magenta"))
+                self._line(f"{self._styled(shlex.join(msg.command), 'bold')} in {msg.cwd}")
+            case ExecCommandEndEvent():
+                self._command_ended(msg)
+            case PatchApplyBeginEvent():
+                self._line(self._styled("apply patch", "italic", "magenta"))
+            case PatchApplyEndEvent():
+                self._patch_ended(msg)
+            case PlanUpdateEvent():
+                self._plan(msg.plan, msg.explanation)
+            case ViewImageToolCallEvent(path=path):
+                self._line(f"{self._styled('view image', 'italic', 'magenta')} {path}")
+            case TurnDiffEvent(unified_diff):
+                self.turn_diff = unified_diff
+            case WarningEvent(message):
+                self.warn(message)
+            case DeprecationNoticeEvent(summary, details):
+                self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {summary} {details or ''}".rstrip())
+            case StreamErrorEvent():
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {with_details(msg)}")
+            case ErrorEvent(message):
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {message}")
+            case TokenCountEvent(info=info) if info is not None:
+                self._used = info.total_token_usage.blended_total
+            case TurnAbortedEvent(reason=reason):
+                self._line(self._styled(f"turn {reason}", "yellow"))
+            case _:
+                return
+
+    def warn(self, message: str) -> None:
+        """Show a warning."""
+        self._line(f"{self._styled('warning:', 'bold', 'yellow')} {message}")
+
+    def ended(self) -> None:
+        """The turn is over."""
+        self._line(self._styled("tokens used", "italic", "magenta"))
+        self._line(f"{self._used:,}")
+
+    def _delta(self, delta: str) -> None:
+        if not self._live:
+            return
+        if not self._streaming:
+            self._line(self._styled("codex", "italic", "magenta"))
+            self._streaming = True
+        self._write(delta)
+
+    def _said(self, item: Mapping[str, Any]) -> None:
+        if item.get("type") == "Reasoning":
+            text = "\n".join(item.get("summary_text", ()))
+            if text and self._reasoning:
+                self._line(self._styled(text, "dim"))
+        elif item.get("type") == "AgentMessage":
+            if self._streaming:
+                self._write("\n")
+                self._streaming = False
+                return
+            self._line(self._styled("codex", "italic", "magenta"))
+            self._line("".join(str(part.get("text", "")) for part in item.get("content", ())))
+
+    def _command_ended(self, msg: ExecCommandEndEvent) -> None:
+        took = f"in {_duration(msg.duration_s)}:"
+        if msg.status == "declined":
+            self._line(self._styled(f" declined: {msg.stderr}" if msg.stderr else " declined", "yellow"))
+            return
+        if msg.exit_code == 0:
+            self._line(self._styled(f" succeeded {took}", "green"))
+        else:
+            self._line(self._styled(f" exited {msg.exit_code} {took}", "red"))
+        lines = msg.aggregated_output.rstrip("\n").split("\n") if msg.aggregated_output.strip() else []
+        for line in lines[:OUTPUT_LINES]:
+            self._line(self._styled(_printable(line), "dim"))
+        if len(lines) > OUTPUT_LINES:
+            self._line(self._styled(f"… {len(lines) - OUTPUT_LINES} more lines", "dim"))
+
+    def _patch_ended(self, msg: PatchApplyEndEvent) -> None:
+        if msg.success:
+            self._line(self._styled("patch: completed", "green"))
+        else:
+            self._line(self._styled(f"patch: {msg.status}", "red"))
+        for path, change in sorted(msg.changes.items()):
+            self._line(path)
+            if self._diffs and msg.success:
+                self._change(change)
+        if not msg.success and msg.stderr.strip():
+            self._line(self._styled(msg.stderr.rstrip("\n"), "dim"))
+
+    def _change(self, change: FileChange) -> None:
+        if change.type == "update":
+            text = getattr(change, "unified_diff", "")
+        else:
+            sign = "+" if change.type == "add" else "-"
+            text = "".join(f"{sign}{line}\n" for line in getattr(change, "content", "").splitlines())
+        lines = text.rstrip("\n").split("\n") if text else []
+        for line in diff_lines(lines[: 2 * OUTPUT_LINES], colour=self._colour):
+            self._line(line)
+        if len(lines) > 2 * OUTPUT_LINES:
+            self._line(self._styled(f"… {len(lines) - 2 * OUTPUT_LINES} more lines", "dim"))
+
+    def _plan(self, steps: Sequence[PlanStep], explanation: str | None) -> None:
+        self._line(self._styled("plan", "italic", "magenta"))
+        if explanation:
+            self._line(self._styled(explanation, "dim"))
+        signs = {"completed": self._styled("✓", "green"), "in_progress": self._styled("→", "cyan")}
+        for step in steps:
+            self._line(f"  {signs.get(step.status, self._styled('•', 'dim'))} {step.step}")
+
+    def _styled(self, text: str, *styles: str) -> str:
+        return _styled(text, styles) if self._colour else text
+
+    def _line(self, text: str) -> None:
+        if self._streaming:
+            self._streaming = False
+            text = f"\n{text}"
+        self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+def banner(settings: Settings, thread_id: str) -> list[tuple[str, str]]:
+    """The rows of the banner."""
+    return [
+        ("workdir", str(settings.cwd)),
+        ("model", settings.model),
+        ("provider", settings.provider.id),
+        ("approval", str(settings.approval_policy)),
+        ("sandbox", sandbox_summary(settings.sandbox_policy)),
+        ("reasoning effort", settings.reasoning_effort or "none"),
+        ("reasoning summaries", settings.reasoning_summary or "none"),
+        ("session id", thread_id),
+    ]
+
+
+def sandbox_summary(policy: SandboxPolicy) -> str:
+    """A sandbox policy in a line."""
+    if not isinstance(policy, WorkspaceWrite):
+        return policy.type
+    roots = ["workdir"]
+    roots += [] if policy.exclude_slash_tmp else ["/tmp"]  # noqa: S108  # the name of a root, not a file of ours
+    roots += [] if policy.exclude_tmpdir_env_var else ["$TMPDIR"]
+    network = " (network access enabled)" if policy.network_access else ""
+    return f"{policy.type} [{', '.join([*roots, *policy.writable_roots])}]{network}"
+
+
+def diff_lines(lines: Sequence[str], *, colour: bool) -> list[str]:
+    """The lines of a unified diff, coloured."""
+    return [_styled(line, styles) if colour and (styles := _diff_style(line)) else line for line in lines]
+
+
+def _diff_style(line: str) -> tuple[str, ...]:
+    if line.startswith(("+++", "---", "diff ", "index ", "new file", "deleted file")):
+        return ("bold",)
+    return {"+": ("green",), "-": ("red",), "@": ("cyan",)}.get(line[:1], ())
+
+
+def _styled(text: str, styles: Sequence[str]) -> str:
+    return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
+
+
+def _printable(line: str) -> str:
+    """A line of output without what would command the person's terminal."""
+    return "".join(char for char in line.rstrip("\r") if char == "\t" or char.isprintable() or ord(char) > 0x9F)

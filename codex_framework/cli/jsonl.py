@@ -1,0 +1,173 @@
+"""``exec --json``: events as lines of JSON, with the names and fields that Codex's SDKs read.
+
+Beyond what Codex shows: commands that were refused are items too, and an interrupted turn is closed with ``turn.failed``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from codex_framework.protocol.events import (
+    DELTA_EVENTS,
+    ErrorEvent,
+    EventMsg,
+    ExecCommandBeginEvent,
+    ExecCommandEndEvent,
+    FileChange,
+    ItemCompletedEvent,
+    PatchApplyBeginEvent,
+    PatchApplyEndEvent,
+    PlanUpdateEvent,
+    StreamErrorEvent,
+    TokenCountEvent,
+    TokenUsage,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+    WarningEvent,
+)
+
+__all__ = ["JsonEvents"]
+
+JsonEvent = dict[str, Any]
+
+
+class JsonEvents:
+    """Turns a thread's events into those of ``--json``. Holds what one event has to know of earlier ones.
+
+    ``turn.started`` waits for the first event that is not a warning: warnings that belong to the settings of a turn stand
+    before it, as clients expect.
+    """
+
+    def __init__(self) -> None:
+        self._next_item = 0
+        self._running: dict[str, str] = {}
+        self._todo: tuple[str, list[JsonEvent]] | None = None
+        self._usage = TokenUsage()
+        self._error: str | None = None
+        self._starting = False
+
+    def thread_started(self, thread_id: str) -> JsonEvent:
+        """The first event."""
+        return {"type": "thread.started", "thread_id": thread_id}
+
+    def of(self, msg: EventMsg) -> Iterator[JsonEvent]:
+        """What follows from one event of the thread."""
+        if isinstance(msg, DELTA_EVENTS):
+            return
+        if self._starting and not isinstance(msg, WarningEvent):
+            self._starting = False
+            yield {"type": "turn.started"}
+        match msg:
+            case TurnStartedEvent():
+                self._starting = True
+            case WarningEvent(message):
+                yield _completed(self._new_id(), {"type": "error", "message": message})
+            case ItemCompletedEvent(item=item):
+                yield from self._said(item)
+            case ExecCommandBeginEvent() | ExecCommandEndEvent():
+                yield from self._command(msg)
+            case PatchApplyBeginEvent() | PatchApplyEndEvent():
+                yield from self._patch(msg)
+            case PlanUpdateEvent():
+                yield self._plan(msg)
+            case StreamErrorEvent():
+                yield {"type": "error", "message": with_details(msg)}
+            case ErrorEvent(message):
+                self._error = message
+                yield {"type": "error", "message": message}
+            case TokenCountEvent(info=info) if info is not None:
+                self._usage = info.total_token_usage
+            case TurnCompleteEvent() | TurnAbortedEvent():
+                yield from self._ended(msg)
+            case _:
+                return
+
+    def _said(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
+        match item.get("type"):
+            case "AgentMessage":
+                text = "".join(str(part.get("text", "")) for part in item.get("content", ()))
+                yield _completed(self._new_id(), {"type": "agent_message", "text": text})
+            case "Reasoning":
+                text = "\n".join(item.get("summary_text", ()))
+                if text:
+                    yield _completed(self._new_id(), {"type": "reasoning", "text": text})
+
+    def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:
+        shown: JsonEvent = {"type": "command_execution", "command": shlex.join(msg.command)}
+        key = f"command {msg.call_id}"
+        if isinstance(msg, ExecCommandBeginEvent):
+            item = {"id": self._begin(key), **shown, "aggregated_output": "", "exit_code": None, "status": "in_progress"}
+            yield {"type": "item.started", "item": item}
+            return
+        declined = msg.status == "declined"
+        shown["aggregated_output"] = msg.aggregated_output
+        shown["exit_code"] = None if declined else msg.exit_code
+        shown["status"] = msg.status
+        yield _completed(self._end(key), shown)
+
+    def _patch(self, msg: PatchApplyBeginEvent | PatchApplyEndEvent) -> Iterator[JsonEvent]:
+        shown: JsonEvent = {"type": "file_change", "changes": _changes(msg.changes)}
+        key = f"patch {msg.call_id}"
+        if isinstance(msg, PatchApplyBeginEvent):
+            yield {"type": "item.started", "item": {"id": self._begin(key), **shown, "status": "in_progress"}}
+            return
+        yield _completed(self._end(key), {**shown, "status": "completed" if msg.success else "failed"})
+
+    def _plan(self, msg: PlanUpdateEvent) -> JsonEvent:
+        items = [{"text": step.step, "completed": step.status == "completed"} for step in msg.plan]
+        begun = self._todo is not None
+        item_id = self._todo[0] if self._todo is not None else self._new_id()
+        self._todo = (item_id, items)
+        item = {"id": item_id, "type": "todo_list", "items": items}
+        return {"type": "item.updated" if begun else "item.started", "item": item}
+
+    def _ended(self, msg: TurnCompleteEvent | TurnAbortedEvent) -> Iterator[JsonEvent]:
+        if self._todo is not None:
+            item_id, items = self._todo
+            self._todo = None
+            yield _completed(item_id, {"type": "todo_list", "items": items})
+        if isinstance(msg, TurnAbortedEvent):
+            yield {"type": "turn.failed", "error": {"message": f"turn {msg.reason}"}}
+        elif self._error is not None:
+            yield {"type": "turn.failed", "error": {"message": self._error}}
+        else:
+            yield {"type": "turn.completed", "usage": _usage(self._usage)}
+        self._error = None
+
+    def _new_id(self) -> str:
+        self._next_item += 1
+        return f"item_{self._next_item - 1}"
+
+    def _begin(self, key: str) -> str:
+        self._running[key] = item_id = self._new_id()
+        return item_id
+
+    def _end(self, key: str) -> str:
+        return self._running.pop(key, None) or self._new_id()
+
+
+def with_details(msg: StreamErrorEvent) -> str:
+    """``Reconnecting... 1/5 (why)``."""
+    details = msg.additional_details
+    return msg.message if not details or details in msg.message else f"{msg.message} ({details})"
+
+
+def _completed(item_id: str, item: JsonEvent) -> JsonEvent:
+    return {"type": "item.completed", "item": {"id": item_id, **item}}
+
+
+def _changes(changes: Mapping[str, FileChange]) -> list[JsonEvent]:
+    return [{"path": path, "kind": change.type} for path, change in sorted(changes.items())]
+
+
+def _usage(usage: TokenUsage) -> JsonEvent:
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "cache_write_input_tokens": usage.cache_write_input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_output_tokens": usage.reasoning_output_tokens,
+    }

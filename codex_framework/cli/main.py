@@ -1,0 +1,107 @@
+"""The command ``codex-framework`` (and ``cxf``): finds the subcommand, and prints what goes wrong.
+
+``--version`` and ``exec`` are found by hand: what the other subcommands need is not imported for them.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit status."""
+    gc.disable()  # start-up makes many objects that live to the end: looking for cycles among them only costs time
+    try:
+        return _guarded(list(sys.argv[1:] if argv is None else argv))
+    finally:
+        gc.enable()
+
+
+def _guarded(argv: list[str]) -> int:
+    from codex_framework.errors import CodexError
+
+    try:
+        status = _dispatch(argv)
+        sys.stdout.flush()
+    except CodexError as error:
+        _print_error(error)
+        return 1
+    except BrokenPipeError:
+        _forget_stdout()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        print(
+            f"Error: a bug in codex-framework: {type(error).__name__}: {error}\n"
+            f"Run it again with {_TRACEBACK}=1 and report what it prints.",
+            file=sys.stderr,
+        )
+        return 1
+    return status
+
+
+def _dispatch(argv: list[str]) -> int:
+    from codex_framework.cli.argv import UsageError, index, read_argv
+
+    if argv and argv[0] in ("exec", "e"):  # the usual case needs no look at the options before it
+        return _exec(argv[1:], {})
+    if argv and argv[0] in ("--version", "-V"):
+        from codex_framework import __version__
+
+        print(f"codex-framework {__version__}")
+        return 0
+    if argv and argv[0].startswith("-") and argv[0] not in ("--help", "-h"):
+        from codex_framework.cli.exec_options import SHARED_OPTIONS
+
+        try:
+            root, _, rest = read_argv(argv, index(SHARED_OPTIONS), stop_at_positional=True)
+        except UsageError as error:
+            print(f"error: {error}\n\nFor more information, try '--help'.", file=sys.stderr)
+            return 2
+        if rest and rest[0] in ("exec", "e"):
+            return _exec(rest[1:], root)
+        if rest and rest[0] == "resume":
+            return _exec(rest, root)
+        argv = rest
+    if argv and argv[0] == "resume":
+        return _exec(argv, {})
+    from codex_framework.cli.commands import run_command
+
+    return run_command(argv)
+
+
+def _exec(argv: list[str], root: dict[str, object]) -> int:
+    from codex_framework.cli.exec import exec_main
+
+    return exec_main(argv, root)
+
+
+def _print_error(error: Exception) -> None:
+    if os.environ.get(_TRACEBACK):
+        import traceback
+
+        traceback.print_exception(error)
+        return
+    hint = getattr(error, "hint", "")
+    print(f"Error: {error}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
+
+
+def _forget_stdout() -> None:
+    """Nobody reads stdout any more: let the interpreter's last flush go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
