@@ -1,0 +1,257 @@
+"""``codex-framework demo``: an offline agent mends a small repository, with the real kernel, tools and sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+__all__ = ["command"]
+
+_CODE = '''"""Make a title into a part of a URL."""
+
+
+def slug(title: str) -> str:
+    """Lower case, words joined by single dashes: "Hello, World!" becomes "hello-world"."""
+    return title.lower().replace(" ", "-")
+'''
+
+_TESTS = """import unittest
+
+from slug import slug
+
+
+class SlugTest(unittest.TestCase):
+    def test_words_are_joined(self):
+        self.assertEqual(slug("Hello World"), "hello-world")
+
+    def test_punctuation_is_dropped(self):
+        self.assertEqual(slug("Hello, World!"), "hello-world")
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+_PATCH = '''*** Begin Patch
+*** Update File: slug.py
+@@
+-"""Make a title into a part of a URL."""
++"""Make a title into a part of a URL."""
++
++import re
+ 
+ 
+ def slug(title: str) -> str:
+     """Lower case, words joined by single dashes: "Hello, World!" becomes "hello-world"."""
+-    return title.lower().replace(" ", "-")
++    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+*** End Patch
+'''
+
+_PROMPT = "A test of this repository fails. Find out why and mend it."
+
+_STEPS = ("Run the tests", "Read the code", "Mend it", "Run the tests again")
+
+_SUMMARY = (
+    "`slug` only replaced spaces, so punctuation stayed in the result. It now keeps runs of letters and digits and joins them"
+    " with dashes. Both tests pass."
+)
+
+
+@click.command("demo")
+@click.option("--keep", is_flag=True, help="Keep the repository and say where it is.")
+@click.option("--no-sandbox", is_flag=True, help="Run the commands unconfined where no sandbox works.")
+def command(*, keep: bool, no_sandbox: bool) -> None:
+    """Watch an offline agent mend a small repository: no key, no network.
+
+    The model's words are from a script; everything else is real: the turn, the tools, the sandbox.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="codex-framework-demo-"))
+    try:
+        mended = asyncio.run(_run(folder, confined=not no_sandbox))
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if keep:
+        click.echo(f"The repository is in {folder / 'repository'}.")
+    if not mended:
+        raise SystemExit(1)
+
+
+async def _run(folder: Path, *, confined: bool) -> bool:
+    """Play the demo; whether the tests pass at the end."""
+    from codex_framework.config import load_config
+    from codex_framework.kernel import Kernel
+
+    repository, home = folder / "repository", folder / "home"
+    repository.mkdir()
+    home.mkdir()
+    (repository / "slug.py").write_text(_CODE)
+    (repository / "test_slug.py").write_text(_TESTS)
+    script = home / "script.json"
+    script.write_text(json.dumps(_script()))
+    environ = {**os.environ, "CODEX_HOME": str(home)}
+    config = load_config(
+        cwd=repository,
+        environ=environ,
+        flags={
+            "model": "demo",
+            "model_provider": "demo",
+            "model_providers": {"demo": {"name": "demo", "wire_api": "replay", "script": str(script)}},
+            "approval_policy": "never",
+            "sandbox_mode": "workspace-write" if confined else "danger-full-access",
+        },
+    )
+    began = time.monotonic()
+    async with await Kernel.create(config, environ=environ) as kernel:
+        stage = _Stage(sys.stdout, repository)
+        if confined:
+            stage.line("dim", f"sandbox  {_sandbox(kernel, repository, environ)}")
+        thread = await kernel.start_thread(source="cli", ephemeral=True)
+        stage.heard(_PROMPT)
+        async for event in thread.stream(_PROMPT):
+            stage.show(event)
+    return stage.close(time.monotonic() - began)
+
+
+def _sandbox(kernel: Any, repository: Path, environ: Mapping[str, str]) -> str:
+    """The name of the sandbox that will be used, and how strong it is here.
+
+    Raises:
+        SandboxError: None works here; the hint says what would change that.
+    """
+    from codex_framework.access import file_access
+    from codex_framework.confinement import choose
+    from codex_framework.errors import SandboxError
+
+    settings = kernel.settings()
+    access = file_access(settings.sandbox_policy, repository, environ)
+    try:
+        sandbox = choose(kernel.registry.sandboxes, None, access)
+    except SandboxError as error:
+        hint = f"{error.hint.rstrip('.')}. To watch the demo without: codex-framework demo --no-sandbox"
+        raise SandboxError(str(error), slug=error.slug, hint=hint) from error
+    return f"{sandbox.name} ({sandbox.probe().level}), writing only below the repository, no network"
+
+
+def _script() -> list[Any]:
+    """What the model says (see ``codex_framework.scripts``)."""
+    tests = {"cmd": f"{shlex.quote(sys.executable)} -B -m unittest -q 2>&1", "login": False}
+    return [
+        {"output": ["I start with the tests.", _plan(0), {"call": "exec_command", "arguments": tests}], "deltas": 5},
+        {
+            "output": [
+                "One fails: punctuation stays in. Let me see how `slug` does it.",
+                _plan(1),
+                {"call": "exec_command", "arguments": {"cmd": "cat slug.py", "login": False}},
+            ],
+            "deltas": 8,
+        },
+        {"output": [_plan(2), {"custom_call": "apply_patch", "input": _PATCH}]},
+        {"output": [_plan(3), {"call": "exec_command", "arguments": tests}]},
+        {"output": [_plan(4)]},
+        {"say": _SUMMARY, "deltas": 24},
+    ]
+
+
+def _plan(at: int) -> dict[str, Any]:
+    statuses = ["completed"] * at + ["in_progress"] + ["pending"] * len(_STEPS)
+    steps = [{"step": step, "status": status} for step, status in zip(_STEPS, statuses, strict=False)]
+    return {"call": "update_plan", "arguments": {"plan": steps}}
+
+
+_STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "blue": "34", "plain": "0"}
+_MARKS = {"completed": "✓", "in_progress": "→", "pending": "·"}
+
+
+class _Stage:
+    """Shows events as they come, in colour where that is wanted."""
+
+    def __init__(self, out: TextIO, repository: Path) -> None:
+        self._out = out
+        self._repository = repository
+        self._colour = out.isatty() and not os.environ.get("NO_COLOR")
+        self._diff = ""
+        self._last_exit: int | None = None
+        self._speaking = False
+        self._failure = ""
+
+    def line(self, style: str, text: str) -> None:
+        """Print a line."""
+        self._end_speech()
+        print(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colour else text, file=self._out, flush=True)
+
+    def heard(self, prompt: str) -> None:
+        """Print what the person asks."""
+        self.line("bold", f"you      {prompt}")
+
+    def show(self, event: Any) -> None:
+        """Print what an event says."""
+        match event.type:
+            case "agent_message_content_delta":
+                self._speak(event.delta)
+            case "agent_message":
+                self._end_speech()
+            case "plan_update":
+                steps = "  ".join(f"{_MARKS[step.status]} {step.step}" for step in event.plan)
+                self.line("blue", f"plan     {steps}")
+            case "exec_command_end":
+                self._command(event)
+            case "patch_apply_end":
+                for path in event.changes:
+                    self.line(
+                        "good" if event.success else "bad", f"patch    M {Path(path).relative_to(self._repository)}"
+                    )
+            case "turn_diff":
+                self._diff = event.unified_diff
+            case "warning" if not event.message.startswith("Model metadata"):
+                self.line("dim", f"warning  {event.message}")
+            case "error":
+                self._failure = event.message
+                self.line("bad", f"error    {event.message}")
+
+    def close(self, seconds: float) -> bool:
+        """Show the diff and the outcome; whether the tests pass."""
+        self.line("plain", "")
+        for text in self._diff.splitlines():
+            style = {"+": "good", "-": "bad"}.get(text[:1], "dim")
+            self.line("dim" if text.startswith(("+++", "---")) else style, text)
+        self.line("plain", "")
+        mended = self._last_exit == 0 and not self._failure
+        outcome = "the tests pass" if mended else "the tests do not pass"
+        self.line("good" if mended else "bad", f"{outcome}, after {seconds:.1f} s")
+        return mended
+
+    def _command(self, event: Any) -> None:
+        self._last_exit = event.exit_code
+        shown = event.parsed_cmd[0]["cmd"].replace(shlex.quote(sys.executable), "python")
+        self.line("bold", f"exec     {shown}")
+        for text in event.aggregated_output.splitlines():
+            self.line("dim", f"         {text}")
+        style = "good" if event.exit_code == 0 else "bad"
+        self.line(style, f"         exit code {event.exit_code}, {event.duration_s * 1000:.0f} ms")
+
+    def _speak(self, delta: str) -> None:
+        if not self._speaking:
+            self._out.write("agent    ")
+        self._speaking = True
+        self._out.write(delta)
+        self._out.flush()
+        if self._colour:  # on a terminal, at the pace of a model
+            time.sleep(0.02)
+
+    def _end_speech(self) -> None:
+        if self._speaking:
+            self._speaking = False
+            self._out.write("\n")
