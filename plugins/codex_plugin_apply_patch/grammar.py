@@ -316,8 +316,9 @@ class _Updated:
         elif line[0] in " +-":
             self._lines.append((line[0], line[1:]))
         elif not self._lines:
+            shown = bare if line.startswith(_HEADERS) else line
             raise InvalidPatch(
-                f"Unexpected line found in update hunk: '{line}'. Every line should start with ' ' (context line), "
+                f"Unexpected line found in update hunk: '{shown}'. Every line should start with ' ' (context line), "
                 "'+' (added line), or '-' (removed line)",
                 number,
             )
@@ -335,7 +336,7 @@ class _Updated:
         if line.startswith(_HEADERS):
             return False
         if bare == "@@" or line.startswith("@@ "):
-            self._context = None if bare == "@@" else line[3:]
+            self._context = None if bare == "@@" else bare[3:]
             self._lines = []
             return True
         if not self._chunks:
