@@ -94,7 +94,9 @@ def read_argv(
         name, value = _split(argument)
         option = options.get(name)
         if option is None:
-            raise UsageError(f"unexpected argument '{name}' found\n\n  tip: to pass '{name}' as a value, use '-- {name}'")
+            raise UsageError(
+                f"unexpected argument '{name}' found\n\n  tip: to pass '{name}' as a value, use '-- {name}'"
+            )
         if option.metavar is None:
             if value is not None:
                 raise UsageError(f"unexpected value '{value}' for '{name}' found; no more were expected")

@@ -78,7 +78,9 @@ def load(options: ExecOptions) -> Config:
         cwd = Path(os.path.normpath(cwd / named))
         if not cwd.is_dir():
             state = "is not a folder" if cwd.exists() else "does not exist"
-            raise ConfigError(f"the folder {cwd} {state}", path="--cd", slug="cd", hint="Name an existing folder with -C.")
+            raise ConfigError(
+                f"the folder {cwd} {state}", path="--cd", slug="cd", hint="Name an existing folder with -C."
+            )
     config = load_config(
         cwd=cwd,
         environ=os.environ,
@@ -165,19 +167,19 @@ def exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
     Raises:
         ConfigError: They cannot be made of the configuration.
     """
-    import attrs
-
     from codex_framework.protocol.policies import ApprovalPolicy, WorkspaceWrite
 
     settings = kernel.settings(ephemeral=options.flag("ephemeral"))
-    asked_for = any(layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers)
+    asked_for = any(
+        layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers
+    )
     if not asked_for:
-        settings = attrs.evolve(settings, approval_policy=ApprovalPolicy.NEVER)
+        settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
     policy = settings.sandbox_policy
     folders = tuple(str(settings.cwd / folder) for folder in options.texts("add_dir"))
     if folders and isinstance(policy, WorkspaceWrite):
         roots = tuple(dict.fromkeys((*policy.writable_roots, *(os.path.normpath(folder) for folder in folders))))
-        settings = attrs.evolve(settings, sandbox_policy=attrs.evolve(policy, writable_roots=roots))
+        settings = settings.evolve(sandbox_policy=policy.evolve(writable_roots=roots))
     return settings
 
 

@@ -167,7 +167,10 @@ def usage(*, resume: bool = False) -> list[str]:
     """The usage lines."""
     if resume:
         return ["codex-framework exec resume [OPTIONS] [THREAD] [PROMPT]"]
-    return ["codex-framework exec [OPTIONS] [PROMPT]", "codex-framework exec [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]"]
+    return [
+        "codex-framework exec [OPTIONS] [PROMPT]",
+        "codex-framework exec [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]",
+    ]
 
 
 def exec_help(*, resume: bool = False) -> str:

@@ -168,7 +168,9 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
     async with await Kernel.create(config) as kernel:
         settings = exec_settings(kernel, options)
         thread = await _thread(kernel, options, settings)
-        output: Output = JsonOutput() if options.flag("json") else PeopleOutput(settings, options.text("color") or "auto")
+        output: Output = (
+            JsonOutput() if options.flag("json") else PeopleOutput(settings, options.text("color") or "auto")
+        )
         stop.guard(thread)
         try:
             output.started(thread, settings, prompt)
@@ -184,7 +186,9 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
         await stop.done()
     _keep_last_message(options.text("output_last_message"), turn.final_message)
     if unsaved is not None:
-        raise ThreadError(unsaved, slug="unsaved", hint="See to it that $CODEX_HOME can be written, or give --ephemeral.")
+        raise ThreadError(
+            unsaved, slug="unsaved", hint="See to it that $CODEX_HOME can be written, or give --ephemeral."
+        )
     return stop.status or (1 if turn.failed else 0)
 
 
@@ -197,7 +201,9 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
         thread_id = kernel.latest_thread(cwd=None if options.flag("all") else settings.cwd)
     if thread_id is None:
         hint = "Give --all for those of other folders." if not options.flag("all") else "Start one with exec PROMPT."
-        raise ThreadError(f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint)
+        raise ThreadError(
+            f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
+        )
     return await kernel.resume_thread(thread_id, settings, originator=originator)
 
 
@@ -210,9 +216,7 @@ class Turn:
         self._thread = thread
         self._output = output
 
-    async def follow(
-        self, options: ExecOptions, prompt: str, schema: Mapping[str, Any] | None, stop: Stop
-    ) -> None:
+    async def follow(self, options: ExecOptions, prompt: str, schema: Mapping[str, Any] | None, stop: Stop) -> None:
         """Run it."""
         error = False
         stream = self._thread.stream(exec_input(options, prompt), output_schema=schema)

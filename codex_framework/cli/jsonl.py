@@ -99,7 +99,13 @@ class JsonEvents:
         shown: JsonEvent = {"type": "command_execution", "command": shlex.join(msg.command)}
         key = f"command {msg.call_id}"
         if isinstance(msg, ExecCommandBeginEvent):
-            item = {"id": self._begin(key), **shown, "aggregated_output": "", "exit_code": None, "status": "in_progress"}
+            item = {
+                "id": self._begin(key),
+                **shown,
+                "aggregated_output": "",
+                "exit_code": None,
+                "status": "in_progress",
+            }
             yield {"type": "item.started", "item": item}
             return
         declined = msg.status == "declined"

@@ -63,7 +63,9 @@ def _piped(notice: str, *, terminal: bool = False) -> str:
             chunks.append(chunk)
     except OSError as error:
         raise CodexError(
-            f"cannot read stdin: {error.strerror}", slug="stdin", hint="Give the prompt as an argument, or pipe text in."
+            f"cannot read stdin: {error.strerror}",
+            slug="stdin",
+            hint="Give the prompt as an argument, or pipe text in.",
         ) from error
     return _text(b"".join(chunks))
 
