@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import termios
+import time
 from typing import Any
 
 from .enclosure import NAMESPACES, Refused, enclose
@@ -156,16 +157,23 @@ class Instance:
 
 def end_descendants() -> None:
     """Kill every process below this one, however it detached itself, and wait until they are gone."""
+    pause = 0.0
     while True:
-        with contextlib.suppress(ChildProcessError):
+        try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-            for pid in _children():
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            os.waitpid(-1, 0)
-            continue
-        return
+        except ChildProcessError:
+            return
+        _kill_children()
+        time.sleep(pause)  # not a blocking wait: the list of children may miss one that is on the move
+        pause = min(pause + 0.0005, 0.02)
+
+
+def _kill_children() -> None:
+    everybody_else = -1
+    for pid in (everybody_else,) if os.getpid() == 1 else _children():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _children() -> list[int]:

@@ -149,7 +149,7 @@ def test_a_daemon_does_not_outlive_its_command(level, place):
 def test_a_terminal_controls_the_command(level, place):
     async def work(sandbox, start):
         command = await start(
-            "sh", "-c", "test -t 0 && echo yes >/dev/tty; read line; echo got $line; sleep 100", tty=True
+            "sh", "-c", "test -t 0 && echo yes >/dev/tty; read line; echo got $line; read more", tty=True
         )
         await command.write(b"word\n")
         seen = b""
