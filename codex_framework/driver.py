@@ -153,6 +153,8 @@ class TurnDriver:
                 self._scope.flush()
                 self._sampling = self._loop.create_task(self._sample())
             case RunTool(key, item):
+                # On disk before it runs: whoever finds the effect of a call must be able to find the call.
+                self._scope.flush()
                 self._started[key] = (item, time.monotonic())
                 self._calls[key] = self._loop.create_task(self._call(key, item))
             case CancelSample():

@@ -23,7 +23,7 @@ from codex_framework.registry import Registry, load_registry
 from codex_framework.roles.providers import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadStore
 from codex_framework.shells import user_shell
-from codex_framework.thread import Resources, Thread, TurnResult, new_uuid7
+from codex_framework.thread import Resources, Thread, TurnResult, new_id
 from codex_framework.turn import Status
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Kernel:
         """
         settings = (settings or self.settings()).evolve(**overrides)
         meta = ThreadMeta(
-            id=str(new_uuid7()),
+            id=new_id(),
             cwd=str(settings.cwd),
             created_at=time.time(),
             originator=originator or self._originator(),

@@ -6,8 +6,8 @@ Clients see ``submit``, ``events``, ``run``, ``stream``, ``interrupt`` and ``shu
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_never
@@ -300,7 +300,7 @@ class Thread:
         """
         if self._closed:
             raise ThreadError(f"thread {self.id} is shut down", slug="shut-down", hint="Resume it in a new thread.")
-        submission = id or _new_id()
+        submission = id or new_id()
         try:
             await self._handle(submission, op)
         except CodexError as error:
@@ -323,7 +323,7 @@ class Thread:
             )
         subscription = self.events()
         try:
-            turn_id = _new_id()
+            turn_id = new_id()
             self._start_turn(turn_id, arrived(as_items(prompt), self.settings.cwd), output_schema)
             async for event in subscription:
                 if event.msg is self._configured.msg:
@@ -497,7 +497,7 @@ class Thread:
         if self._driver is not None:
             self._driver.feed(late)
         else:
-            self._start_turn(_new_id(), late, None)
+            self._start_turn(new_id(), late, None)
 
     def _tell_turn_ended(self, scope: TurnScope, first: InputArrived, outcome: Outcome, duration_ms: int) -> None:
         scope.measure(
@@ -629,14 +629,10 @@ def _sentence(error: CodexError) -> str:
     return f"{error}. {error.hint}" if error.hint else str(error)
 
 
-def _new_id() -> str:
-    return str(new_uuid7())
-
-
-def new_uuid7() -> uuid.UUID:
-    """A time-ordered UUID (version 7, RFC 9562): 48 bits of unix milliseconds, then random bits."""
-    random = uuid.uuid4().int
-    value = (int(time.time() * 1000) & (1 << 48) - 1) << 80 | random & (1 << 80) - 1
+def new_id() -> str:
+    """A new id: a time-ordered UUID (version 7, RFC 9562), that is 48 bits of unix milliseconds, then random bits."""
+    value = (int(time.time() * 1000) & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    return uuid.UUID(int=value)
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

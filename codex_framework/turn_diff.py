@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +49,8 @@ class TurnDiff:
         if len(before or "") + len(after or "") > _LARGE:
             yield f"Files {old} and {new} differ\n"
             return
+        import difflib
+
         for line in difflib.unified_diff(_lines(before), _lines(after), old, new):
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 

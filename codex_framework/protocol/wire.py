@@ -1,8 +1,8 @@
 """Reading and writing protocol values as JSON. The only module that knows cattrs.
 
 Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs, imported at
-first use. Rules of the wire: the variant's tag is ``type``; absent optional fields are left out; tuples are arrays; bytes are
-base64; ``extra`` fields are written back where they came from.
+first use; items, which every response is made of, are read by hand. Rules of the wire: the variant's tag is ``type``; absent
+optional fields are left out; tuples are arrays; bytes are base64; ``extra`` fields are written back where they came from.
 """
 
 from __future__ import annotations
@@ -66,8 +66,14 @@ def encode_json(value: Any) -> str:
 
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
-    """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`."""
-    return cast("items.ResponseItem", _lenient(raw, _item_variants(), items.UnknownItem))
+    """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`.
+
+    Read by hand, not by cattrs: this stands between the first response and the first tool, and importing cattrs takes longer
+    than most tools.
+    """
+    kind = _item_variants().get(str(raw.get("type")))
+    item = None if kind is None else _by_hand(kind, raw)
+    return items.UnknownItem(dict(raw)) if item is None else cast("items.ResponseItem", item)
 
 
 def read_event(raw: Mapping[str, Any]) -> events.EventMsg:
@@ -139,6 +145,70 @@ def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
     return wire
 
 
+def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
+    """A value of an item or content class, or None where the object does not fit it."""
+    readers = _field_readers(kind)  # type: ignore[arg-type]  # classes are hashable
+    fields: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, part in raw.items():
+        reader = readers.get(key)
+        if reader is None:
+            if key != "type":
+                extra[key] = part
+        elif part is not None:
+            fields[key] = reader(part)
+            if fields[key] is None:
+                return None
+    if extra:
+        fields["extra"] = extra
+    try:
+        return kind(**fields)
+    except TypeError:  # a field is missing, or there is one more than the class can keep
+        return None
+
+
+@cache
+def _field_readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    return {name: _READERS[text] for name, text in kind.__annotations__.items() if name not in ("type", "extra")}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _objects(value: Any) -> tuple[Any, ...] | None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(part, Mapping) for part in value):
+        return None
+    return tuple(value)
+
+
+def _content(value: Any) -> tuple[Any, ...] | None:
+    parts = _objects(value)
+    return None if parts is None else tuple(_content_part(part) for part in parts)
+
+
+def _content_part(raw: Mapping[str, Any]) -> items.ContentItem:
+    kind = _content_variants().get(str(raw.get("type")))
+    part = None if kind is None else _by_hand(kind, raw)
+    return items.UnknownContent(dict(raw)) if part is None else cast("items.ContentItem", part)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "str | None": _text,
+    "Extra": _object,
+    "tuple[Extra, ...]": _objects,
+    "tuple[Extra, ...] | None": _objects,
+    "tuple[ContentItem, ...]": _content,
+    "str | tuple[ContentItem, ...]": lambda value: value if isinstance(value, str) else _content(value),
+}
+"""How a field of an item is read, by its annotation; None where the value does not fit."""
+
+
 _WRITERS: dict[type, Callable[[Any], Any]] = {
     items.UnknownItem: _raw_to_wire,
     items.UnknownContent: _raw_to_wire,
@@ -152,6 +222,11 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 
 def _variants(union: Any) -> dict[str, type[Any]]:
     return {kind.type: kind for kind in get_args(union) if kind.type}
+
+
+@cache
+def _content_variants() -> dict[str, type[Any]]:
+    return _variants(items.ContentItem)
 
 
 @cache
