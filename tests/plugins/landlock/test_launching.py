@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework.confinement import denied
 from codex_framework.errors import CommandFailed, SandboxError
 from codex_framework.process.running import start_command
 from codex_framework.roles.sandboxes import FileAccess, WritableRoot
@@ -403,3 +405,19 @@ def test_one_sandbox_serves_several_event_loops(level, place):
         assert [asyncio.run(once()) for _ in range(3)] == ["x\n"] * 3
     finally:
         asyncio.run(sandbox.aclose())
+
+
+def test_a_repository_can_be_read_but_not_committed_to(level, place):
+    shutil.rmtree(place.work / ".git")
+    git = ["git", "-C", str(place.work), "-c", "user.name=n", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "file"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    (place.work / "file").write_text("changed\n")
+
+    async def work(sandbox, start):
+        status = await (await start("git", "status", "--short")).wait()
+        commit = await (await start("git", "-c", "user.name=n", "-c", "user.email=a@b", "commit", "-qam", "second")).wait()
+        return status.output, commit.exit_code, denied(commit, confined=True)
+
+    assert with_sandbox(level, place, work) == (" M file\n", 128, True)
