@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LinesNotFound", "Revision", "revise"]
 
+_ENDS = ("\r\n", "\n", "\r")
+"""What ends a line of a file."""
+
 _RADIUS = 1
 """Lines of context around a change in an event's diff (Codex: 1)."""
 
@@ -57,7 +60,7 @@ class Revision:
             at = edit.end
         self._new += old[at:]
         # A last line without an end gets one, also where it is no longer the last.
-        self._new = [line if line.endswith("\n") else line + ending for line in self._new]
+        self._new = [line if line.endswith(_ENDS) else line + ending for line in self._new]
         self.after = "".join(self._new)
 
     @classmethod
@@ -124,9 +127,13 @@ def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
         LinesNotFound: A chunk does not fit.
     """
     old = text.splitlines(keepends=True) if _only_newlines(text) else _keep_ends(text)
-    bare = [line.rstrip("\n").removesuffix("\r") if line.endswith("\n") else line for line in old]
-    ending = "\r\n" if old and old[0].endswith("\r\n") else "\n"
+    bare = [line[: len(line) - len(_end(line))] for line in old]
+    ending = (_end(old[0]) if old else "") or "\n"
     return Revision(text, old, _edits(bare, chunks, path), ending)
+
+
+def _end(line: str) -> str:
+    return next((end for end in _ENDS if line.endswith(end)), "")
 
 
 def _only_newlines(text: str) -> bool:
@@ -137,7 +144,19 @@ def _only_newlines(text: str) -> bool:
 def _keep_ends(text: str) -> list[str]:
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
+    if last:
+        lines.append(last)
+    return [part for line in lines for part in _at_returns(line)] if "\r" in text else lines
+
+
+def _at_returns(line: str) -> Iterator[str]:
+    """A line that ends at a newline, split at the lone carriage returns in it."""
+    end = "" if line.endswith("\r") else _end(line)
+    *parts, last = line[: len(line) - len(end)].split("\r")
+    for part in parts:
+        yield f"{part}\r"
+    if last or end:
+        yield last + end
 
 
 def _edits(lines: list[str], chunks: Sequence[Chunk], path: str) -> list[_Edit]:
@@ -226,4 +245,7 @@ def _range(start: int, end: int) -> str:
 
 def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
-        yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+        if line.endswith("\n"):
+            yield f"{mark}{line}"
+        else:
+            yield f"{mark}{line}\n" + ("" if line.endswith("\r") else "\\ No newline at end of file\n")

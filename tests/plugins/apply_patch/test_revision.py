@@ -29,6 +29,8 @@ def revised(before: str, *lines: str) -> Revision:
         pytest.param("a\r\nb\r\n", ("@@", " a", "-b", "+B", "+C"), "a\r\nB\r\nC\r\n", id="CRLF"),
         pytest.param("a\r\nb\nc", ("@@", "-b", "+B"), "a\r\nB\r\nc\r\n", id="the first line's end counts"),
         pytest.param("a\nb\r\n", ("@@", "-a", "+A"), "A\nb\r\n", id="other lines keep theirs"),
+        pytest.param("a\rb\rc\r", ("@@", " a", "-b", "+B"), "a\rB\rc\r", id="lone carriage returns end lines too"),
+        pytest.param("a\nb\r\r\nc\rd", ("@@", "-b", "+B", "", "-c"), "a\nB\n\r\nd\n", id="all ends mixed"),
         pytest.param("  a\nb\n", ("@@", " a", "-b", "+B"), "  a\nB\n", id="context stays as the file has it"),
         pytest.param("a  \n", ("@@", "-a", "+b"), "b\n", id="space at the end of a line"),
         pytest.param("\t a\t\n", ("@@", "-a", "+b"), "b\n", id="space around a line"),
