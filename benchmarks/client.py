@@ -10,6 +10,7 @@ rounds, so that the ratios mean something on a noisy machine.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -63,10 +64,7 @@ def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str
         if child.returncode:
             sys.exit(f"{argv} failed with {child.returncode}:\n{out.decode()[-2000:]}\n{err.decode()[-2000:]}")
         requests = server.requests
-        gaps = [
-            (after.received_at - before.answered_at) * 1000
-            for before, after in zip(requests, requests[1:], strict=False)
-        ]
+        gaps = [(after.received_at - before.answered_at) * 1000 for before, after in itertools.pairwise(requests)]
         return Run((ended - began) * 1000, (requests[0].received_at - began) * 1000, gaps, usage.ru_maxrss / 1024)
 
 
@@ -185,7 +183,7 @@ def main() -> None:
     print(f"{'':48} " + " ".join(f"{subject.name:>16}" for subject in subjects))
     for what in subjects[0].figures:
         columns = [statistics.median(subject.figures[what]) for subject in subjects]
-        ratio = f"  {columns[1] / columns[0]:6.1f}x" if len(columns) == 2 and columns[0] > 0 else ""  # noqa: PLR2004
+        ratio = f"  {columns[1] / columns[0]:6.1f}x" if len(columns) == 2 and columns[0] > 0 else ""
         print(f"{what:48} " + " ".join(f"{value:16.2f}" for value in columns) + ratio)
 
 

@@ -533,7 +533,7 @@ def test_a_failing_observer_is_named_muted_and_harmless(make_thread: Any) -> Non
             assert (await thread.run("again")).final_message == "two"
             await thread.submit(Shutdown())
             told = [event.msg.message async for event in events if isinstance(event.msg, WarningEvent)]
-            assert [text for text in told if "cannot look" in text][0].startswith(
+            assert next(text for text in told if "cannot look" in text).startswith(
                 "shaky 'shaky' of plugin 'Offer' failed"
             )
             assert sum("muted for this thread" in text for text in told) == 1

@@ -314,7 +314,7 @@ class TurnMachine(RuleBasedStateMachine):
             assert kept.count(INTERRUPT_MARKER) == 1
             last = [item for item in world.history if isinstance(item, Message)][-1]
             assert message_text(last) == INTERRUPT_MARKER
-        ran = {key for key in world.starts}
+        ran = set(world.starts)
         unrun = [item for item in outputs if item.output == ABORTED_OUTPUT]  # type: ignore[union-attr]
         assert len(ran) + len(unrun) == len(calls), "a call runs, or says that it did not"
 
