@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 from codex_framework.cli.exec import exec_input, exec_settings
 from codex_framework.cli.exec_options import ExecOptions
+from codex_framework.cli.jsonl import JsonEvents, json_line
 from codex_framework.config import Config, Settings
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.kernel import Kernel
@@ -58,9 +58,8 @@ class JsonOutput:
     """Lines of JSON on stdout, each written at once."""
 
     def __init__(self) -> None:
-        from codex_framework.cli.jsonl import JsonEvents
-
         self._events = JsonEvents()
+        self._stream = sys.stdout.buffer
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
         """Tell the thread's id."""
@@ -79,8 +78,8 @@ class JsonOutput:
         """All has been said."""
 
     def _write(self, event: Mapping[str, Any]) -> None:
-        sys.stdout.write(json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n")
-        sys.stdout.flush()
+        self._stream.write(json_line(event))
+        self._stream.flush()
 
 
 class PeopleOutput:

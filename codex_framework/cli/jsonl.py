@@ -5,6 +5,7 @@ Beyond what Codex shows: commands that were refused are items too, and an interr
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,7 +30,7 @@ from codex_framework.protocol.events import (
     WarningEvent,
 )
 
-__all__ = ["JsonEvents"]
+__all__ = ["JsonEvents", "json_line", "with_details"]
 
 JsonEvent = dict[str, Any]
 
@@ -153,6 +154,19 @@ class JsonEvents:
 
     def _end(self, key: str) -> str:
         return self._running.pop(key, None) or self._new_id()
+
+
+_LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Characters that some readers take for the end of a line: Node's readline does, and so does Python's splitlines."""
+
+
+def json_line(event: Mapping[str, Any]) -> bytes:
+    """An event as a line of UTF-8."""
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return f"{text.translate(_LINE_ENDS)}\n".encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, from a model that was cut off: escaped, it is valid JSON
+        return f"{json.dumps(event, separators=(',', ':'))}\n".encode()
 
 
 def with_details(msg: StreamErrorEvent) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ _TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status."""
+    _tolerate_odd_text()
     gc.disable()  # start-up makes many objects that live to the end: looking for cycles among them only costs time
     try:
         return _guarded(list(sys.argv[1:] if argv is None else argv))
@@ -48,6 +50,13 @@ def _guarded(argv: list[str]) -> int:
         )
         return 1
     return status
+
+
+def _tolerate_odd_text() -> None:
+    """A character that the terminal's encoding lacks must not end a run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -84,7 +84,9 @@ def new(name: str, parent: Path) -> None:
     from codex_framework.skeleton import write_skeleton
 
     folder = write_skeleton(name, parent)
-    click.echo(f"Wrote {folder}. Next:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}")
+    click.echo(
+        f"Wrote {folder}. Next:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}"
+    )
 
 
 def _reports() -> Sequence[PluginReport]:
@@ -150,8 +152,6 @@ def _as_json(report: PluginReport) -> dict[str, Any]:
         "bundled": report.bundled,
         "status": report.status.value,
         "contributes": {role: list(names) for role, names in report.contributes.items()},
-        "problems": [
-            {"fact": problem.fact, "cure": problem.cure, "slug": problem.slug} for problem in report.problems
-        ],
+        "problems": [{"fact": problem.fact, "cure": problem.cure, "slug": problem.slug} for problem in report.problems],
         "load_ms": round(report.load_ms, 3),
     }

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework.cli.argv import UsageError
+from codex_framework.cli.exec_options import read_options
+from codex_framework.testing.replies import say
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_options_may_stand_before_and_after_resume() -> None:
+    options = read_options(["--json", "-m", "a", "resume", "--image=x.png", "ID", "-c", "k=1", "go"], {})
+    assert (options.resume, options.thread, options.prompt) == (True, "ID", "go")
+    assert (options.text("model"), options.overrides) == ("a", ["k=1"])
+    assert options.images == [str(Path("x.png").absolute())]
+
+
+def test_the_shapes_of_the_sdks_are_read() -> None:
+    options = read_options(["--experimental-json", "--config", "a=1", "--cd", "/d", "resume", "ID", "--image", "p"], {})
+    assert (options.flag("json"), options.thread, options.prompt) == (True, "ID", None)
+    options = read_options(["--json", "resume", "--image", "p", "--", "ID", "-"], {})
+    assert (options.thread, options.prompt) == ("ID", "-")
+
+
+def test_with_last_the_argument_is_the_prompt() -> None:
+    options = read_options(["resume", "--last", "go on"], {})
+    assert (options.thread, options.prompt) == (None, "go on")
+
+
+def test_short_options_take_their_value_in_every_form() -> None:
+    for argv in (["-sread-only"], ["-s", "read-only"], ["-s=read-only"], ["--sandbox=read-only"]):
+        assert read_options(argv, {}).flags == {"sandbox_mode": "read-only"}
+
+
+def test_after_two_dashes_nothing_is_an_option_or_a_command() -> None:
+    assert read_options(["--", "resume"], {}).prompt == "resume"
+    assert read_options(["--", "--json"], {}).prompt == "--json"
+
+
+def test_images_come_with_commas_and_one_after_another(tmp_path: Path) -> None:
+    pictures = [tmp_path / name for name in ("a.png", "b.png")]
+    for picture in pictures:
+        picture.write_bytes(PNG)
+    a, b = map(str, pictures)
+    assert read_options(["-i", f"{a},{b}", "look"], {}).images == [a, b]
+    options = read_options(["-i", a, b, "look"], {})
+    assert (options.images, options.prompt) == ([a, b], "look")
+
+
+def test_features_and_rights_become_settings() -> None:
+    assert read_options(["--enable", "x", "--disable", "y", "--yolo"], {}).flags == {
+        "features.x": True,
+        "features.y": False,
+        "sandbox_mode": "danger-full-access",
+        "approval_policy": "never",
+    }
+
+
+def test_options_before_exec_count_and_lists_are_joined() -> None:
+    options = read_options(["-c", "b=2", "-m", "new"], {"config": ["a=1"], "model": "old"})
+    assert (options.overrides, options.text("model")) == (["a=1", "b=2"], "new")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--nope"], "unexpected argument '--nope'"),
+        (["-m"], "a value is required for '-m <MODEL>'"),
+        (["-s", "wild"], "possible values: read-only"),
+        (["--json=1"], "unexpected value '1'"),
+        (["a", "b"], "unexpected argument 'b'"),
+        (["--last"], "belongs to `exec resume`"),
+        (["resume"], "or give --last"),
+        (["review"], "not available"),
+    ],
+)
+def test_what_cannot_be_read_is_told(argv: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words.replace("(", r"\(")):
+        read_options(argv, {})
+
+
+def test_a_usage_error_has_status_2_and_reads_stdin(cli: Any) -> None:
+    ran = cli.exec("--nope", stdin=b"x" * 1_000_000)
+    assert ran.status == 2
+    assert ran.err.startswith("error: unexpected argument '--nope' found")
+
+
+@pytest.mark.parametrize("argv", [("-C", "/no/such/folder"), ("-c", "nonsense"), ("--output-schema", "/no/file")])
+def test_an_early_failure_does_not_break_the_callers_pipe(cli: Any, argv: tuple[str, ...]) -> None:
+    process = cli.start("exec", *argv, stdin=subprocess.PIPE)
+    written = process.stdin.write(b"x" * 4_000_000)  # BrokenPipeError here is what must not happen
+    process.stdin.close()
+    process.stdin = None
+    out, err = process.communicate(timeout=30)
+    assert (written, process.returncode, out) == (4_000_000, 1, b"")
+    assert err.startswith(b"Error: ")
+
+
+def test_all_flags_of_the_typescript_sdk_reach_the_request(cli: Any, user_texts: Any) -> None:
+    server = cli.serve(say("ok"))
+    schema = cli.work / "schema.json"
+    schema.write_text(json.dumps({"type": "object", "properties": {"a": {"type": "string"}}}))
+    picture = cli.work / "p.png"
+    picture.write_bytes(PNG)
+    ran = cli.exec(
+        "--experimental-json", "--config", 'model_verbosity="high"', "--model", "gpt-5.5", "--thread-source", "user",
+        "--sandbox", "workspace-write", "--cd", str(cli.work), "--add-dir", str(cli.home), "--skip-git-repo-check",
+        "--output-schema", str(schema), "--cyber-access-program", "standard", "--config", 'model_reasoning_effort="high"',
+        "--config", "sandbox_workspace_write.network_access=true", "--config", 'web_search="disabled"',
+        "--config", 'approval_policy="never"', "--image", str(picture),
+        stdin=b"Do it.",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    request = server.requests[0].json
+    assert request["text"]["format"] == {
+        "type": "json_schema",
+        "strict": True,
+        "name": "codex_output_schema",
+        "schema": json.loads(schema.read_text()),
+    }
+    assert request["text"]["verbosity"] == "high"
+    assert request["reasoning"]["effort"] == "high"
+    assert user_texts(request)[-1] == "Do it."
+    images = [part for part in request["input"][-1]["content"] if part["type"] == "input_image"]
+    assert images[0]["image_url"].startswith("data:image/png;base64,")
+
+
+def test_the_originator_is_that_of_the_caller(cli: Any) -> None:
+    server = cli.serve(say("ok"), say("ok"))
+    cli.exec("hi")
+    cli.env["CODEX_INTERNAL_ORIGINATOR_OVERRIDE"] = "codex_sdk_ts"
+    cli.exec("hi")
+    assert [request.headers["originator"] for request in server.requests] == ["codex_exec", "codex_sdk_ts"]
+
+
+def test_outside_of_a_repository_it_wants_to_be_told(cli: Any, tmp_path: Path) -> None:
+    server = cli.serve(say("ok"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    ran = cli.exec("hi", cwd=outside)
+    assert ran.status == 1
+    assert "Not inside a trusted directory and --skip-git-repo-check was not specified." in ran.err
+    assert cli.exec("--skip-git-repo-check", "hi", cwd=outside).status == 0
+    assert len(server.requests) == 1
+
+
+def test_the_version_needs_no_framework(cli: Any) -> None:
+    code = (
+        "import sys; from codex_framework.cli.main import main; main(['--version']);"
+        " print(sorted({'asyncio', 'httpx', 'pluggy', 'click', 'attrs', 'cattrs'} & set(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [os.fspath(Path(subprocess.sys.executable)), "-c", code],
+        capture_output=True,
+        text=True,
+        env=cli.env,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[1] == "[]"
+
+
+def test_options_before_the_command_are_taken(cli: Any) -> None:
+    server = cli.serve(say("ok"))
+    assert cli.run("-m", "gpt-5.4", "exec", "hi").status == 0
+    assert server.requests[0].json["model"] == "gpt-5.4"

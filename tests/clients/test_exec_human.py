@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+import pty
+import threading
+from pathlib import Path
+from typing import Any
+
+from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
+
+
+def test_the_final_message_stands_alone_on_stdout(cli: Any) -> None:
+    cli.serve(say("Looking.") + call("exec_command", cmd="echo hi"), say("Done."))
+    ran = cli.exec("hi")
+    assert (ran.status, ran.out) == (0, "Done.\n")
+
+
+def test_what_happens_stands_on_stderr(cli: Any) -> None:
+    (cli.work / "a.txt").write_text("old\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch\n"
+    cli.serve(
+        reasoning("I think.") + call("exec_command", cmd="echo hi; exit 2"),
+        custom_call("apply_patch", patch),
+        say("Done."),
+    )
+    ran = cli.exec("-s", "workspace-write", "do it")
+    lines = ran.err.splitlines()
+    begin = lines.index("do it")
+    assert lines[lines.index("--------") - 1].startswith("codex-framework v")
+    for row in (f"workdir: {cli.work}", "model: gpt-5.5", "provider: loopback", "approval: never", "user"):
+        assert row in lines
+    shown = [line for line in lines[begin + 1 :] if not line.startswith((" exited", " succeeded"))]
+    assert shown == [
+        "I think.",
+        "exec",
+        f"/bin/bash -lc 'echo hi; exit 2' in {cli.work}",
+        "hi",
+        "apply patch",
+        "patch: completed",
+        str(cli.work / "a.txt"),
+        "@@ -1 +1 @@",
+        "-old",
+        "+new",
+        "codex",
+        "Done.",
+        "tokens used",
+        "330",
+    ]
+    assert any(line.startswith(" exited 2 in ") for line in lines)
+
+
+def test_an_error_is_shown_and_stdout_stays_empty(cli: Any) -> None:
+    cli.serve(fault(status=400, body="bad"))
+    ran = cli.exec("hi")
+    assert (ran.status, ran.out) == (1, "")
+    assert "ERROR: " in ran.err
+
+
+def test_colours_come_when_asked_for_only(cli: Any) -> None:
+    cli.serve(say("ok"), repeat_last=True)
+    assert "\x1b[" not in cli.exec("hi").err
+    assert "\x1b[" in cli.exec("--color", "always", "hi").err
+    assert cli.exec("--color", "always", "hi").out == "ok\n"
+
+
+def test_on_a_terminal_messages_are_shown_while_they_are_written(cli: Any) -> None:
+    cli.serve(say("one two three", deltas=3))
+    master, slave = pty.openpty()
+    heard: list[bytes] = []
+
+    def listen() -> None:
+        while True:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # the other end was closed
+                return
+            if not data:
+                return
+            heard.append(data)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    process = cli.start("exec", "hi", stdout=slave, stderr=slave)
+    os.close(slave)
+    assert process.wait(30) == 0
+    listener.join(10)
+    os.close(master)
+    assert b"".join(heard).count(b"one two three") == 1  # the person has read it: not printed again
+
+
+def test_the_last_message_goes_into_a_file_as_it_is(cli: Any, tmp_path: Path) -> None:
+    cli.serve(say("Done."))
+    target = tmp_path / "last.txt"
+    assert cli.exec("-o", str(target), "hi").status == 0
+    assert target.read_bytes() == b"Done."
+
+
+def test_a_file_that_cannot_be_written_is_told(cli: Any) -> None:
+    cli.serve(say("Done."))
+    ran = cli.exec("-o", "/no/such/folder/x", "hi")
+    assert (ran.status, ran.out) == (1, "Done.\n")
+    assert "Failed to write last message file '/no/such/folder/x': No such file or directory" in ran.err
+
+
+def test_output_for_the_persons_terminal_is_harmless(cli: Any) -> None:
+    cli.serve(call("exec_command", cmd="printf 'a\\033]0;evil\\007b\\n'"), say("Done."))
+    assert "\x1b" not in cli.exec("hi").err
+
+
+def test_a_reader_that_leaves_ends_the_run_quietly(cli: Any) -> None:
+    cli.serve(say("ok"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = cli.start("exec", "--json", "hi", stdout=writing)
+    os.close(writing)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"Traceback" not in err
+    assert b"Exception" not in err

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
+
+USAGE = {
+    "input_tokens": 100,
+    "cached_input_tokens": 10,
+    "cache_write_input_tokens": 0,
+    "output_tokens": 20,
+    "reasoning_output_tokens": 5,
+}
+
+
+def doubled(usage: dict[str, int]) -> dict[str, int]:
+    return {key: 2 * value for key, value in usage.items()}
+
+
+def test_a_message_gives_these_lines_and_no_others(cli: Any) -> None:
+    cli.serve(reasoning("**One**", "two") + say("Hello.", deltas=5))
+    ran = cli.json("hi")
+    assert ran.status == 0
+    (thread_id,) = (event["thread_id"] for event in ran.events[:1])
+    assert ran.events == [
+        {"type": "thread.started", "thread_id": thread_id},
+        {"type": "turn.started"},
+        {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning", "text": "**One**\ntwo"}},
+        {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": "Hello."}},
+        {"type": "turn.completed", "usage": USAGE},
+    ]
+
+
+def test_a_command_begins_and_ends(cli: Any) -> None:
+    cli.serve(call("exec_command", cmd="echo out; exit 3"), say("Done."))
+    ran = cli.json("hi")
+    assert ran.status == 0
+    command = {"id": "item_0", "type": "command_execution", "command": "/bin/bash -lc 'echo out; exit 3'"}
+    assert ran.events[2:4] == [
+        {
+            "type": "item.started",
+            "item": {**command, "aggregated_output": "", "exit_code": None, "status": "in_progress"},
+        },
+        {
+            "type": "item.completed",
+            "item": {**command, "aggregated_output": "out\n", "exit_code": 3, "status": "failed"},
+        },
+    ]
+    assert ran.events[-1] == {"type": "turn.completed", "usage": doubled(USAGE)}
+
+
+def test_a_patch_names_absolute_paths_in_order(cli: Any) -> None:
+    (cli.work / "b.txt").write_text("old\n")
+    patch = "*** Begin Patch\n*** Update File: b.txt\n@@\n-old\n+new\n*** Add File: a.txt\n+hi\n*** End Patch\n"
+    cli.serve(custom_call("apply_patch", patch), say("Done."))
+    ran = cli.json("-s", "workspace-write", "hi")
+    changes = [
+        {"path": str(cli.work / "a.txt"), "kind": "add"},
+        {"path": str(cli.work / "b.txt"), "kind": "update"},
+    ]
+    assert ran.events[2:4] == [
+        {
+            "type": "item.started",
+            "item": {"id": "item_0", "type": "file_change", "changes": changes, "status": "in_progress"},
+        },
+        {
+            "type": "item.completed",
+            "item": {"id": "item_0", "type": "file_change", "changes": changes, "status": "completed"},
+        },
+    ]
+    assert (cli.work / "b.txt").read_text() == "new\n"
+
+
+def test_a_plan_is_started_updated_and_completed_at_the_end(cli: Any) -> None:
+    def plan(*statuses: str) -> Any:
+        steps = [{"step": f"step {number}", "status": status} for number, status in enumerate(statuses)]
+        return call("update_plan", plan=steps)
+
+    cli.serve(plan("in_progress", "pending"), plan("completed", "in_progress"), say("Done."))
+    ran = cli.json("-c", "tools.update_plan={enabled=true}", "hi")
+    plans = [event for event in ran.events if event.get("item", {}).get("type") == "todo_list"]
+
+    def shown(*completed: bool) -> dict[str, Any]:
+        items = [{"text": f"step {number}", "completed": value} for number, value in enumerate(completed)]
+        return {"id": "item_0", "type": "todo_list", "items": items}
+
+    assert plans == [
+        {"type": "item.started", "item": shown(False, False)},
+        {"type": "item.updated", "item": shown(True, False)},
+        {"type": "item.completed", "item": shown(True, False)},
+    ]
+    assert ran.types[-2:] == ["item.completed", "turn.completed"]
+
+
+def test_an_unknown_model_is_told_before_the_turn(cli: Any) -> None:
+    cli.serve(say("hi"))
+    ran = cli.json("-m", "house-model", "hi")
+    assert ran.types[:3] == ["thread.started", "item.completed", "turn.started"]
+    (warning,) = ran.items("error")
+    assert warning["message"].startswith("Model metadata for `house-model` not found.")
+
+
+def test_a_broken_stream_is_told_and_tried_again(cli: Any) -> None:
+    cli.serve(say("never") + fault(no_completed=True), say("Recovered."))
+    ran = cli.json("hi")
+    assert ran.status == 0
+    errors = [event for event in ran.events if event["type"] == "error"]
+    reason = "stream disconnected before completion: stream closed before response.completed"
+    assert errors == [{"type": "error", "message": f"Reconnecting... 1/1 ({reason})"}]
+
+
+def test_a_failed_turn_ends_with_turn_failed_and_status_1(cli: Any) -> None:
+    cli.serve(fault(status=400, body={"error": {"message": "no such model"}}))
+    ran = cli.json("hi")
+    assert ran.status == 1
+    message = ran.events[-1]["error"]["message"]
+    assert "no such model" in message
+    assert ran.events[2:] == [
+        {"type": "error", "message": message},
+        {"type": "turn.failed", "error": {"message": message}},
+    ]
+
+
+def test_a_resumed_thread_goes_on_with_its_sum(cli: Any) -> None:
+    server = cli.serve(say("one"), say("two"))
+    first = cli.json("remember 7")
+    thread_id = first.events[0]["thread_id"]
+    second = cli.json("resume", thread_id, "what was it?")
+    assert second.events[0] == {"type": "thread.started", "thread_id": thread_id}
+    assert second.events[-1] == {"type": "turn.completed", "usage": doubled(USAGE)}
+    before, after = (request.json["input"] for request in server.requests)
+    assert after[: len(before)] == before
+    assert server.requests[1].json["prompt_cache_key"] == thread_id
+
+
+def test_every_line_is_json_however_odd_the_text(cli: Any) -> None:
+    text = 'quote " line\u2028sep \x85 \U0001f600 \x00 end'
+    cli.serve(say(text))
+    ran = cli.json("hi")
+    lines = ran.out.split("\n")
+    assert [json.loads(line)["type"] for line in lines if line] == ran.types
+    assert ran.items("agent_message") == [{"type": "agent_message", "text": text}]
+
+
+def test_deltas_give_no_lines(cli: Any) -> None:
+    cli.serve(say("x" * 5000, deltas=5000))
+    assert cli.json("hi").types == ["thread.started", "turn.started", "item.completed", "turn.completed"]
+
+
+def test_an_approval_is_denied_at_once_and_visibly(cli: Any) -> None:
+    cli.serve(
+        call(
+            "exec_command",
+            cmd="touch /etc/x",
+            sandbox_permissions="require_escalated",
+            justification="must write there",
+        ),
+        say("Refused."),
+    )
+    ran = cli.json("-c", "approval_policy=on-request", "hi")
+    assert ran.status == 0
+    (warning,) = ran.items("error")
+    assert warning["message"].startswith("denied, since nobody can be asked in exec")
+    (command,) = ran.items("command_execution")
+    assert command["status"] == "declined"
+    assert command["exit_code"] is None

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework.testing.replies import call, fault, say
+
+
+def wait_until(true: Callable[[], object], timeout_s: float = 20) -> None:
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" if os.path.isdir("/proc") else True
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_a_signal_kills_the_command_and_keeps_the_thread(
+    cli: Any, user_texts: Any, number: signal.Signals, status: int
+) -> None:
+    pid_file = cli.work / "pid"
+    server = cli.serve(call("exec_command", cmd="echo $$ > pid; exec sleep 100", yield_time_ms=30000), say("again"))
+    process = cli.start("exec", "--json", "-s", "danger-full-access", "remember me")
+    wait_until(lambda: pid_file.exists() and pid_file.read_text().strip())
+    pid = int(pid_file.read_text())
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    events = [json.loads(line) for line in out.splitlines()]
+    assert process.returncode == status, err
+    assert events[-1] == {"type": "turn.failed", "error": {"message": "turn interrupted"}}
+    wait_until(lambda: not alive(pid))
+
+    resumed = cli.json("resume", events[0]["thread_id"], "go on")
+    assert resumed.status == 0
+    said = user_texts(server.requests[1].json)
+    assert "remember me" in said
+    assert said[-1] == "go on"
+    kinds = [item["type"] for item in server.requests[1].json["input"]]
+    assert kinds.count("function_call") == kinds.count("function_call_output") == 1
+
+
+def test_a_signal_while_the_model_thinks_ends_at_once(cli: Any, user_texts: Any) -> None:
+    server = cli.serve(say("never") + fault(hang_s=60, after=1), say("again"))
+    process = cli.start("exec", "--json", "remember me")
+    server.wait_for(1)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 143
+    thread_id = json.loads(out.splitlines()[0])["thread_id"]
+    assert cli.json("resume", thread_id, "go on").status == 0
+    assert "remember me" in user_texts(server.requests[1].json)
+
+
+def test_a_signal_before_the_start_ends_it_too(cli: Any) -> None:
+    cli.serve(say("ok"))
+    reading, writing = os.pipe()
+    process = cli.start("exec", stdin=reading)
+    os.close(reading)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    os.close(writing)
+    assert process.returncode in (130, -signal.SIGINT), err
+    assert b"Traceback" not in err
+
+
+def test_a_command_left_running_ends_with_the_run(cli: Any) -> None:
+    cli.serve(call("exec_command", cmd="echo $$ > pid; exec sleep 100", yield_time_ms=250), say("Done."))
+    ran = cli.exec("-s", "danger-full-access", "hi")
+    assert ran.status == 0
+    pid = int((cli.work / "pid").read_text())
+    wait_until(lambda: not alive(pid))
