@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 import attrs
 
+from codex_framework import __version__
 from codex_framework.access import file_access
 from codex_framework.approval import ApprovalCache
 from codex_framework.broadcast import Broadcast
@@ -163,7 +164,7 @@ class TurnScope:
             approval_policy=self.settings.approval_policy,
             sandbox_policy=self.settings.sandbox_policy,
             config=thread.resources.config,
-            env={},
+            env={"CODEX_TOOL_CALL_ID": call.call_id},
             emit=self.emit,
             ask=ask,
         )
@@ -253,7 +254,12 @@ class Thread:
             confinements=resources.confinements,
             environment_policy=settings.shell_environment_policy,
             environ=resources.environ,
-            extra_env={"CODEX_THREAD_ID": meta.id},
+            extra_env={
+                "CODEX_HOME": str(resources.codex_home),
+                "CODEX_SESSION_ID": meta.id,
+                "CODEX_THREAD_ID": meta.id,
+                "CODEX_VERSION": __version__,
+            },
             search_path=resources.programs.path,
             limit_text=lambda text: truncate(text, ("tokens", 10_000)),
         )
