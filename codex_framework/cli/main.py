@@ -59,16 +59,33 @@ def _tolerate_odd_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _check_folder() -> None:
+    """Everything but ``--version`` needs to know where it is.
+
+    Raises:
+        CodexError: The current folder is not there any more.
+    """
+    from codex_framework.errors import CodexError
+
+    try:
+        os.getcwd()  # noqa: PTH109  # pathlib costs more than all the rest of --version
+    except OSError as error:
+        raise CodexError(
+            f"the current folder cannot be used: {error.strerror}", slug="cwd", hint="Change to a folder that exists."
+        ) from error
+
+
 def _dispatch(argv: list[str]) -> int:
     from codex_framework.cli.argv import UsageError, index, read_argv
 
-    if argv and argv[0] in ("exec", "e"):  # the usual case needs no look at the options before it
-        return _exec(argv[1:], {})
     if argv and argv[0] in ("--version", "-V"):
         from codex_framework import __version__
 
         print(f"codex-framework {__version__}")
         return 0
+    _check_folder()
+    if argv and argv[0] in ("exec", "e"):
+        return _exec(argv[1:], {})
     if argv and argv[0].startswith("-") and argv[0] not in ("--help", "-h"):
         from codex_framework.cli.exec_options import SHARED_OPTIONS
 
