@@ -8,6 +8,7 @@ and cattrs work on them.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import attrs
@@ -69,6 +70,11 @@ class Value:
         return f"{type(self).__qualname__}({fields})"
 
 
+_DEFINING = threading.RLock()
+
+
 def _define(cls: type[Value]) -> None:
-    """Let attrs add the initialiser and the fields to the class itself."""
-    attrs.frozen(cls, slots=False, eq=False, repr=False, kw_only=cls._kw_only)
+    """Let attrs add the initialiser and the fields to the class itself; once, whichever thread needs it first."""
+    with _DEFINING:
+        if "__attrs_attrs__" not in cls.__dict__:
+            attrs.frozen(cls, slots=False, eq=False, repr=False, kw_only=cls._kw_only)

@@ -1,0 +1,99 @@
+"""Values: attrs classes that are defined when they are first needed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import ClassVar
+
+import attrs
+import pytest
+
+from codex_framework.value import Value
+
+
+class Point(Value):
+    """Two numbers and a note that does not count."""
+
+    kind: ClassVar[str] = "point"
+    x: int
+    y: int = 0
+    note: str = attrs.field(default="", eq=False, repr=False)
+
+
+class Named(Value, kw_only=True):
+    """Fields by name only."""
+
+    name: str
+    tags: tuple[str, ...] = ()
+
+
+class Empty(Value):
+    """No field at all."""
+
+
+def test_a_value_is_made_compared_hashed_and_shown_by_its_fields() -> None:
+    assert Point(1, 2) == Point(1, y=2, note="other")
+    assert Point(1, 2) != Point(2, 1)
+    assert Point(1) != Named(name="x")
+    assert hash(Point(1, 2, "a")) == hash(Point(1, 2, "b"))
+    assert repr(Point(1)) == "Point(x=1, y=0)"
+    assert Empty() == Empty()
+    assert {Point(1): "a"}[Point(1)] == "a"
+
+
+def test_a_value_cannot_be_changed_but_copied_with_changes() -> None:
+    point = Point(1, 2)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        point.x = 3  # type: ignore[misc]
+    assert point.evolve(y=5) == Point(1, 5)
+    assert attrs.evolve(point, y=5) == Point(1, 5)  # type: ignore[misc]
+    assert copy.deepcopy(point) == pickle.loads(pickle.dumps(point)) == point
+
+
+def test_fields_can_be_asked_for_before_there_is_an_instance() -> None:
+    class Fresh(Value):
+        a: int
+        b: str = "b"
+
+    assert attrs.has(Fresh)
+    assert [field.name for field in attrs.fields(Fresh)] == ["a", "b"]
+    assert Fresh(1).b == "b"
+
+
+def test_wrong_arguments_are_type_errors() -> None:
+    with pytest.raises(TypeError, match="x"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Named("positional")  # type: ignore[misc]
+
+
+def test_matching_takes_fields_in_order() -> None:
+    match Point(3, 4):
+        case Point(x, y):
+            assert (x, y) == (3, 4)
+        case _:
+            raise AssertionError
+
+
+def test_a_class_is_defined_once_however_many_threads_need_it_first() -> None:
+    for _ in range(20):
+
+        class Raced(Value):
+            a: int = 1
+            b: int = 2
+
+        made: list[Value] = []
+        barrier = threading.Barrier(4)
+
+        def make(kind: type[Value] = Raced, at: threading.Barrier = barrier, into: list[Value] = made) -> None:
+            at.wait()
+            into.append(kind())
+
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert made == [Raced()] * 4
