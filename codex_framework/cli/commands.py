@@ -12,13 +12,14 @@ import click
 from codex_framework import __version__
 from codex_framework.errors import CodexError
 
-__all__ = ["Commands", "root", "run_command"]
+__all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
-_BUILT_IN = {
+BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
     "demo": ("codex_framework.cli.demo", "command"),
 }
+"""Where each command is found."""
 
 
 class Commands(click.Group):
@@ -31,11 +32,11 @@ class Commands(click.Group):
         except CodexError as error:
             click.echo(f"warning: the commands of plugins are not shown: {error}", err=True)
             offered = []
-        return [*_BUILT_IN, *sorted(set(offered) - set(_BUILT_IN))]
+        return [*BUILT_IN, *sorted(set(offered) - set(BUILT_IN))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of this name."""
-        found = _BUILT_IN.get(cmd_name)
+        found = BUILT_IN.get(cmd_name)
         if found is None:
             return _offered().get(cmd_name)
         command: click.Command = getattr(importlib.import_module(found[0]), found[1])
