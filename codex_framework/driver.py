@@ -87,7 +87,7 @@ from codex_framework.turn import (
 )
 
 if TYPE_CHECKING:
-    from codex_framework.thread import TurnScope
+    from codex_framework.turn_scope import TurnScope
 
 __all__ = ["TurnDriver"]
 

@@ -23,8 +23,9 @@ from codex_framework.registry import Registry, load_registry
 from codex_framework.roles.providers import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadStore
 from codex_framework.shells import user_shell
-from codex_framework.thread import Resources, Thread, TurnResult, new_id
+from codex_framework.thread import Thread, TurnResult, new_id
 from codex_framework.turn import Status
+from codex_framework.turn_scope import Resources
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
