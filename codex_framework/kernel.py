@@ -116,6 +116,7 @@ class Kernel:
         *,
         source: str = "custom",
         originator: str | None = None,
+        extra: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> Thread:
         """Start a conversation.
@@ -123,6 +124,7 @@ class Kernel:
         Args:
             source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
+            extra: Further fields of the thread's head (``thread_source``, ...).
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
@@ -138,6 +140,7 @@ class Kernel:
             cli_version=__version__,
             model_provider=settings.provider.id,
             base_instructions=base_instructions(self.config, self._model(settings)),
+            extra=dict(extra or {}),
         )
         store = None if settings.ephemeral else self._store()
         recorder = None if store is None else store.create(meta, str(self.config.codex_home))

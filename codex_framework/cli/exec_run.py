@@ -194,7 +194,9 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
 async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> Thread:
     originator = os.environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_exec"
     if not options.resume:
-        return await kernel.start_thread(settings, source="exec", originator=originator)
+        source = options.text("thread_source")
+        extra = {} if source is None else {"thread_source": source}
+        return await kernel.start_thread(settings, source="exec", originator=originator, extra=extra)
     thread_id = options.thread
     if thread_id is None:
         thread_id = kernel.latest_thread(cwd=None if options.flag("all") else settings.cwd)
@@ -226,8 +228,8 @@ class Turn:
                     case ErrorEvent():
                         error = True
                     case TurnCompleteEvent(last_agent_message=message):
-                        self.final_message = message
                         self.failed = error
+                        self.final_message = None if error else message
                     case ExecApprovalRequestEvent() | ApplyPatchApprovalRequestEvent():
                         await self._deny(msg)
                     case _:

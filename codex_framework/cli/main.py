@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -13,12 +14,13 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status."""
-    _tolerate_odd_text()
+    _mend_streams()
     gc.disable()  # start-up makes many objects that live to the end: looking for cycles among them only costs time
     try:
         return _guarded(list(sys.argv[1:] if argv is None else argv))
@@ -40,20 +42,42 @@ def _guarded(argv: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
-        if os.environ.get(_TRACEBACK):
-            raise
-        print(
-            f"Error: a bug in codex-framework: {type(error).__name__}: {error}\n"
-            f"Run it again with {_TRACEBACK}=1 and report what it prints.",
-            file=sys.stderr,
-        )
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            return _bug(error)
+        _forget_stdout()
+        print(f"Error: cannot write the output: {error.strerror}\nMake room, or write it elsewhere.", file=sys.stderr)
         return 1
+    except Exception as error:
+        return _bug(error)
     return status
 
 
-def _tolerate_odd_text() -> None:
-    """A character that the terminal's encoding lacks must not end a run."""
+def _bug(error: Exception) -> int:
+    if os.environ.get(_TRACEBACK):
+        raise error
+    print(
+        f"Error: a bug in codex-framework: {type(error).__name__}: {error}\n"
+        f"Run it again with {_TRACEBACK}=1 and report what it prints.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _mend_streams() -> None:
+    """Let closed streams go nowhere, and characters that the terminal's encoding lacks not end a run.
+
+    A closed one has to be filled: else the next socket or file that is opened takes its number, and output lands in it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # a stream lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -98,6 +122,10 @@ def _dispatch(argv: list[str]) -> int:
             return _exec(rest[1:], root)
         if rest and rest[0] == "resume":
             return _exec(rest, root)
+        if root:
+            fact = f"these options go with `exec`, not with `{rest[0]}`" if rest else "there is no subcommand"
+            print(f"error: {fact}\n\nFor more information, try '--help'.", file=sys.stderr)
+            return 2
         argv = rest
     if argv and argv[0] == "resume":
         return _exec(argv, {})

@@ -24,6 +24,9 @@ def read_prompt(argument: str | None) -> str:
         CodexError: There is no prompt, or stdin is not text.
     """
     if argument is not None and argument != "-":
+        if not _is_text(argument):
+            drain_stdin()
+            raise CodexError("the prompt is not valid UTF-8", slug="prompt", hint="Give it in UTF-8.")
         text = _piped("Reading additional input from stdin...")
         if not text.strip():
             return argument
@@ -39,6 +42,15 @@ def read_prompt(argument: str | None) -> str:
             "No prompt provided via stdin.", slug="no-prompt", hint="Pipe the prompt in, or give it as an argument."
         )
     return text
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument had no bytes that are no UTF-8 (Python keeps them as halves of surrogate pairs)."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_terminal() -> bool:

@@ -173,3 +173,51 @@ def test_options_before_the_command_are_taken(cli: Any) -> None:
     server = cli.serve(say("ok"))
     assert cli.run("-m", "gpt-5.4", "exec", "hi").status == 0
     assert server.requests[0].json["model"] == "gpt-5.4"
+
+
+def test_options_of_exec_before_another_command_are_refused(cli: Any) -> None:
+    ran = cli.run("-m", "gpt-5.4", "plugins")
+    assert ran.status == 2
+    assert "these options go with `exec`, not with `plugins`" in ran.err
+
+
+def test_an_unknown_command_is_told(cli: Any) -> None:
+    ran = cli.run("frobnicate")
+    assert ran.status == 2
+    assert "No such command 'frobnicate'" in ran.err
+
+
+def test_a_prompt_that_is_no_text_is_refused(cli: Any) -> None:
+    ran = cli.exec(os.fsdecode(b"abc\xff"))
+    assert ran.status == 1
+    assert "the prompt is not valid UTF-8" in ran.err
+
+
+def test_the_source_of_a_thread_is_kept(cli: Any) -> None:
+    cli.serve(say("ok"))
+    cli.exec("--thread-source", "nightly", "hi")
+    (rollout,) = cli.rollouts()
+    head = json.loads(rollout.read_text().splitlines()[0])["payload"]
+    assert (head["source"], head["thread_source"]) == ("exec", "nightly")
+
+
+def test_a_bug_is_called_one(cli: Any, tmp_path: Path) -> None:
+    code = (
+        "import sys, codex_framework.cli.exec as e; from codex_framework.cli.main import main;"
+        " e.read_options = lambda *a: 1 / 0; sys.exit(main(['exec', 'hi']))"
+    )
+    argv = [subprocess.sys.executable, "-c", code]
+    ran = subprocess.run(argv, capture_output=True, text=True, env=cli.env, stdin=subprocess.DEVNULL)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "Error: a bug in codex-framework: ZeroDivisionError: division by zero\n"
+        "Run it again with CODEX_FRAMEWORK_TRACEBACK=1 and report what it prints.\n"
+    )
+    told = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        env={**cli.env, "CODEX_FRAMEWORK_TRACEBACK": "1"},
+        stdin=subprocess.DEVNULL,
+    )
+    assert "Traceback" in told.stderr

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
 
 
@@ -117,3 +119,34 @@ def test_a_reader_that_leaves_ends_the_run_quietly(cli: Any) -> None:
     assert process.returncode == 1
     assert b"Traceback" not in err
     assert b"Exception" not in err
+
+
+def test_a_failed_turn_has_no_final_message(cli: Any) -> None:
+    cli.serve(say("Half.") + call("exec_command", cmd="true"), fault(status=400, body="bad"))
+    ran = cli.exec("hi")
+    assert (ran.status, ran.out) == (1, "")
+
+
+def test_a_full_device_for_the_output_is_told(cli: Any) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    cli.serve(say("ok"), say("ok"))
+    for argv in (["--json", "hi"], ["hi"]):
+        with Path("/dev/full").open("wb") as full:
+            process = cli.start("exec", *argv, stdout=full)
+            _, err = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert b"Error: cannot write the output: No space left on device" in err
+        assert b"Exception" not in err
+
+
+def test_closed_streams_do_no_harm(cli: Any) -> None:
+    server = cli.serve(say("ok"), repeat_last=True)
+
+    def close() -> None:
+        for number in range(3):
+            os.close(number)
+
+    process = cli.start("exec", "hi", stdin=None, stdout=None, stderr=None, preexec_fn=close)
+    assert process.wait(30) == 0
+    assert len(server.requests) == 1
