@@ -50,8 +50,8 @@ _PATCH = '''*** Begin Patch
 +"""Make a title into a part of a URL."""
 +
 +import re
- 
- 
+
+
  def slug(title: str) -> str:
      """Lower case, words joined by single dashes: "Hello, World!" becomes "hello-world"."""
 -    return title.lower().replace(" ", "-")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from codex_framework import __version__
+from codex_framework.cli.command_line import command_line
 from codex_framework.cli.jsonl import with_details
 from codex_framework.config.settings import Settings
 from codex_framework.protocol.events import (
@@ -92,7 +92,7 @@ class HumanOutput:
                 self._said(item)
             case ExecCommandBeginEvent():
                 self._line(self._styled("exec", "italic", "magenta"))
-                self._line(f"{self._styled(shlex.join(msg.command), 'bold')} in {msg.cwd}")
+                self._line(f"{self._styled(command_line(msg.command), 'bold')} in {msg.cwd}")
             case ExecCommandEndEvent():
                 self._command_ended(msg)
             case PatchApplyBeginEvent():

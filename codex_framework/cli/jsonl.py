@@ -6,10 +6,10 @@ Beyond what Codex shows: commands that were refused are items too, and an interr
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from codex_framework.cli.command_line import command_line
 from codex_framework.protocol.events import (
     DELTA_EVENTS,
     ErrorEvent,
@@ -97,7 +97,7 @@ class JsonEvents:
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:
-        shown: JsonEvent = {"type": "command_execution", "command": shlex.join(msg.command)}
+        shown: JsonEvent = {"type": "command_execution", "command": command_line(msg.command)}
         key = f"command {msg.call_id}"
         if isinstance(msg, ExecCommandBeginEvent):
             item = {

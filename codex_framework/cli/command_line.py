@@ -1,0 +1,53 @@
+"""A command's argv as one line, quoted as Codex shows it."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+
+__all__ = ["command_line"]
+
+_PLAIN = frozenset(string.ascii_letters + string.digits + "+-./:@]_")
+_NOT_SINGLE = frozenset("'^\\")
+_NOT_DOUBLE = frozenset("`$!^")
+_ESCAPED = frozenset('"\\')
+
+
+def command_line(argv: Iterable[str]) -> str:
+    """The arguments, quoted where they need it: as few pieces as possible, single quotes before double ones."""
+    return " ".join(_quoted(argument) for argument in argv)
+
+
+def _quoted(argument: str) -> str:
+    if not argument:
+        return "''"
+    pieces = []
+    while argument:
+        length, quote = _longest(argument)
+        piece, argument = argument[:length], argument[length:]
+        if quote == '"':
+            piece = "".join(f"\\{char}" if char in _ESCAPED else char for char in piece)
+        pieces.append(f"{quote}{piece}{quote}")
+    return "".join(pieces)
+
+
+def _longest(text: str) -> tuple[int, str]:
+    """How much of a text one kind of quotes can hold, and which kind."""
+    fits = {"", "'", '"'}
+    place = 0
+    if text[0] == "^":  # bash takes it for history, unless it stands right behind a single quote
+        fits, place = {"'"}, 1
+    while place < len(text):
+        char = text[place]
+        still = {quote for quote in fits if _fits(char, quote)}
+        if not still:
+            break
+        fits = still
+        place += 1
+    return place, next(quote for quote in ("", "'", '"') if quote in fits)
+
+
+def _fits(char: str, quote: str) -> bool:
+    if quote == "":
+        return char in _PLAIN
+    return char not in (_NOT_SINGLE if quote == "'" else _NOT_DOUBLE)
