@@ -165,3 +165,25 @@ def test_an_approval_is_denied_at_once_and_visibly(cli: Any) -> None:
     (command,) = ran.items("command_execution")
     assert command["status"] == "declined"
     assert command["exit_code"] is None
+
+
+def test_a_patch_that_needs_leave_is_denied_and_told(cli: Any) -> None:
+    patch = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
+    cli.serve(custom_call("apply_patch", patch), say("Refused."))
+    ran = cli.json("-c", "approval_policy=on-request", "-s", "read-only", "hi")
+    assert ran.status == 0
+    (warning,) = ran.items("error")
+    assert warning["message"] == f"denied, since nobody can be asked in exec: a patch of {cli.work / 'a.txt'}"
+    assert not (cli.work / "a.txt").exists()
+    assert ran.items("agent_message") == [{"type": "agent_message", "text": "Refused."}]
+
+
+def test_the_configured_policy_never_lets_it_wait(cli: Any) -> None:
+    cli.serve(
+        call("exec_command", cmd="true", sandbox_permissions="require_escalated", justification="x"), say("Refused.")
+    )
+    cli.configure(base_url=cli.servers[0].url, more='approval_policy = "on-request"')
+    ran = cli.json("hi")
+    assert ran.status == 0
+    assert ran.items("error") == []
+    assert ran.items("agent_message") == [{"type": "agent_message", "text": "Refused."}]
