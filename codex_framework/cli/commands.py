@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 from collections.abc import Mapping, Sequence
@@ -77,6 +78,7 @@ def run_command(argv: Sequence[str]) -> int:
     Raises:
         CodexError: As the command does.
     """
+    gc.enable()
     try:
         status = root.main(list(argv), prog_name="codex-framework", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

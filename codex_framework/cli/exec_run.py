@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -171,6 +172,8 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
             JsonOutput() if options.flag("json") else PeopleOutput(settings, options.text("color") or "auto")
         )
         stop.guard(thread)
+        gc.freeze()  # what start-up has made stays to the end; from here on there may be cycles to look for
+        gc.enable()
         try:
             output.started(thread, settings, prompt)
             turn = Turn(thread, output)
