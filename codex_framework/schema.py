@@ -274,12 +274,7 @@ class Field(Value, kw_only=True):
 
     def takes_null(self) -> bool:
         """Whether null is a value of its own here."""
-        match self.shape:
-            case Either(shapes):
-                return None in shapes
-            case Choice(members):
-                return any(wire is None for wire, _ in members)
-        return isinstance(self.shape, Anything)
+        return _takes_null(self.shape)
 
     def _advertised(self, *, strict: bool) -> Shape:
         if strict:
@@ -289,6 +284,18 @@ class Field(Value, kw_only=True):
             rest = tuple(shape for shape in self.shape.shapes if shape is not None)
             return rest[0] if len(rest) == 1 and rest[0] is not None else Either(rest)
         return self.shape
+
+
+def _takes_null(shape: Shape | None) -> bool:
+    match shape:
+        case None | Anything():
+            return True
+        case Either(shapes):
+            return any(_takes_null(part) for part in shapes)
+        case Choice(members):
+            return any(wire is None for wire, _ in members)
+        case _:
+            return False
 
 
 class Record(Value):
