@@ -11,19 +11,27 @@ ROOT = Path(__file__).parents[2]
 
 
 def slugs() -> Iterator[str]:
-    """All slugs in the source: keyword arguments ``slug="..."`` and class attributes ``slug = "..."``."""
+    """All slugs in the source: keyword arguments ``slug="..."``, class attributes ``slug = "..."``, third words of ``PluginProblem``."""
     for folder in ("codex_framework", "plugins"):
         for path in (ROOT / folder).rglob("*.py"):
             if "skeleton" in path.parts:
                 continue
             for node in ast.walk(ast.parse(path.read_text())):
                 match node:
-                    case ast.keyword(arg="slug", value=ast.Constant(value=str(slug))):
+                    case ast.Call(func=ast.Name(id="ModelInfo")):
+                        continue  # a model's slug is its name
+                    case ast.Call(func=ast.Name(id="PluginProblem"), args=[_, _, ast.Constant(value=str(slug))]):
                         yield slug
+                    case ast.Call(keywords=keywords):
+                        yield from (word.value.value for word in keywords if _is_slug(word))
                     case ast.Assign(targets=[ast.Name(id="slug")], value=ast.Constant(value=str(slug))):
                         yield slug
                     case ast.AnnAssign(target=ast.Name(id="slug"), value=ast.Constant(value=str(slug))):
                         yield slug
+
+
+def _is_slug(word: ast.keyword) -> bool:
+    return word.arg == "slug" and isinstance(word.value, ast.Constant) and isinstance(word.value.value, str)
 
 
 def test_the_errors_page_explains_every_slug_and_no_other() -> None:
