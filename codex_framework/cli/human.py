@@ -25,7 +25,6 @@ from codex_framework.protocol.events import (
     StreamErrorEvent,
     TokenCountEvent,
     TurnAbortedEvent,
-    TurnDiffEvent,
     ViewImageToolCallEvent,
     WarningEvent,
 )
@@ -69,8 +68,6 @@ class HumanOutput:
         self._diffs = diffs
         self._streaming = False
         self._used = 0
-        self._diff = ""
-        self.turn_diff = ""
 
     def banner(self, settings: Settings, thread_id: str, prompt: str) -> None:
         """Who works where, with which rights, on what."""
@@ -92,7 +89,7 @@ class HumanOutput:
                 self._said(item)
             case ExecCommandBeginEvent():
                 self._line(self._styled("exec", "italic", "magenta"))
-                self._line(f"{self._styled(command_line(msg.command), 'bold')} in {msg.cwd}")
+                self._line(f"{self._styled(_clean(command_line(msg.command)), 'bold')} in {msg.cwd}")
             case ExecCommandEndEvent():
                 self._command_ended(msg)
             case PatchApplyBeginEvent():
@@ -103,16 +100,14 @@ class HumanOutput:
                 self._plan(msg.plan, msg.explanation)
             case ViewImageToolCallEvent(path=path):
                 self._line(f"{self._styled('view image', 'italic', 'magenta')} {path}")
-            case TurnDiffEvent(unified_diff):
-                self.turn_diff = unified_diff
             case WarningEvent(message):
                 self.warn(message)
             case DeprecationNoticeEvent(summary, details):
                 self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {summary} {details or ''}".rstrip())
             case StreamErrorEvent():
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {with_details(msg)}")
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {_clean(with_details(msg))}")
             case ErrorEvent(message):
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {message}")
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {_clean(message)}")
             case TokenCountEvent(info=info) if info is not None:
                 self._used = info.total_token_usage.blended_total
             case TurnAbortedEvent(reason=reason):
@@ -122,7 +117,7 @@ class HumanOutput:
 
     def warn(self, message: str) -> None:
         """Show a warning."""
-        self._line(f"{self._styled('warning:', 'bold', 'yellow')} {message}")
+        self._line(f"{self._styled('warning:', 'bold', 'yellow')} {_clean(message)}")
 
     def ended(self) -> None:
         """The turn is over."""
@@ -135,20 +130,20 @@ class HumanOutput:
         if not self._streaming:
             self._line(self._styled("codex", "italic", "magenta"))
             self._streaming = True
-        self._write(delta)
+        self._write(_clean(delta))
 
     def _said(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "Reasoning":
             text = "\n".join(item.get("summary_text", ()))
             if text and self._reasoning:
-                self._line(self._styled(text, "dim"))
+                self._line(self._styled(_clean(text), "dim"))
         elif item.get("type") == "AgentMessage":
             if self._streaming:
                 self._write("\n")
                 self._streaming = False
                 return
             self._line(self._styled("codex", "italic", "magenta"))
-            self._line("".join(str(part.get("text", "")) for part in item.get("content", ())))
+            self._line(_clean("".join(str(part.get("text", "")) for part in item.get("content", ()))))
 
     def _command_ended(self, msg: ExecCommandEndEvent) -> None:
         took = f"in {_duration(msg.duration_s)}:"
@@ -161,7 +156,7 @@ class HumanOutput:
             self._line(self._styled(f" exited {msg.exit_code} {took}", "red"))
         lines = msg.aggregated_output.rstrip("\n").split("\n") if msg.aggregated_output.strip() else []
         for line in lines[:OUTPUT_LINES]:
-            self._line(self._styled(_printable(line), "dim"))
+            self._line(self._styled(_clean(line), "dim"))
         if len(lines) > OUTPUT_LINES:
             self._line(self._styled(f"… {len(lines) - OUTPUT_LINES} more lines", "dim"))
 
@@ -184,7 +179,7 @@ class HumanOutput:
             sign = "+" if change.type == "add" else "-"
             text = "".join(f"{sign}{line}\n" for line in getattr(change, "content", "").splitlines())
         lines = text.rstrip("\n").split("\n") if text else []
-        for line in diff_lines(lines[: 2 * OUTPUT_LINES], colour=self._colour):
+        for line in diff_lines([_clean(line) for line in lines[: 2 * OUTPUT_LINES]], colour=self._colour):
             self._line(line)
         if len(lines) > 2 * OUTPUT_LINES:
             self._line(self._styled(f"… {len(lines) - 2 * OUTPUT_LINES} more lines", "dim"))
@@ -192,10 +187,10 @@ class HumanOutput:
     def _plan(self, steps: Sequence[PlanStep], explanation: str | None) -> None:
         self._line(self._styled("plan", "italic", "magenta"))
         if explanation:
-            self._line(self._styled(explanation, "dim"))
+            self._line(self._styled(_clean(explanation), "dim"))
         signs = {"completed": self._styled("✓", "green"), "in_progress": self._styled("→", "cyan")}
         for step in steps:
-            self._line(f"  {signs.get(step.status, self._styled('•', 'dim'))} {step.step}")
+            self._line(f"  {signs.get(step.status, self._styled('•', 'dim'))} {_clean(step.step)}")
 
     def _styled(self, text: str, *styles: str) -> str:
         return _styled(text, styles) if self._colour else text
@@ -255,6 +250,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
 
 
-def _printable(line: str) -> str:
-    """A line of output without what would command the person's terminal."""
-    return "".join(char for char in line.rstrip("\r") if char == "\t" or char.isprintable() or ord(char) > 0x9F)
+_CONTROLS = {number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\t\n"}
+
+
+def _clean(text: str) -> str:
+    """Text of a model or a command without what would command the person's terminal."""
+    return text.translate(_CONTROLS)

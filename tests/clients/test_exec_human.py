@@ -104,9 +104,13 @@ def test_a_file_that_cannot_be_written_is_told(cli: Any) -> None:
     assert "Failed to write last message file '/no/such/folder/x': No such file or directory" in ran.err
 
 
-def test_output_for_the_persons_terminal_is_harmless(cli: Any) -> None:
-    cli.serve(call("exec_command", cmd="printf 'a\\033]0;evil\\007b\\n'"), say("Done."))
-    assert "\x1b" not in cli.exec("hi").err
+def test_nothing_commands_the_persons_terminal(cli: Any) -> None:
+    evil = "\x1b]0;evil\x07"
+    cli.serve(say(f"Look{evil}.") + call("exec_command", cmd="printf 'a\\033]0;evil\\007b\\n'"), say(f"Done{evil}."))
+    ran = cli.exec("hi")
+    assert "\x1b" not in ran.err
+    assert "Look]0;evil." in ran.err
+    assert ran.out == f"Done{evil}.\n"  # for programs: as it is
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(cli: Any) -> None:
