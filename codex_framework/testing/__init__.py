@@ -1,8 +1,15 @@
 """For the tests of plugins, and of programs built on the kernel.
 
-``server``: a real Responses server on loopback. ``model``: a scripted model in process. ``replies``: short ways to
-write what they say. ``requests``: requests to try a provider with. ``plugin``: pytest fixtures. The names below are
-loaded at first use.
+- ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
+  ``check_context_source``, ``check_thread_store``: does an object keep to its role? One line in a test.
+- ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
+  ``make_kernel``, ``responses_server``, ``scripted_model``.
+- ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
+  say: ``say("hi") + call("exec_command", cmd="ls")``.
+- ``Offer``: a plugin made on the spot. ``call_context``: what a tool gets, without a turn. ``model_request`` and ``ask``: try
+  a provider without a kernel. ``Playbook``: scripts for the turn machine.
+
+The names below are loaded at first use.
 """
 
 from __future__ import annotations
@@ -11,13 +18,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codex_framework.testing.calls import call_context
+    from codex_framework.testing.conformance.context_sources import check_context_source
+    from codex_framework.testing.conformance.findings import ContractViolation
+    from codex_framework.testing.conformance.providers import check_provider
+    from codex_framework.testing.conformance.sandboxes import check_sandbox
+    from codex_framework.testing.conformance.thread_stores import check_thread_store
+    from codex_framework.testing.conformance.tools import check_tool
+    from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
+    from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
     from codex_framework.testing.model import ScriptedModel
+    from codex_framework.testing.offering import Offer
+    from codex_framework.testing.playbook import Playbook
     from codex_framework.testing.replies import call, custom_call, fail, fault, local_shell, reasoning, reply, say
     from codex_framework.testing.requests import ItemsPrompt, ask, model_request
     from codex_framework.testing.server import RecordedRequest, ResponsesServer
 
 _HOMES = {
+    "calls": "call_context",
+    "conformance.context_sources": "check_context_source",
+    "conformance.findings": "ContractViolation",
+    "conformance.providers": "check_provider",
+    "conformance.sandboxes": "check_sandbox",
+    "conformance.thread_stores": "check_thread_store",
+    "conformance.tools": "check_tool",
+    "conformance.watchers": "check_notifier check_telemetry",
+    "kernels": "KernelFactory ScriptedKernel TurnRun",
     "model": "ScriptedModel",
+    "offering": "Offer",
+    "playbook": "Playbook",
     "replies": "call custom_call fail fault local_shell reasoning reply say",
     "requests": "ItemsPrompt ask model_request",
     "server": "RecordedRequest ResponsesServer",
@@ -25,12 +54,26 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "ContractViolation",
     "ItemsPrompt",
+    "KernelFactory",
+    "Offer",
+    "Playbook",
     "RecordedRequest",
     "ResponsesServer",
+    "ScriptedKernel",
     "ScriptedModel",
+    "TurnRun",
     "ask",
     "call",
+    "call_context",
+    "check_context_source",
+    "check_notifier",
+    "check_provider",
+    "check_sandbox",
+    "check_telemetry",
+    "check_thread_store",
+    "check_tool",
     "custom_call",
     "fail",
     "fault",

@@ -1,15 +1,28 @@
 """The pytest plugin (entry point ``pytest11``): fixtures for the tests of plugins and of programs built on the kernel.
 
 Imports nothing of the kernel until a fixture is used, so that it costs other test suites nothing.
+
+    def test_the_words_are_counted(run_turn, workspace):
+        (workspace / "poem.txt").write_text("roses are red")
+        run = run_turn("Count.", [call("count_words", path="poem.txt"), say("Three.")], tools=[count_words])
+        assert run.outputs == ("3",)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-__all__ = ["codex_home"]
+if TYPE_CHECKING:
+    from codex_framework.replies import ReplySource
+    from codex_framework.testing.kernels import KernelFactory, TurnRun
+    from codex_framework.testing.model import ScriptedModel
+    from codex_framework.testing.server import ResponsesServer
+
+__all__ = ["codex_home", "make_kernel", "responses_server", "run_turn", "scripted_model", "workspace"]
 
 
 @pytest.fixture
@@ -18,3 +31,56 @@ def codex_home(tmp_path: Path) -> Path:
     home = tmp_path / "codex-home"
     home.mkdir()
     return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An empty folder of the test's own for turns to work in."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def responses_server() -> Iterator[Callable[..., ResponsesServer]]:
+    """Start a :class:`ResponsesServer` with these replies; it is stopped when the test ends."""
+    from codex_framework.testing.server import ResponsesServer
+
+    started: list[ResponsesServer] = []
+
+    def start(replies: Iterable[ReplySource] = (), **settings: Any) -> ResponsesServer:
+        server = ResponsesServer(replies, **settings).start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def scripted_model() -> Callable[..., ScriptedModel]:
+    """Make providers that play replies: ``scripted_model([say("hi")])``, a :class:`ScriptedModel`."""
+    from codex_framework.testing.model import ScriptedModel
+
+    return ScriptedModel
+
+
+@pytest.fixture
+def make_kernel(codex_home: Path, workspace: Path) -> KernelFactory:
+    """Make real kernels with a scripted model, each in an ``async with``.
+
+    See :meth:`codex_framework.testing.kernels.KernelFactory.__call__`.
+    """
+    from codex_framework.testing.kernels import KernelFactory
+
+    return KernelFactory(codex_home, workspace)
+
+
+@pytest.fixture
+def run_turn(make_kernel: KernelFactory) -> Callable[..., TurnRun]:
+    """Run one turn in a new kernel, without ``async``: ``run_turn("prompt", [replies], tools=[...])`` gives a ``TurnRun``.
+
+    See :meth:`codex_framework.testing.kernels.KernelFactory.run_turn`.
+    """
+    return make_kernel.run_turn

@@ -1,0 +1,122 @@
+"""Runs commands under a confinement and gathers what came of them, for the check of sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from codex_framework.roles.sandboxes import Confinement, Launch
+from codex_framework.testing.conformance.findings import Findings
+
+__all__ = ["Ended", "Runner"]
+
+_WITHIN_S = 20.0
+
+
+class Ended:
+    """A command that has ended.
+
+    Attributes:
+        status: As ``ChildProcess.wait`` gave it.
+        stdout, stderr: What it printed.
+    """
+
+    def __init__(self, status: int, stdout: str, stderr: str) -> None:
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        said = (self.stdout + self.stderr).strip()
+        return f"status {self.status}" + (f", output {said[:200]!r}" if said else "")
+
+
+class Runner:
+    """Runs commands in one folder."""
+
+    def __init__(self, findings: Findings, cwd: Path) -> None:
+        self.cwd = cwd
+        self._findings = findings
+
+    async def run(
+        self,
+        confinement: Confinement,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        what: str = "a command",
+    ) -> Ended:
+        """Run one to its end, and to the end of its output.
+
+        Raises:
+            SandboxError, CommandFailed: As ``Confinement.start``.
+            Unmet: It raised something else, or did not end; that is noted.
+        """
+        launched, mine = _pipes()
+        try:
+            launch = Launch(
+                argv=tuple(argv),
+                cwd=cwd or str(self.cwd),
+                env=env if env is not None else self.environment(confinement),
+                stdin=launched[0],
+                stdout=launched[1],
+                stderr=launched[2],
+            )
+            from codex_framework.errors import CommandFailed, SandboxError
+
+            allowed = (SandboxError, CommandFailed)
+            child = await self._findings.awaited(
+                f"starting {what}", confinement.start(launch), within_s=_WITHIN_S, allowed=allowed
+            )
+        except BaseException:
+            _close(*mine)
+            raise
+        finally:
+            _close(*launched)
+        loop = asyncio.get_running_loop()
+        feeding = loop.run_in_executor(None, _feed, mine[0], stdin)
+        readings = [loop.run_in_executor(None, _drain, descriptor) for descriptor in mine[1:]]
+        try:
+            status = await self._findings.awaited(what, child.wait(), within_s=_WITHIN_S)
+        except BaseException:
+            child.signal(9)
+            raise
+        finally:
+            await feeding
+            stdout, stderr = await asyncio.gather(*readings)
+        return Ended(status, stdout, stderr)
+
+    def environment(self, confinement: Confinement) -> dict[str, str]:
+        """A small environment, with what the confinement adds."""
+        path = os.environ.get("PATH", os.defpath)
+        return {"PATH": path, "HOME": str(self.cwd), "LANG": "C.UTF-8", **confinement.env}
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Descriptors for the command, and this side's ends of them."""
+    stdin_read, stdin_write = os.pipe()
+    stdout_read, stdout_write = os.pipe()
+    stderr_read, stderr_write = os.pipe()
+    return (stdin_read, stdout_write, stderr_write), (stdin_write, stdout_read, stderr_read)
+
+
+def _feed(descriptor: int, data: bytes) -> None:
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+    except BrokenPipeError:
+        return  # the command has not read all of it
+
+
+def _drain(descriptor: int) -> str:
+    with os.fdopen(descriptor, "rb") as stream:
+        return stream.read().decode("utf-8", "replace")
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""Does a context source keep to its role: fragments that are whole, stable and recognisable."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from codex_framework.errors import CodexError
+from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
+from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
+from codex_framework.roles.providers import ModelInfo
+from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.testing.conformance.findings import Findings, Unmet
+
+__all__ = ["check_context_source"]
+
+_WITHIN_S = 1.0
+"""A source stands between a person's input and the first request: it may read files, not wait."""
+
+
+def check_context_source(source: ContextSource, *, cwd: Path | None = None, codex_home: Path | None = None) -> None:
+    """Check that a context source keeps to its role. It is asked in several circumstances, twice each.
+
+    Args:
+        source: The source.
+        cwd: The turn's folder; by default an empty one.
+        codex_home: ``$CODEX_HOME``; by default an empty one.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("context source", source)
+    if findings.members(source, ContextSource):
+        name: Any = source.name
+        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        with tempfile.TemporaryDirectory() as folder:
+            for facts in _circumstances(cwd or Path(folder), codex_home or Path(folder)):
+                _check_fragments(findings, source, facts)
+    findings.raise_any()
+
+
+def _circumstances(cwd: Path, codex_home: Path) -> list[ContextFacts]:
+    policies: tuple[tuple[SandboxPolicy, FileAccess], ...] = (
+        (ReadOnly(), FileAccess()),
+        (WorkspaceWrite(), FileAccess(roots=(WritableRoot(cwd),))),
+        (DangerFullAccess(), FileAccess(full=True, network=True)),
+    )
+    return [
+        ContextFacts(  # noqa: S604  # the person's shell is a fact, nothing is run
+            thread_id="thread-1",
+            cwd=folder,
+            codex_home=codex_home,
+            shell="/bin/sh",
+            model=ModelInfo(slug="test-model"),
+            approval_policy=approval,
+            sandbox_policy=policy,
+            access=access,
+            config={},
+            first=first,
+        )
+        for (policy, access), approval, first, folder in zip(
+            policies,
+            (ApprovalPolicy.ON_REQUEST, ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED),
+            (True, False, True),
+            (cwd, cwd, cwd / "no such folder"),
+            strict=True,
+        )
+    ]
+
+
+def _check_fragments(findings: Findings, source: ContextSource, facts: ContextFacts) -> None:
+    try:
+        given: list[Any] = _asked(findings, source, facts)
+        again = _asked(findings, source, facts)
+    except (CodexError, Unmet):
+        return
+    findings.require(
+        given == again, "it gives other fragments when asked again at once: each turn would send them anew"
+    )
+    for fragment in given:
+        if not isinstance(fragment, Fragment):
+            findings.note(f"it gives {type(fragment).__name__}, not a Fragment")
+            continue
+        which = f"the fragment that begins with {fragment.start!r}"
+        findings.require(fragment.role in ("developer", "user"), f"{which} has the role {fragment.role!r}")
+        findings.require(fragment.start, "a fragment has no start: it could not be told from a person's words")
+        findings.require(fragment.text.startswith(fragment.start), f"{which} has a text that begins otherwise")
+        findings.require(
+            fragment.text.endswith(fragment.end), f"{which} has a text that does not end with {fragment.end!r}"
+        )
+
+
+def _asked(findings: Findings, source: ContextSource, facts: ContextFacts) -> list[Fragment]:
+    return findings.called(
+        "fragments()", lambda: list(source.fragments(facts)), within_s=_WITHIN_S, allowed=(CodexError,)
+    )

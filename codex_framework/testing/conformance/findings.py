@@ -1,0 +1,195 @@
+"""What a check finds, and how it waits: every violation is listed, none ends the check."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from codex_framework.plugins.validation import role_problems
+
+__all__ = ["ContractViolation", "Findings", "Unmet"]
+
+T = TypeVar("T")
+
+
+class ContractViolation(AssertionError):  # noqa: N818  # it is what has been found, in the words of a test
+    """An object does not keep to its role.
+
+    Attributes:
+        role: ``tool``, ``provider``, ...
+        violations: Every one, as a sentence.
+    """
+
+    def __init__(self, role: str, subject: str, violations: list[str]) -> None:
+        count = "1 violation" if len(violations) == 1 else f"{len(violations)} violations"
+        lines = [f"{subject} does not keep to the role of a {role} ({count}):"]
+        lines += [f"  {number}. {text}" for number, text in enumerate(violations, 1)]
+        super().__init__("\n".join(lines))
+        self.role = role
+        self.violations = tuple(violations)
+
+
+class Unmet(Exception):  # noqa: N818  # a step, not an error: it ends a part of a check whose finding is noted already
+    """What follows cannot be tried, as what it needs has failed."""
+
+
+class Findings:
+    """Violations of one role by one object.
+
+    Args:
+        role: What the object should be, for people.
+        subject: The object.
+    """
+
+    def __init__(self, role: str, subject: object) -> None:
+        self.role = role
+        self.violations: list[str] = []
+        self._subject = _called(subject)
+
+    def note(self, text: str) -> None:
+        """Add a violation; the same one counts once."""
+        if text not in self.violations:
+            self.violations.append(text)
+
+    def require(self, condition: object, text: str) -> None:
+        """Add a violation unless ``condition`` holds."""
+        if not condition:
+            self.note(text)
+
+    def members(self, item: object, role: Any) -> bool:
+        """Whether it has all members of the role, and each can be called as the kernel does."""
+        problems = role_problems(item, role)
+        for problem in problems:
+            self.note(problem)
+        return not problems
+
+    def raise_any(self) -> None:
+        """End the check.
+
+        Raises:
+            ContractViolation: Something was found.
+        """
+        if self.violations:
+            raise ContractViolation(self.role, self._subject, self.violations)
+
+    def called(
+        self, what: str, function: Callable[[], T], *, within_s: float, allowed: tuple[type[Exception], ...] = ()
+    ) -> T:
+        """Call something plain that has to come back soon and raise nothing but ``allowed``, which is passed on.
+
+        Raises:
+            Unmet: It raised something else, or gave something to be awaited; that is noted.
+        """
+        began = time.monotonic()
+        try:
+            result = function()
+        except allowed:
+            raise
+        except Exception as error:
+            self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
+            raise Unmet from error
+        finally:
+            took = time.monotonic() - began
+            self.require(took <= within_s, f"{what} takes {took:.1f} s; it may take {within_s:g} s")
+        if inspect.iscoroutine(result):
+            result.close()
+            self.note(f"{what} is async, and it is called without await")
+            raise Unmet
+        return result
+
+    def called_aside(self, what: str, function: Callable[[], object], *, within_s: float) -> bool:
+        """Call something on a thread of its own, as the kernel does; whether it came back in time and raised nothing."""
+        before = len(self.violations)
+        thread = threading.Thread(target=lambda: self._aside(what, function, within_s), daemon=True)
+        thread.start()
+        thread.join(within_s + 1)
+        self.require(not thread.is_alive(), f"{what} does not come back within {within_s:g} s")
+        return len(self.violations) == before
+
+    def _aside(self, what: str, function: Callable[[], object], within_s: float) -> None:
+        try:
+            self.called(what, function, within_s=within_s)
+        except Unmet:
+            return
+
+    async def awaited(
+        self, what: str, work: Awaitable[T], *, within_s: float, allowed: tuple[type[BaseException], ...] = ()
+    ) -> T:
+        """Await something that has to end soon and raise nothing but ``allowed``, which is passed on.
+
+        Raises:
+            Unmet: It raised something else or did not end; that is noted.
+        """
+        limit = asyncio.timeout(within_s)
+        try:
+            async with limit:
+                return await work
+        except allowed:
+            raise
+        except TimeoutError as error:
+            self.note(
+                f"{what} does not end within {within_s:g} s" if limit.expired() else f"{what} raises {_named(error)}"
+            )
+            raise Unmet from error
+        except Exception as error:
+            self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
+            raise Unmet from error
+
+    async def cancelled(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
+        """Cancel a task, which has to let the cancellation through at once."""
+        if not task.cancel():
+            return  # it had ended before
+        done, _ = await asyncio.wait([task], timeout=within_s)
+        if not done:
+            self.note(f"{what} does not end within {within_s:g} s of being cancelled")
+            await asyncio.wait([task], timeout=10)  # so that it is not taken for a task left behind as well
+        elif not task.cancelled():
+            error = task.exception()
+            how = "goes on and returns" if error is None else f"raises {_named(error)}"
+            self.note(f"{what}, when cancelled, {how}; asyncio.CancelledError has to be let through")
+
+
+def run_check(findings: Findings, check: Callable[[], Awaitable[None]]) -> None:
+    """Run the asynchronous part of a check in a loop of its own.
+
+    Raises:
+        RuntimeError: A loop is running: checks are called from plain functions.
+    """
+
+    async def whole() -> None:
+        try:
+            await check()
+        except Unmet:
+            return
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(whole())
+        return
+    raise RuntimeError(f"check a {findings.role} from a plain test function, not within a running event loop")
+
+
+def _called(subject: Any) -> str:
+    readers: tuple[Callable[[], object], ...] = (lambda: subject.name, lambda: subject.spec.name)
+    for read in readers:
+        try:
+            name = read()
+        except Exception:  # noqa: S112  # a property may raise anything; that is told by the check itself
+            continue
+        if isinstance(name, str) and name:
+            return f"{type(subject).__name__} {name!r}"
+    return repr(subject)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _instead(allowed: tuple[type[BaseException], ...]) -> str:
+    names = [kind.__name__ for kind in allowed]
+    return f", not {' or '.join(names)}" if names else ""

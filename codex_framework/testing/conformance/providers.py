@@ -1,0 +1,219 @@
+"""Does a model provider keep to its role: its streams, its errors, and how it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, get_args
+
+from codex_framework.errors import ModelError
+from codex_framework.protocol.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from codex_framework.roles.providers import (
+    Completed,
+    ItemDone,
+    ModelClient,
+    ModelEvent,
+    ModelInfo,
+    ModelProvider,
+    ModelRequest,
+    ProviderInfo,
+)
+from codex_framework.roles.tools import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.requests import model_request
+
+__all__ = ["check_provider"]
+
+_NOWHERE = "http://127.0.0.1:9/v1"
+"""Port 9 (discard) is not listened on; what connects to it is refused at once."""
+
+_RESPONSE_S = 30.0
+
+_TOOLS = (
+    FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}),
+    FreeformSpec("write", "Writes.", FreeformFormat("lark", 'start: "x"')),
+    NativeSpec("local_shell", "local_shell"),
+)
+
+
+def check_provider(
+    provider: ModelProvider, info: ProviderInfo | None = None, *, env: Mapping[str, str] | None = None
+) -> None:
+    """Check that a provider keeps to its role. It is asked about ten times, and has to answer each time.
+
+    Args:
+        provider: The provider.
+        info: A table with which it works (a provider with a server is best given a ``ResponsesServer`` with
+            ``repeat_last=True``); by default one that has nothing but a name.
+        env: The environment it finds its key in.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("provider", provider)
+    if findings.members(provider, ModelProvider):
+        word = provider.name
+        table = info or ProviderInfo(id=word, name=word, wire_api=word)
+        _check_table(findings, provider)
+        run_check(findings, lambda: _responses(findings, provider, table, dict(env or {})))
+        run_check(findings, lambda: _unreachable(findings, provider, table, dict(env or {})))
+    findings.raise_any()
+
+
+def _check_table(findings: Findings, provider: ModelProvider) -> None:
+    word: Any = provider.name
+    findings.require(isinstance(word, str) and word, f"its name is {word!r}, not a word")
+    builtin: Mapping[str, Any] = provider.builtin
+    for key, info in builtin.items():
+        if not isinstance(info, ProviderInfo):
+            findings.note(f"its builtin provider {key!r} is {type(info).__name__}, not a ProviderInfo")
+            continue
+        findings.require(info.id == key, f"its builtin provider {key!r} has the id {info.id!r}")
+        served = info.wire_api == word
+        findings.require(served, f"its builtin provider {key!r} has wire_api {info.wire_api!r}, which is not its name")
+    for slug in ("no-such-model-4711", ""):
+        try:
+            known: object = findings.called(f"model({slug!r})", lambda slug=slug: provider.model(slug), within_s=1.0)  # type: ignore[misc]
+        except Unmet:
+            continue
+        if isinstance(known, ModelInfo):
+            findings.require(known.slug == slug, f"model({slug!r}) gives the slug {known.slug!r}")
+        elif known is not None:
+            findings.note(f"model({slug!r}) gives {type(known).__name__}, not a ModelInfo or None")
+
+
+def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> ModelClient:
+    try:
+        client = findings.called("open()", lambda: provider.open(info, env), within_s=1.0, allowed=(ModelError,))
+    except ModelError as error:
+        text = f"open() refuses the table of the check ({error}. {error.hint}); give check_provider one that works"
+        findings.note(text)
+        raise Unmet from error
+    if not findings.members(client, ModelClient):
+        raise Unmet
+    return client
+
+
+async def _responses(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
+    client = _opened(findings, provider, info, env)
+    try:
+        await _whole(findings, client, "a request", model_request())
+        await _whole(findings, client, "a request with calls and tools", _long_request())
+        await _overlapping(findings, client)
+        await _closed_early(findings, client)
+        await _cancelled_at_each_event(findings, client)
+        await _whole(findings, client, "a request after others were given up", model_request())
+    finally:
+        await _closed_twice(findings, client)
+
+
+def _long_request() -> ModelRequest:
+    return model_request(
+        "Look at \N{GREEK SMALL LETTER ALPHA}.",
+        FunctionCall("look", '{"at": "a"}', "call-1"),
+        FunctionCallOutput("call-1", "nothing\x00\ud7ff"),
+        Message("assistant", (OutputText("There is nothing."),)),
+        "Look again.",
+        tools=_TOOLS,
+        output_schema={"type": "object", "properties": {}, "additionalProperties": False},
+        reasoning_effort="high",
+    )
+
+
+async def _whole(findings: Findings, client: ModelClient, what: str, request: ModelRequest) -> list[ModelEvent]:
+    """A whole response.
+
+    Raises:
+        Unmet: There was none.
+    """
+    try:
+        events = await findings.awaited(what, _all(client, request), within_s=_RESPONSE_S, allowed=(ModelError,))
+    except ModelError as error:
+        text = f"{what} fails with a ModelError ({error}); give check_provider a table and a server that answer"
+        findings.note(text)
+        raise Unmet from error
+    _check_events(findings, what, events)
+    return events
+
+
+async def _all(client: ModelClient, request: ModelRequest) -> list[ModelEvent]:
+    return [event async for event in client.stream(request)]
+
+
+def _check_events(findings: Findings, what: str, events: list[ModelEvent]) -> None:
+    foreign = {type(event).__name__ for event in events if not isinstance(event, get_args(ModelEvent))}
+    findings.require(not foreign, f"{what} yields {', '.join(sorted(foreign))}, which are no model events")
+    ends = [place for place, event in enumerate(events) if isinstance(event, Completed)]
+    findings.require(ends, f"{what} ends without Completed, and without a ModelError")
+    findings.require(len(ends) < 2, f"{what} yields Completed {len(ends)} times")
+    findings.require(not ends or ends[0] == len(events) - 1, f"{what} yields more after Completed")
+    done = any(isinstance(event, ItemDone) for event in events)
+    findings.require(done, f"{what} yields no ItemDone: an answer has an item, or is a ModelError")
+
+
+async def _overlapping(findings: Findings, client: ModelClient) -> None:
+    """Threads share a client, so their requests overlap."""
+    requests = [model_request(f"hello {number}", thread_id=f"thread-{number}") for number in range(3)]
+    await asyncio.gather(*(_whole(findings, client, "one of three requests at once", one) for one in requests))
+
+
+async def _closed_early(findings: Findings, client: ModelClient) -> None:
+    stream = client.stream(model_request())
+    close = getattr(stream, "aclose", None)
+    if close is None:
+        findings.note("the iterator of stream() has no aclose(): write stream() as an async generator")
+        return
+    await findings.awaited("the first event", anext(stream), within_s=_RESPONSE_S)
+    await findings.awaited("aclose() of the iterator after the first event", close(), within_s=2.0)
+    unused = client.stream(model_request())
+    await findings.awaited("aclose() of an iterator that was never asked", unused.aclose(), within_s=2.0)  # type: ignore[attr-defined]
+
+
+async def _cancelled_at_each_event(findings: Findings, client: ModelClient) -> None:
+    """A task is cancelled while it waits for an event: at once, after a turn of the loop, and within the stream."""
+    for ticks in (0, 1, 3, 30):
+        task = asyncio.ensure_future(_drained(client.stream(model_request())))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        await findings.cancelled("a stream", task)
+
+
+async def _drained(stream: AsyncIterator[ModelEvent]) -> None:
+    try:
+        async for _ in stream:
+            await asyncio.sleep(0)
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _unreachable(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
+    """Where nobody listens; a provider that needs no address answers all the same."""
+    table = info.evolve(base_url=_NOWHERE, request_max_retries=0, stream_max_retries=0, stream_idle_timeout_ms=2000)
+    try:
+        client = findings.called(
+            "open() with a server that is not there",
+            lambda: provider.open(table, env),
+            within_s=1.0,
+            allowed=(ModelError,),
+        )
+    except ModelError:
+        return
+    what = "a request to a server that is not there"
+    try:
+        await findings.awaited(what, _all(client, model_request()), within_s=_RESPONSE_S, allowed=(ModelError,))
+    except ModelError as error:
+        findings.require(str(error).strip(), f"{what} raises a ModelError without text")
+        retry: Any = error.retryable
+        findings.require(isinstance(retry, bool), f"{what} raises a ModelError whose retryable is {retry!r}")
+    finally:
+        await _closed_twice(findings, client)
+
+
+async def _closed_twice(findings: Findings, client: ModelClient) -> None:
+    for which in ("aclose()", "a second aclose()"):
+        try:
+            await findings.awaited(which, client.aclose(), within_s=5.0)
+        except Unmet:
+            return

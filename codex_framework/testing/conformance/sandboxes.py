@@ -1,0 +1,341 @@
+"""Does a sandbox keep to its role: it says honestly what it can do, runs commands faithfully, and holds what it confines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from codex_framework.errors import CommandFailed, SandboxError
+from codex_framework.roles.sandboxes import (
+    PROTECTED_NAMES,
+    ChildProcess,
+    Confinement,
+    FileAccess,
+    Launch,
+    Sandbox,
+    SandboxReport,
+    WritableRoot,
+)
+from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
+from codex_framework.testing.conformance.confined import Ended, Runner
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+
+__all__ = ["check_sandbox"]
+
+_WAITS = "/bin/sh -c 'echo ready; read never'"
+"""Lives until its stdin ends, which is held by the check: so nothing is left running, even by a sandbox that ends nothing."""
+
+_PROBE_S = 0.5
+"""The role says some milliseconds; this is what a busy machine may make of them."""
+
+
+def check_sandbox(sandbox: Sandbox) -> None:
+    """Check that a sandbox keeps to its role. Some seventy commands are run in it, half of which try to get out.
+
+    A sandbox that is not available here only has to say so well.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("sandbox", sandbox)
+    if findings.members(sandbox, Sandbox):
+        name: object = sandbox.name
+        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        run_check(findings, lambda: _whole(findings, sandbox))
+    findings.raise_any()
+
+
+async def _whole(findings: Findings, sandbox: Sandbox) -> None:
+    try:
+        report: object = findings.called("probe()", sandbox.probe, within_s=_PROBE_S)
+        if not isinstance(report, SandboxReport):
+            findings.note(f"probe() gives {type(report).__name__}, not a SandboxReport")
+        elif not report.available:
+            _check_refusal(findings, sandbox, report)
+        else:
+            findings.require(report.level, "it is available, and its report names no level")
+            with made_scene() as scene:
+                await _confined(findings, sandbox, scene)
+    finally:
+        for which in ("aclose()", "a second aclose()"):
+            await findings.awaited(which, sandbox.aclose(), within_s=10.0)
+
+
+def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) -> None:
+    findings.require(report.reason, "it is not available, and its report gives no reason")
+    findings.require(report.cure, "it is not available, and its report names no cure")
+    try:
+        findings.called(
+            "confine()", lambda: sandbox.confine(FileAccess(), Path("/")), within_s=1.0, allowed=(SandboxError,)
+        )
+    except SandboxError:
+        return
+    findings.note("it is not available, and confine() gives a plan all the same; it has to raise SandboxError")
+
+
+async def _confined(findings: Findings, sandbox: Sandbox, scene: Scene) -> None:
+    runner = Runner(findings, scene.work)
+    root = WritableRoot(scene.work, tuple(scene.work / name for name in PROTECTED_NAMES))
+    access = FileAccess(roots=(root,))
+    confinement = _plan(findings, sandbox, access, scene)
+    await _check_commands(findings, runner, confinement, scene)
+    await _check_starting(findings, runner, confinement, scene)
+    await _check_processes(findings, runner, confinement)
+    await _tried(findings, runner, confinement, scene, [*escapes(scene), *network_attempts(scene)])
+    await _check_read_only(findings, sandbox, runner, scene)
+    await _check_network(findings, sandbox, runner, scene, access)
+    await _check_unreadable(findings, sandbox, runner, scene, access)
+    await _check_background(findings, sandbox, runner, confinement)
+
+
+def _plan(findings: Findings, sandbox: Sandbox, access: FileAccess, scene: Scene) -> Confinement:
+    confinement = findings.called("confine()", lambda: sandbox.confine(access, scene.work), within_s=1.0)
+    if not findings.members(confinement, Confinement):
+        raise Unmet
+    env: object = confinement.env
+    fits = isinstance(env, Mapping) and all(isinstance(word, str) for pair in env.items() for word in pair)
+    findings.require(fits, f"the env of its confinement is {env!r}, not a mapping of strings")
+    return confinement
+
+
+async def _tried(
+    findings: Findings, runner: Runner, confinement: Confinement, scene: Scene, attempts: list[Attempt], how: str = ""
+) -> None:
+    """Attempts are made one after another: each needs the world as it was."""
+    for attempt in attempts:
+        try:
+            ended = await runner.run(confinement, attempt.argv, what=f"an attempt to {attempt.what}")
+        except (SandboxError, CommandFailed):
+            continue  # refused to start it: that confines as well
+        except Unmet:
+            continue
+        if attempt.succeeded(ended.stdout):
+            findings.note(f"a confined command can {attempt.what}{how}")
+            scene.restore()
+
+
+async def _check_commands(findings: Findings, runner: Runner, confinement: Confinement, scene: Scene) -> None:
+    """What a command is given and gives back."""
+    script = 'cat; echo err >&2; echo made > "$NEW"; pwd; echo "$GIVEN"; exit 7'
+    given = {"GIVEN": "given \N{GREEK SMALL LETTER ALPHA}", "NEW": str(scene.work / "new")}
+    env = {**runner.environment(confinement), **given}
+    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script), stdin=b"fed\n", env=env)
+    want = f"fed\n{scene.work}\ngiven \N{GREEK SMALL LETTER ALPHA}\n"
+    findings.require(ended.status == 7, f"a command that exits with 7 gives {ended}")
+    findings.require(
+        ended.stdout == want, f"stdin, cwd or env do not reach the command: {ended.stdout!r}, not {want!r}"
+    )
+    findings.require(ended.stderr == "err\n", f"what a command writes to stderr comes as {ended.stderr!r}")
+    findings.require((scene.work / "new").exists(), "a confined command cannot write where it may")
+    below = await _ran(findings, runner, confinement, ("pwd",), cwd=str(scene.outside))
+    findings.require(below.stdout == f"{scene.outside}\n", f"a command in a folder it may only read gives {below}")
+    await _check_environment(findings, runner, confinement)
+    killed = await _ran(findings, runner, confinement, ("/bin/sh", "-c", "kill -9 $$"))
+    findings.require(killed.status == -9, f"a command that signal 9 ends gives {killed}, not status -9")
+    large = await _ran(findings, runner, confinement, ("head", "-c", "3000000", "/dev/zero"))
+    findings.require(len(large.stdout) == 3_000_000, f"of 3000000 bytes of output {len(large.stdout)} come")
+    many = await asyncio.gather(
+        *(_ran(findings, runner, confinement, ("/bin/sh", "-c", f"exit {number}")) for number in range(8))
+    )
+    statuses = [one.status for one in many]
+    findings.require(statuses == list(range(8)), f"eight commands at once give the statuses {statuses}")
+
+
+async def _check_environment(findings: Findings, runner: Runner, confinement: Confinement) -> None:
+    os.environ["CODEX_CHECK_LEAK"] = "leaked"
+    try:
+        ended = await _ran(findings, runner, confinement, ("env",), env={"PATH": os.defpath, "ONLY": "this"})
+    finally:
+        del os.environ["CODEX_CHECK_LEAK"]
+    findings.require("ONLY=this" in ended.stdout, f"a variable of the launch is missing: {ended}")
+    findings.require("CODEX_CHECK_LEAK" not in ended.stdout, "variables of this process reach the command")
+
+
+async def _check_starting(findings: Findings, runner: Runner, confinement: Confinement, scene: Scene) -> None:
+    """What cannot be started is a CommandFailed."""
+    cases: dict[str, tuple[tuple[str, ...], str]] = {
+        "a program that does not exist": (("no-such-program-4711",), str(scene.work)),
+        "a path that does not exist": ((str(scene.work / "no-such-program"),), str(scene.work)),
+        "a file that may not be executed": ((str(scene.work / "plain"),), str(scene.work)),
+        "a folder that does not exist": (("pwd",), str(scene.work / "no such folder")),
+        "a folder that is a file": (("pwd",), str(scene.work / "plain")),
+    }
+    for what, (argv, cwd) in cases.items():
+        try:
+            ended = await runner.run(confinement, argv, cwd=cwd, what=f"a command with {what}")
+        except CommandFailed as error:
+            findings.require(str(error).strip(), f"starting with {what} raises a CommandFailed without text")
+        except SandboxError as error:
+            findings.note(f"starting with {what} raises SandboxError ({error}), not CommandFailed")
+        except Unmet:
+            continue
+        else:
+            findings.note(f"starting with {what} gives {ended}; it has to raise CommandFailed")
+
+
+async def _check_processes(findings: Findings, runner: Runner, confinement: Confinement) -> None:
+    """A child is the leader of its group; signals reach the group; its status stays."""
+    child, held = await _started(runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
+    try:
+        if not findings.members(child, ChildProcess):
+            raise Unmet
+        await held.ready(findings)
+        findings.require(
+            _group(child.pid) == child.pid, f"the child {child.pid} is not the leader of its process group"
+        )
+        child.signal(signal.SIGKILL)
+        first = await findings.awaited("wait() after SIGKILL", child.wait(), within_s=5.0)
+        second = await findings.awaited("a second wait()", child.wait(), within_s=5.0)
+        same = (first, second) == (-9, -9)
+        findings.require(same, f"two waits for a killed child give {first} and {second}, not -9 twice")
+        findings.require(await held.ended(), "a signal does not reach the whole group: a background child lives on")
+        findings.called("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=1.0)
+    finally:
+        held.close()
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+async def _check_background(findings: Findings, sandbox: Sandbox, runner: Runner, confinement: Confinement) -> None:
+    """Whatever a command leaves behind ends with the sandbox, at the latest."""
+    if shutil.which("setsid") is None:
+        return
+    child, held = await _started(runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
+    try:
+        await held.ready(findings)
+        await findings.awaited("aclose() while a command runs", sandbox.aclose(), within_s=10.0)
+        child.signal(signal.SIGKILL)
+        await findings.awaited("wait() after aclose()", child.wait(), within_s=5.0)
+        text = "a background child in a session of its own outlives its command and the sandbox"
+        findings.require(await held.ended(), text)
+    finally:
+        held.close()
+
+
+async def _check_read_only(findings: Findings, sandbox: Sandbox, runner: Runner, scene: Scene) -> None:
+    confinement = _plan(findings, sandbox, FileAccess(), scene)
+    file = scene.work / "file"
+    read = await _ran(findings, runner, confinement, ("cat", str(file)))
+    findings.require(read.stdout == "file\n", f"where nothing may be written, reading a file gives {read}")
+    changed = Attempt(
+        what="write into the workspace",
+        argv=("/bin/sh", "-c", f"echo x > '{file}'"),
+        succeeded=lambda _: file.read_text() != "file\n",
+    )
+    await _tried(findings, runner, confinement, scene, [changed], " where nothing may be written")
+
+
+async def _check_network(
+    findings: Findings, sandbox: Sandbox, runner: Runner, scene: Scene, access: FileAccess
+) -> None:
+    attempts = network_attempts(scene)
+    full = _plan(findings, sandbox, FileAccess(full=True), scene)
+    await _tried(findings, runner, full, scene, attempts, " where all files may be written")
+    free = await _ran(findings, runner, full, ("/bin/sh", "-c", f"echo x > '{scene.outside}/free'"))
+    findings.require(
+        (scene.outside / "free").exists(), f"with access to all files one outside cannot be written: {free}"
+    )
+    online = _plan(findings, sandbox, access.evolve(network=True), scene)
+    ended = await _ran(findings, runner, online, attempts[0].argv)
+    findings.require(attempts[0].succeeded(ended.stdout), f"where the network is on, a command cannot connect: {ended}")
+
+
+async def _check_unreadable(
+    findings: Findings, sandbox: Sandbox, runner: Runner, scene: Scene, access: FileAccess
+) -> None:
+    hidden = access.evolve(deny_read=(scene.outside / "private",))
+    try:
+        ended = await _ran(
+            findings, runner, sandbox.confine(hidden, scene.work), ("cat", str(scene.outside / "private"))
+        )
+    except SandboxError:
+        return  # it says that it cannot do that
+    findings.require("private\n" not in ended.stdout, "a confined command can read what it may not")
+
+
+async def _ran(
+    findings: Findings,
+    runner: Runner,
+    confinement: Confinement,
+    argv: tuple[str, ...],
+    *,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> Ended:
+    """A command that has to run.
+
+    Raises:
+        Unmet: It did not; that is noted.
+    """
+    what = f"the command {' '.join(argv)[:80]!r}"
+    try:
+        return await runner.run(confinement, argv, stdin=stdin, env=env, cwd=cwd, what=what)
+    except CommandFailed as error:
+        findings.note(f"{what} cannot be started: {error}")
+        raise Unmet from error
+
+
+class _Held:
+    """The outer ends of a running command's stdin and output. Its output ends when the last process that holds it does."""
+
+    def __init__(self, feed: int, output: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+        self._feed = feed
+        self._output = output
+        self._transport = transport
+
+    async def ready(self, findings: Findings) -> None:
+        """Wait for its first line."""
+        line = await findings.awaited("the first line of a command", self._output.readline(), within_s=5.0)
+        findings.require(line == b"ready\n", f"a command that prints 'ready' gives {line!r}")
+
+    async def ended(self) -> bool:
+        """Whether all its processes have ended, or do soon."""
+        try:
+            async with asyncio.timeout(2.0):
+                await self._output.read()
+        except TimeoutError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go, which ends what still runs."""
+        os.close(self._feed)
+        self._transport.close()
+
+
+async def _started(runner: Runner, confinement: Confinement, script: str) -> tuple[ChildProcess, _Held]:
+    """A command that goes on."""
+    stdin, feed = os.pipe()
+    output, stdout = os.pipe()
+    try:
+        launch = Launch(
+            argv=("/bin/sh", "-c", script),
+            cwd=str(runner.cwd),
+            env=runner.environment(confinement),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+        )
+        child = await confinement.start(launch)
+    except BaseException:
+        os.close(feed)
+        os.close(output)
+        raise
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    pipe = os.fdopen(output, "rb", 0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return child, _Held(feed, reader, transport)

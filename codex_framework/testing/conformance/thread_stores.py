@@ -1,0 +1,162 @@
+"""Does a thread store keep to its role: what is flushed can be read back, and what is not there is a ThreadError."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codex_framework.errors import ThreadError
+from codex_framework.protocol.events import TurnCompleteEvent
+from codex_framework.protocol.events.message import UserMessageEvent
+from codex_framework.protocol.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    OutputText,
+    ResponseItem,
+    user_message,
+)
+from codex_framework.roles.stores import (
+    EventEntry,
+    ItemEntry,
+    StoredThread,
+    ThreadEntry,
+    ThreadMeta,
+    ThreadRecorder,
+    ThreadStore,
+    TurnContextEntry,
+)
+from codex_framework.testing.conformance.findings import Findings, Unmet
+
+__all__ = ["check_thread_store"]
+
+T = TypeVar("T")
+
+_FIRST: tuple[ResponseItem, ...] = (
+    user_message("What is in \N{GREEK SMALL LETTER ALPHA}.txt?\n\x00"),
+    FunctionCall("look", '{"at": "a"}', "call-1"),
+    FunctionCallOutput("call-1", "nothing"),
+    Message("assistant", (OutputText("Nothing."),)),
+)
+_SECOND: tuple[ResponseItem, ...] = (user_message("And now?"), Message("assistant", (OutputText("Still nothing."),)))
+
+
+def check_thread_store(store: ThreadStore) -> None:
+    """Check that a thread store keeps to its role. It writes two short threads into a home of the check's own.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("thread store", store)
+    if findings.members(store, ThreadStore):
+        name: Any = store.name
+        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        with tempfile.TemporaryDirectory() as home:
+            try:
+                _check_missing(findings, store, home)
+                _check_thread(findings, store, home)
+            except Unmet:
+                pass  # what failed is noted
+    findings.raise_any()
+
+
+def _check_missing(findings: Findings, store: ThreadStore, home: str) -> None:
+    unknown = str(uuid.uuid4())
+    for name in (unknown, "no such name", "/no/such/file.jsonl"):
+        try:
+            _call(findings, f"load({name!r})", lambda name=name: store.load(name, home))  # type: ignore[misc]
+        except ThreadError as error:
+            findings.require(str(error).strip(), f"load({name!r}) raises a ThreadError without text")
+        else:
+            findings.note(f"load({name!r}) finds a thread in an empty home; it has to raise ThreadError")
+    newest = _call(findings, "latest()", lambda: store.latest(home))
+    findings.require(newest is None, f"latest() gives {newest!r} for an empty home")
+
+
+def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
+    meta = _meta("/first")
+    recorder = _call(findings, "create()", lambda: store.create(meta, home))
+    if not findings.members(recorder, ThreadRecorder):
+        raise Unmet
+    _call(findings, "flush() of a thread without entries", recorder.flush)
+    left = [path.name for path in Path(home).rglob("*") if path.is_file()]
+    findings.require(not left, f"it writes {', '.join(left)} before a person has said anything")
+    _record(findings, recorder, _FIRST)
+    _compare(findings, store, home, meta, _FIRST, "what was flushed")
+    _call(findings, "close()", recorder.close)
+    _call(findings, "a second close()", recorder.close)
+    stored = _loaded(findings, store, home, meta.id)
+    again = _call(findings, "reopen()", lambda: store.reopen(stored, home))
+    _record(findings, again, _SECOND)
+    _call(findings, "close() of a reopened thread", again.close)
+    _compare(findings, store, home, meta, _FIRST + _SECOND, "a thread that was gone on with")
+    _check_latest(findings, store, home, meta)
+
+
+def _check_latest(findings: Findings, store: ThreadStore, home: str, first: ThreadMeta) -> None:
+    second = _meta("/second")
+    recorder = _call(findings, "create()", lambda: store.create(second, home))
+    _record(findings, recorder, _FIRST)
+    _call(findings, "close()", recorder.close)
+    for cwd, want in ((first.cwd, first.id), (second.cwd, second.id), ("/nowhere", None)):
+        found = _call(findings, f"latest(cwd={cwd!r})", lambda cwd=cwd: store.latest(home, cwd=cwd))  # type: ignore[misc]
+        findings.require(found == want, f"latest(cwd={cwd!r}) gives {found!r}, not {want!r}")
+
+
+def _meta(cwd: str) -> ThreadMeta:
+    import time
+
+    from codex_framework.thread import new_id
+
+    return ThreadMeta(
+        id=new_id(),
+        cwd=cwd,
+        created_at=time.time(),
+        originator="check",
+        source="check",
+        cli_version="0",
+        model_provider="check",
+        base_instructions="Be brief.",
+    )
+
+
+def _record(findings: Findings, recorder: ThreadRecorder, items: tuple[ResponseItem, ...]) -> None:
+    entries: list[ThreadEntry] = [TurnContextEntry({"turn_id": "turn-1", "model": "test-model", "cwd": "/first"})]
+    for item in items:
+        entries.append(ItemEntry(item))
+        if isinstance(item, Message) and item.role == "user":
+            entries.append(EventEntry(UserMessageEvent("asked")))
+    entries.append(EventEntry(TurnCompleteEvent("turn-1", "answered", 0, 0)))
+    _call(findings, "append()", lambda: recorder.append(entries))
+    _call(findings, "append() of nothing", lambda: recorder.append([]))
+    _call(findings, "flush()", recorder.flush)
+
+
+def _loaded(findings: Findings, store: ThreadStore, home: str, thread_id: str) -> StoredThread:
+    try:
+        stored: object = _call(findings, "load()", lambda: store.load(thread_id, home))
+    except ThreadError as error:
+        findings.note(f"a thread that was flushed cannot be loaded: {error}")
+        raise Unmet from error
+    if not isinstance(stored, StoredThread):
+        findings.note(f"load() gives {type(stored).__name__}, not a StoredThread")
+        raise Unmet
+    return stored
+
+
+def _compare(
+    findings: Findings, store: ThreadStore, home: str, meta: ThreadMeta, items: tuple[ResponseItem, ...], what: str
+) -> None:
+    stored = _loaded(findings, store, home, meta.id)
+    findings.require(stored.meta.id == meta.id, f"{what} is read back with the id {stored.meta.id!r}, not {meta.id!r}")
+    findings.require(stored.meta.cwd == meta.cwd, f"{what} is read back with the folder {stored.meta.cwd!r}")
+    read = len(stored.history), len(items)
+    findings.require(stored.history == items, f"{what} is not read back as it was ({read[0]} items of {read[1]})")
+    findings.require(not stored.warnings, f"{what} is read back with warnings: {'; '.join(stored.warnings)}")
+
+
+def _call(findings: Findings, what: str, function: Callable[[], T]) -> T:
+    return findings.called(what, function, within_s=5.0, allowed=(ThreadError,))

@@ -1,0 +1,242 @@
+"""Does a tool keep to its role: its form, its optional abilities, what it makes of bad arguments, and of a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.context import CallContext
+from codex_framework.errors import ToolError
+from codex_framework.plugins.registration import registered_tool, spec_problems
+from codex_framework.protocol.items import InputImage, InputText, OutputText
+from codex_framework.roles.providers import ModelInfo
+from codex_framework.roles.tools import FreeformSpec, FunctionSpec, NativeSpec, Tool, ToolCall, ToolOutput, TurnFacts
+from codex_framework.testing.calls import call_context
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+
+__all__ = ["check_tool"]
+
+_REFUSAL_S = 10.0
+"""How long a tool may think about arguments that are wrong."""
+
+_TICKS = (0, 1, 2, 5, 20)
+"""After how many turns of the event loop a call is cancelled."""
+
+_MODELS = (
+    ModelInfo(slug="test-model"),
+    ModelInfo(
+        slug="test-small", known=False, shell_type="shell_command", apply_patch="function", supports_images=False
+    ),
+    ModelInfo(slug="test-bare", shell_type="disabled", apply_patch=None, parallel_tool_calls=False),
+    ModelInfo(slug="test-local", shell_type="local", truncation=("bytes", 100)),
+    ModelInfo(slug="test-argv", shell_type="shell"),
+)
+
+
+def check_tool(
+    tool: Tool,
+    arguments: Mapping[str, Any] | str | None = None,
+    *,
+    workspace: Path | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Check that a tool keeps to its role.
+
+    Args:
+        tool: The tool.
+        arguments: Of a call that works. With them, the call is made once as a whole and a few times only to be cancelled.
+            Without them only calls that no tool may carry out are made: with arguments that do not fit its schema.
+        workspace: The folder to make calls in; by default an empty one that is taken away afterwards.
+        config: What ``context.config`` is.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("tool", tool)
+    _, problems = registered_tool("check", tool)
+    for problem in problems:
+        findings.note(problem)
+    if not problems:
+        _check_form(findings, tool)
+        with tempfile.TemporaryDirectory() as folder:
+            run_check(findings, lambda: _calls(findings, tool, arguments, workspace or Path(folder), config or {}))
+    findings.raise_any()
+
+
+def _check_form(findings: Findings, tool: Tool) -> None:
+    spec = tool.spec
+    if not isinstance(spec, NativeSpec):
+        findings.require(spec.description.strip(), "its description is empty: the model would not know what it is for")
+    findings.require(tool.spec == spec, "its spec differs from one look to the next")
+    for model in _MODELS:
+        facts = TurnFacts(model=model, config={})
+        _check_offer(findings, tool, facts)
+
+
+def _check_offer(findings: Findings, tool: Any, facts: TurnFacts) -> None:
+    try:
+        if hasattr(tool, "offered"):
+            answer = findings.called("offered()", lambda: tool.offered(facts), within_s=0.5)
+            findings.require(isinstance(answer, bool), f"offered() gives {answer!r}, not True or False")
+        if not hasattr(tool, "spec_for"):
+            return
+        spec = findings.called("spec_for()", lambda: tool.spec_for(facts), within_s=0.5)
+    except Unmet:
+        return
+    for problem in spec_problems(spec):
+        findings.note(f"spec_for() with model {facts.model.slug!r}: {problem}")
+    if getattr(spec, "name", None) != tool.spec.name:
+        findings.note(
+            f"spec_for() gives the name {getattr(spec, 'name', None)!r}, and it is registered as {tool.spec.name!r}"
+        )
+
+
+async def _calls(
+    findings: Findings,
+    tool: Tool,
+    arguments: Mapping[str, Any] | str | None,
+    workspace: Path,
+    config: Mapping[str, Any],
+) -> None:
+    before = asyncio.all_tasks()
+    try:
+        async with call_context(workspace, config=config) as context:
+            await _refusals(findings, tool, context)
+            if arguments is not None:
+                text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+                await _whole_call(findings, tool, text, context)
+                await _cancellations(findings, tool, text, context)
+    except AssertionError as error:
+        findings.note(f"what it keeps in context.state cannot be closed: {error}")
+    await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before
+    findings.require(
+        not left, f"{len(left)} tasks of it still run when the thread has ended: keep them in context.state"
+    )
+    for task in left:
+        task.cancel()
+
+
+async def _refusals(findings: Findings, tool: Tool, context: CallContext) -> None:
+    for why, text in bad_arguments(tool.spec):
+        what = f"a call {why} ({_short(text)})"
+        try:
+            output = await findings.awaited(
+                what, tool.run(_call(tool, text), context), within_s=_REFUSAL_S, allowed=(ToolError,)
+            )
+        except Unmet:
+            continue
+        except ToolError as error:
+            findings.require(str(error).strip(), f"{what} raises a ToolError without text: the model reads nothing")
+            continue
+        if isinstance(tool.spec, FreeformSpec):
+            _check_output(findings, what, output)  # whether the text follows the grammar is for the tool to say
+        else:
+            findings.note(f"{what} is carried out; it has to raise ToolError")
+
+
+def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:
+    """Arguments that a tool of this form must not take, each with what is wrong with them."""
+    if isinstance(spec, FreeformSpec):
+        yield "without any text", ""
+        yield "with text that makes no sense", "\x00\N{SNOWMAN} no such thing"
+        return
+    if not isinstance(spec, FunctionSpec):
+        return
+    yield "whose arguments are not JSON", "{"
+    yield "whose arguments are no object", "[1, 2]"
+    yield "whose arguments are a word", '"word"'
+    yield "whose arguments are nested too deeply", "[" * 100_000
+    required = [str(name) for name in spec.parameters.get("required", ())]
+    properties: Mapping[str, Any] = spec.parameters.get("properties", {})
+    if required:
+        yield f"without {', '.join(required)}", "{}"
+    for name, schema in properties.items():
+        wrong = _misfit(schema)
+        if wrong is not None:
+            fitting = {other: _sample(properties[other]) for other in required if other != name}
+            yield f"with {name} of a wrong type", json.dumps({**fitting, name: wrong})
+
+
+def _misfit(schema: Any) -> Any:
+    """A value that surely does not fit; None where nothing is sure."""
+    if not isinstance(schema, Mapping) or not ({"type", "anyOf"} & schema.keys()):
+        return None
+    kinds = _kinds(schema)
+    if not kinds:
+        return None
+    if "object" not in kinds:
+        return {"no": ["such", "thing"]}
+    return ["no such thing"] if "array" not in kinds else None
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    """The types a schema allows; empty where it does not say."""
+    own = schema.get("type")
+    if own is not None:
+        return {own} if isinstance(own, str) else set(own)
+    parts = [_kinds(part) if isinstance(part, Mapping) else set() for part in schema.get("anyOf", ())]
+    return set().union(*parts) if all(parts) else set()
+
+
+def _sample(schema: Any) -> Any:
+    """Some value of the type; the call it goes into fails for another reason."""
+    if not isinstance(schema, Mapping):
+        return None
+    if schema.get("enum"):
+        return schema["enum"][0]
+    samples: dict[str, Any] = {"string": "x", "integer": 1, "number": 1, "boolean": True, "object": {}, "array": []}
+    return next((samples[kind] for kind in sorted(_kinds(schema)) if kind in samples), None)
+
+
+async def _whole_call(findings: Findings, tool: Tool, text: str, context: CallContext) -> None:
+    what = f"the call with {_short(text)}"
+    try:
+        output = await findings.awaited(what, tool.run(_call(tool, text), context), within_s=60)
+    except Unmet:
+        return
+    _check_output(findings, what, output)
+
+
+def _check_output(findings: Findings, what: str, output: object) -> None:
+    content = output.content if isinstance(output, ToolOutput) else output
+    if isinstance(content, str):
+        return
+    if not isinstance(output, ToolOutput) or not isinstance(content, tuple):
+        findings.note(
+            f"{what} gives {type(output).__name__}, not a ToolOutput (of text, or a tuple of parts) or a string"
+        )
+        return
+    wrong = [type(part).__name__ for part in content if not isinstance(part, (InputText, InputImage, OutputText))]
+    findings.require(not wrong, f"{what} gives content parts of type {', '.join(wrong)}")
+
+
+async def _cancellations(findings: Findings, tool: Tool, text: str, context: CallContext) -> None:
+    for ticks in _TICKS:
+        task = asyncio.ensure_future(_run(tool, text, context, ticks))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        before = len(findings.violations)
+        await findings.cancelled("a call", task)
+        if len(findings.violations) > before:
+            return
+        if task.done() and not task.cancelled():
+            task.exception()  # looked at: a call that had already failed is no finding here
+
+
+async def _run(tool: Tool, text: str, context: CallContext, ticks: int) -> object:
+    return await tool.run(_call(tool, text, f"cancelled-{ticks}"), context)
+
+
+def _call(tool: Tool, text: str, call_id: str = "call-1") -> ToolCall:
+    spec = tool.spec
+    kind = "custom" if isinstance(spec, FreeformSpec) else spec.type if isinstance(spec, NativeSpec) else "function"
+    return ToolCall(call_id, spec.name, text, kind)
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 60 else repr(text[:57]) + "..."

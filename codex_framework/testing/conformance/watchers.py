@@ -1,0 +1,90 @@
+"""Do notifiers and telemetry keep to their roles: quick, silent, and usable from a thread of the kernel's own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from codex_framework.roles.observers import Measurement, Notification, Notifier, Telemetry
+from codex_framework.testing.conformance.findings import Findings
+
+__all__ = ["check_notifier", "check_telemetry"]
+
+_WITHIN_S = 5.0
+"""What the roles allow one call."""
+
+_SAID = "Done: 3 files, \N{GREEK SMALL LETTER ALPHA}\N{PARTY POPPER}\n\x1b[31mnot red\x1b[0m\x00'\"`$(id)"
+
+NOTIFICATIONS = (
+    Notification(
+        type="agent-turn-complete",
+        thread_id="thread-1",
+        turn_id="turn-1",
+        cwd="/",
+        input_messages=("What is this?",),
+        last_assistant_message="A test.",
+    ),
+    Notification(type="agent-turn-complete", thread_id="thread-1", turn_id="turn-2", cwd="/no such folder"),
+    Notification(
+        type="agent-turn-complete",
+        thread_id="thread-1",
+        turn_id="turn-3",
+        cwd="/",
+        input_messages=(_SAID, ""),
+        last_assistant_message="long " * 100_000,
+    ),
+    Notification(type="approval-requested", thread_id="thread-1", turn_id="turn-4", cwd="/", text=_SAID),
+    Notification(type="something-new", thread_id="", turn_id="", cwd=""),
+)
+"""What a notifier is told: the usual, the empty, the long, the odd, and a type that does not exist yet."""
+
+MEASUREMENTS = (
+    Measurement(
+        kind="span", name="codex.tool.call", time_s=1.7e9, duration_s=0.25, attributes={"tool": "a", "ok": True}
+    ),
+    Measurement(kind="event", name="codex.api_request", time_s=1.7e9, attributes={"attempt": 1, "share": 0.5}),
+    Measurement(kind="counter", name="codex.turn.count", time_s=1.7e9, value=3.0),
+    Measurement(kind="counter", name=_SAID, time_s=0.0, attributes={_SAID: _SAID, "": ""}),
+    Measurement(kind="something-new", name="", time_s=-1.0),
+)
+"""What telemetry is given."""
+
+
+def check_notifier(notifier: Notifier) -> None:
+    """Check that a notifier keeps to its role. It is told five things, some of them odd.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("notifier", notifier)
+    if findings.members(notifier, Notifier):
+        _check_name(findings, notifier)
+        for notification in NOTIFICATIONS:
+            what = f"notify({notification.type!r}, turn {notification.turn_id!r})"
+            if not findings.called_aside(what, partial(notifier.notify, notification), within_s=_WITHIN_S):
+                break
+    findings.raise_any()
+
+
+def check_telemetry(telemetry: Telemetry) -> None:
+    """Check that telemetry keeps to its role. It is given five measurements and flushed, twice.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("telemetry", telemetry)
+    if findings.members(telemetry, Telemetry):
+        _check_name(findings, telemetry)
+        for measurement in MEASUREMENTS:
+            what = f"record({measurement.kind!r}, {measurement.name!r})"
+            if not findings.called_aside(what, partial(telemetry.record, measurement), within_s=_WITHIN_S):
+                break
+        for which in ("flush()", "a second flush() with nothing to send"):
+            findings.called_aside(which, telemetry.flush, within_s=_WITHIN_S)
+        again = partial(telemetry.record, MEASUREMENTS[0])
+        findings.called_aside("record after flush()", again, within_s=_WITHIN_S)
+    findings.raise_any()
+
+
+def _check_name(findings: Findings, watcher: Notifier | Telemetry) -> None:
+    name: object = watcher.name
+    findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")

@@ -1,0 +1,185 @@
+"""A real kernel in a folder of its own, and turns run in it: what the fixtures ``make_kernel`` and ``run_turn`` give."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codex_framework.config import load_config
+from codex_framework.kernel import Kernel
+from codex_framework.protocol.items import ContentItem, CustomToolCallOutput, FunctionCallOutput, ResponseItem
+from codex_framework.replies import ReplySource
+from codex_framework.roles.providers import ModelRequest
+from codex_framework.roles.tools import Tool
+from codex_framework.testing.model import ScriptedModel
+from codex_framework.testing.offering import Offer
+from codex_framework.thread import Thread, TurnResult
+from codex_framework.value import Value
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["KernelFactory", "ScriptedKernel", "TurnRun"]
+
+_OVERRIDES = ('sandbox_mode="danger-full-access"', 'approval_policy="never"')
+"""Commands run without a sandbox and nobody is asked: so tests give the same on every machine."""
+
+
+class TurnRun(Value, kw_only=True):
+    """A turn that a test has run.
+
+    Attributes:
+        result: What ``Thread.run`` gave: status, final message, error, usage, events.
+        history: The thread's items at the end.
+        requests: What a scripted model was asked, in order; empty with another provider.
+        warnings: What is wrong with the plugins.
+    """
+
+    result: TurnResult
+    history: tuple[ResponseItem, ...]
+    requests: tuple[ModelRequest, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def final_message(self) -> str | None:
+        """The model's last message."""
+        return self.result.final_message
+
+    @property
+    def error(self) -> str | None:
+        """Why the turn failed."""
+        return self.result.error
+
+    @property
+    def outputs(self) -> tuple[str | tuple[ContentItem, ...], ...]:
+        """What the model was told of its calls, in order."""
+        outputs = (FunctionCallOutput, CustomToolCallOutput)
+        return tuple(item.output for item in self.history if isinstance(item, outputs))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The names of the tools that the first request offered."""
+        return tuple(spec.name for spec in self.requests[0].tools) if self.requests else ()
+
+
+class ScriptedKernel(Kernel):
+    """A kernel that knows its scripted model.
+
+    Attributes:
+        model: The model that ``model_provider = "scripted"`` means.
+    """
+
+    model: ScriptedModel
+
+    async def run_turn(self, prompt: str, **settings: Any) -> TurnRun:
+        """Run one turn in a new thread. ``settings`` are those of ``start_thread``."""
+        thread: Thread = await self.start_thread(**settings)
+        result = await thread.run(prompt)
+        return TurnRun(
+            result=result,
+            history=tuple(thread.history.items),
+            requests=tuple(self.model.requests),
+            warnings=self.registry.warnings,
+        )
+
+
+class KernelFactory:
+    """Makes kernels whose configuration and workspace are a test's own.
+
+    Args:
+        codex_home: ``$CODEX_HOME``.
+        workspace: The folder that turns work in.
+    """
+
+    def __init__(self, codex_home: Path, workspace: Path) -> None:
+        self.codex_home = codex_home
+        self.workspace = workspace
+
+    def __call__(
+        self,
+        replies: Iterable[ReplySource] = (),
+        *,
+        plugins: Sequence[object] = (),
+        tools: Sequence[Tool] = (),
+        config: Sequence[str] | str = (),
+        entry_points: Sequence[EntryPoint] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[ScriptedKernel]:
+        """Make a kernel: ``async with make_kernel([say("hi")], tools=[my_tool]) as kernel``.
+
+        Args:
+            replies: What the scripted model answers.
+            plugins: Plugins beside the installed ones.
+            tools: Tools to offer, without a plugin around them.
+            config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. Unless they say
+                otherwise, the scripted model answers, nobody is asked, and commands run without a sandbox.
+            entry_points: Instead of those of all installed distributions; ``()`` loads no installed plugin.
+            env: Further environment variables.
+
+        Raises:
+            ConfigError: The configuration is wrong.
+        """
+        return self._made(ScriptedModel(replies), (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
+
+    @asynccontextmanager
+    async def _made(
+        self,
+        model: ScriptedModel,
+        plugins: Sequence[object],
+        config: Sequence[str] | str,
+        entry_points: Sequence[EntryPoint] | None,
+        env: dict[str, str],
+    ) -> AsyncIterator[ScriptedKernel]:
+        environ = {"CODEX_HOME": str(self.codex_home), "PATH": os.environ.get("PATH", os.defpath), **env}
+        overrides: tuple[str, ...] = (*_OVERRIDES, f'model_provider="{model.name}"')
+        if isinstance(config, str):
+            # A file comes below the overrides, and what a test writes has to count: so they are part of the file.
+            text = "\n".join(line for line in overrides if line.split("=")[0] not in _top_keys(config))
+            (self.codex_home / "config.toml").write_text(f"{text}\n{config}", encoding="utf-8")
+            overrides = ()
+        else:
+            overrides = (*overrides, *config)
+        loaded = load_config(cwd=self.workspace, environ=environ, overrides=overrides)
+        everything = (Offer(providers=[model]), *plugins)
+        kernel = await ScriptedKernel.create(loaded, environ=environ, plugins=everything, entry_points=entry_points)
+        assert isinstance(kernel, ScriptedKernel)
+        kernel.model = model
+        async with kernel:
+            yield kernel
+
+    def run_turn(
+        self,
+        prompt: str = "Hello!",
+        replies: Iterable[ReplySource] = (),
+        *,
+        plugins: Sequence[object] = (),
+        tools: Sequence[Tool] = (),
+        config: Sequence[str] | str = (),
+        entry_points: Sequence[EntryPoint] | None = None,
+        env: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> TurnRun:
+        """Run one turn in a new kernel, without ``async``: ``run_turn("Count.", [call("count", path="a"), say("7")])``.
+
+        Arguments are those of :meth:`__call__`; ``settings`` are those of ``Kernel.start_thread``.
+        """
+
+        async def turn() -> TurnRun:
+            made = self(replies, plugins=plugins, tools=tools, config=config, entry_points=entry_points, env=env)
+            async with made as kernel:
+                return await kernel.run_turn(prompt, **settings)
+
+        return asyncio.run(turn())
+
+
+def _top_keys(text: str) -> set[str]:
+    import tomllib
+
+    try:
+        return set(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return set()  # loading it tells what is wrong

@@ -1,0 +1,113 @@
+"""A plugin made on the spot: it offers what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from codex_framework.hookspecs import hookimpl
+from codex_framework.roles.context import ContextSource
+from codex_framework.roles.deciders import ApprovalReviewer, CommandPolicy, Interceptor
+from codex_framework.roles.observers import Notifier, Observer, Telemetry
+from codex_framework.roles.providers import ModelProvider
+from codex_framework.roles.sandboxes import Sandbox
+from codex_framework.roles.stores import ThreadStore
+from codex_framework.roles.tools import Tool
+
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["Offer"]
+
+
+class Offer:
+    """``Offer(tools=[my_tool])`` is a plugin for ``Kernel.create(plugins=[...])`` that offers ``my_tool``."""
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[Tool] = (),
+        providers: Iterable[ModelProvider] = (),
+        sandboxes: Iterable[Sandbox] = (),
+        context: Iterable[ContextSource] = (),
+        policies: Iterable[CommandPolicy] = (),
+        reviewers: Iterable[ApprovalReviewer] = (),
+        interceptors: Iterable[Interceptor] = (),
+        observers: Iterable[Observer] = (),
+        notifiers: Iterable[Notifier] = (),
+        telemetry: Iterable[Telemetry] = (),
+        stores: Iterable[ThreadStore] = (),
+        commands: Iterable[click.Command] = (),
+    ) -> None:
+        self._tools = tuple(tools)
+        self._providers = tuple(providers)
+        self._sandboxes = tuple(sandboxes)
+        self._context = tuple(context)
+        self._policies = tuple(policies)
+        self._reviewers = tuple(reviewers)
+        self._interceptors = tuple(interceptors)
+        self._observers = tuple(observers)
+        self._notifiers = tuple(notifiers)
+        self._telemetry = tuple(telemetry)
+        self._stores = tuple(stores)
+        self._commands = tuple(commands)
+
+    @hookimpl
+    def codex_tools(self) -> Iterable[Tool]:
+        """Offer them."""
+        return self._tools
+
+    @hookimpl
+    def codex_model_providers(self) -> Iterable[ModelProvider]:
+        """Offer them."""
+        return self._providers
+
+    @hookimpl
+    def codex_sandboxes(self) -> Iterable[Sandbox]:
+        """Offer them."""
+        return self._sandboxes
+
+    @hookimpl
+    def codex_context_sources(self) -> Iterable[ContextSource]:
+        """Offer them."""
+        return self._context
+
+    @hookimpl
+    def codex_command_policies(self) -> Iterable[CommandPolicy]:
+        """Offer them."""
+        return self._policies
+
+    @hookimpl
+    def codex_approval_reviewers(self) -> Iterable[ApprovalReviewer]:
+        """Offer them."""
+        return self._reviewers
+
+    @hookimpl
+    def codex_interceptors(self) -> Iterable[Interceptor]:
+        """Offer them."""
+        return self._interceptors
+
+    @hookimpl
+    def codex_observers(self) -> Iterable[Observer]:
+        """Offer them."""
+        return self._observers
+
+    @hookimpl
+    def codex_notifiers(self) -> Iterable[Notifier]:
+        """Offer them."""
+        return self._notifiers
+
+    @hookimpl
+    def codex_telemetry(self) -> Iterable[Telemetry]:
+        """Offer them."""
+        return self._telemetry
+
+    @hookimpl
+    def codex_thread_stores(self) -> Iterable[ThreadStore]:
+        """Offer them."""
+        return self._stores
+
+    @hookimpl
+    def codex_commands(self) -> Iterable[click.Command]:
+        """Offer them."""
+        return self._commands

@@ -1,0 +1,93 @@
+"""Scripts for the turn machine: what happens, and what has to follow from it.
+
+    assert (
+        Playbook(Turn(parallel=lambda call: True))
+        << InputArrived((prompt,))
+        >> Record((prompt,))
+        >> Sample()
+        << ModelItem(message)
+        >> Record((message,))
+        << ModelCompleted()
+        >> Flush()
+        >> Finish(Outcome(Status.COMPLETED, "Hi!"))
+    )
+
+``<<`` gives an input, ``>>`` one command that is expected of it. ``assert`` plays what was added since the last one and
+compares all of it, so a playbook may be asserted in pieces. What does not come as expected is shown within the whole script.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Self
+
+from codex_framework.turn import Command, Input, Turn
+from codex_framework.value import Value
+
+__all__ = ["Playbook"]
+
+_WIDTH = 160
+"""Longest line of the script as it is shown."""
+
+
+class Playbook:
+    """A script for one turn.
+
+    Args:
+        turn: The machine, in whatever state.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self._script: list[tuple[Input, list[Command | type[Value]]]] = []
+        self._played: list[str] = []
+
+    def __lshift__(self, event: Input) -> Self:
+        """Then this happens."""
+        self._script.append((event, []))
+        return self
+
+    def __rshift__(self, command: Command | type[Value]) -> Self:
+        """And this follows from it. A class stands for any command of it (``>> Emit``)."""
+        if not self._script:
+            raise ValueError("a command follows from an input: begin with `<<`")
+        self._script[-1][1].append(command)
+        return self
+
+    def __bool__(self) -> bool:
+        """Play what was added; true if all came as expected.
+
+        Raises:
+            AssertionError: It did not; the text is the script with what is missing (``-``) and what came instead (``+``).
+        """
+        script, self._script = self._script, []
+        expected, came = list(self._played), list(self._played)
+        for event, wanted in script:
+            commands = self.turn.receive(event)
+            line = _shown("<<", event)
+            expected += [line, *(_shown("  >>", command) for command in wanted)]
+            came += [line, *_told(wanted, commands)]
+        if expected != came:
+            raise AssertionError("\n".join(["the turn did not follow its playbook:", *_difference(expected, came)]))
+        self._played = came
+        return True
+
+
+def _told(wanted: list[Command | type[Value]], commands: list[Command]) -> list[str]:
+    """The commands as lines; one that only had to be of a class is told as the script tells it."""
+    lines = []
+    for place, command in enumerate(commands):
+        want = wanted[place] if place < len(wanted) else None
+        of_class = isinstance(want, type) and isinstance(command, want)
+        lines.append(_shown("  >>", want if of_class else command))
+    return lines
+
+
+def _shown(arrow: str, value: object) -> str:
+    text = f"any {value.__name__}" if isinstance(value, type) else repr(value)
+    return f"{arrow} {text}"
+
+
+def _difference(expected: list[str], came: list[str]) -> list[str]:
+    lines = [line for line in difflib.ndiff(expected, came) if not line.startswith("?")]
+    return [line if len(line) <= _WIDTH or line[0] in "+-" else line[: _WIDTH - 3] + "..." for line in lines]

@@ -1,0 +1,121 @@
+"""Every object that a bundled plugin offers keeps to its role. A new plugin, or a new tool of an old one, comes in by itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import ProviderInfo
+from codex_framework.hookspecs import GROUP
+from codex_framework.registry import load_registry
+from codex_framework.testing import (
+    ResponsesServer,
+    call,
+    check_context_source,
+    check_notifier,
+    check_provider,
+    check_sandbox,
+    check_telemetry,
+    check_thread_store,
+    check_tool,
+    custom_call,
+    reasoning,
+    say,
+)
+
+BUNDLED = [point for point in importlib.metadata.entry_points(group=GROUP) if point.value.startswith("codex_plugin_")]
+REGISTRY = load_registry({}, entry_points=BUNDLED)
+
+PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n"
+WORKING: dict[str, Any] = {
+    "apply_patch": PATCH,
+    "exec_command": {"cmd": "sleep 0.2; echo hi", "yield_time_ms": 250},
+    "grep_files": {"pattern": "roses"},
+    "list_dir": {"dir_path": "WORKSPACE"},
+    "local_shell": '{"type": "exec", "command": ["sleep", "0.1"]}',
+    "read_file": {"file_path": "WORKSPACE/poem.txt"},
+    "shell": {"command": ["sleep", "0.1"]},
+    "shell_command": {"command": "sleep 0.1"},
+    "update_plan": {"plan": [{"step": "look", "status": "in_progress"}]},
+    "view_image": {"path": "pixel.png"},
+    "write_stdin": None,  # works only after exec_command: tests/plugins/unified_exec cancels it
+}
+"""Arguments of a call that works, for each bundled tool."""
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301010018dd8db0"
+    "0000000049454e44ae426082"
+)
+
+
+@pytest.fixture
+def filled(workspace: Path) -> Path:
+    (workspace / "poem.txt").write_text("roses are red\n")
+    (workspace / "pixel.png").write_bytes(PIXEL)
+    return workspace
+
+
+def test_there_is_something_to_check():
+    assert len(BUNDLED) >= 11
+    assert [report.problems for report in REGISTRY.reports if report.problems] == []
+    assert REGISTRY.tools.keys() == WORKING.keys(), "give a new tool arguments of a call that works"
+
+
+@pytest.mark.parametrize("name", REGISTRY.tools)
+def test_tool(name, filled):
+    arguments = WORKING[name]
+    if isinstance(arguments, dict):
+        arguments = {
+            key: value.replace("WORKSPACE", str(filled)) if isinstance(value, str) else value
+            for key, value in arguments.items()
+        }
+    check_tool(REGISTRY.tools[name].tool, arguments, workspace=filled)
+
+
+@pytest.mark.parametrize("sandbox", REGISTRY.sandboxes.values(), ids=list(REGISTRY.sandboxes))
+def test_sandbox(sandbox):
+    check_sandbox(sandbox)
+
+
+@pytest.mark.parametrize("source", REGISTRY.context_sources, ids=lambda source: source.name)
+def test_context_source(source, filled, codex_home):
+    (filled / "AGENTS.md").write_text("Write British English.\n")
+    check_context_source(source, cwd=filled, codex_home=codex_home)
+
+
+@pytest.mark.parametrize("store", REGISTRY.thread_stores.values(), ids=list(REGISTRY.thread_stores))
+def test_thread_store(store):
+    check_thread_store(store)
+
+
+def test_notifiers_and_telemetry():
+    for notifier in REGISTRY.notifiers:
+        check_notifier(notifier.item)
+    for telemetry in REGISTRY.telemetry:
+        check_telemetry(telemetry.item)
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> ProviderInfo:
+    script = tmp_path / "script.json"
+    script.write_text('{"repeat_last": true, "responses": [{"say": "Hello!"}]}')
+    return ProviderInfo(id="replay", wire_api="replay", options={"script": str(script)})
+
+
+@pytest.mark.parametrize("env", [{}, {"HTTP_PROXY": "http://proxy.invalid"}], ids=["plain", "httpx"])
+def test_provider_responses(env, responses_server: Callable[..., ResponsesServer]):
+    everything = reasoning("Hm", deltas=3) + say("Hello!", deltas=20) + call("look") + custom_call("write", "x")
+    server = responses_server([everything], repeat_last=True)
+    check_provider(REGISTRY.providers["responses"], ProviderInfo(id="loopback", base_url=server.url), env=env)
+
+
+def test_provider_replay(replayed):
+    check_provider(REGISTRY.providers["replay"], replayed)
+
+
+def test_every_provider_is_checked():
+    assert REGISTRY.providers.keys() == {"responses", "replay"}
