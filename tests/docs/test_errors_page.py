@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def slugs() -> Iterator[str]:
-    """All slugs in the source: keyword arguments ``slug="..."``, class attributes ``slug = "..."``, third words of ``PluginProblem``."""
+    """All slugs in the source: keyword arguments and class attributes ``slug``, and what each ``PluginProblem`` names."""
     for folder in ("codex_framework", "plugins"):
         for path in (ROOT / folder).rglob("*.py"):
             if "skeleton" in path.parts:
