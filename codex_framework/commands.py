@@ -55,6 +55,7 @@ class CallFacts(Value, kw_only=True):
     env: Mapping[str, str]
     emit: Callable[[Any], None]
     ask: Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
+    codex_home: Path | None = None
 
 
 class Confinements:
@@ -167,7 +168,11 @@ class CommandPath:
 
     def _verdict(self, request: CommandRequest, call: CallFacts) -> CommandVerdict | None:
         facts = CommandFacts(
-            approval_policy=call.approval_policy, sandbox_policy=call.sandbox_policy, cwd=call.cwd, config=call.config
+            approval_policy=call.approval_policy,
+            sandbox_policy=call.sandbox_policy,
+            cwd=call.cwd,
+            config=call.config,
+            codex_home=call.codex_home,
         )
         worst: CommandVerdict | None = None
         for policy in self._policies:

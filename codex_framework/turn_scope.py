@@ -110,6 +110,7 @@ class TurnScope:
             env={"CODEX_TOOL_CALL_ID": call.call_id},
             emit=self.emit,
             ask=ask,
+            codex_home=thread.resources.codex_home,
         )
         return CallContext(
             thread_id=thread.id,

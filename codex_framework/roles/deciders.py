@@ -50,12 +50,17 @@ class CommandVerdict(Value, kw_only=True):
 
 
 class CommandFacts(Value, kw_only=True):
-    """What a policy may know of the turn."""
+    """What a policy may know of the turn.
+
+    Attributes:
+        codex_home: ``$CODEX_HOME``; None where the caller has none.
+    """
 
     approval_policy: ApprovalPolicy | GranularApproval
     sandbox_policy: SandboxPolicy
     cwd: Path
     config: Mapping[str, Any]
+    codex_home: Path | None = None
 
 
 class CommandPolicy(Protocol):

@@ -1,0 +1,66 @@
+"""Tells the model which commands need no question, and the person which rules are not used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from codex_framework import ContextFacts, Fragment, Verdict
+from codex_framework.errors import CodexError
+from codex_plugin_execpolicy.layers import RuleLayers
+from codex_plugin_execpolicy.rules import RuleSet
+
+__all__ = ["RulesAnnouncement"]
+
+_START = "<allowed_commands>"
+_END = "</allowed_commands>"
+_MOST_PREFIXES = 100
+_MOST_BYTES = 5000
+_CUT = "...\n[Some commands were truncated]"
+
+
+class RulesAnnouncement:
+    """A fragment with the prefixes that rules allow, and a warning for each file that is wrong."""
+
+    name = "execpolicy"
+
+    def __init__(self, layers: RuleLayers | None = None) -> None:
+        self._layers = layers or RuleLayers()
+        self._told: dict[str, tuple[str, ...]] = {}
+
+    def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
+        """At most one.
+
+        Raises:
+            CodexError: After it, for files that cannot be used; once for each thread, until there is something new to tell.
+        """
+        loaded = self._layers.at(facts.cwd, facts.codex_home, facts.config)
+        allowed = _allowed(loaded.rules)
+        if allowed:
+            text = f"{_START}\nCommands that begin with these words are allowed, and run outside of the sandbox:\n{allowed}\n{_END}"
+            yield Fragment(role="developer", text=text, start=_START, end=_END, order=90)
+        if loaded.problems != self._told.get(facts.thread_id, ()):
+            self._told[facts.thread_id] = loaded.problems
+            if loaded.problems:
+                raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint="Mend the file or remove it.")
+
+
+def _allowed(rules: RuleSet) -> str:
+    prefixes = sorted(
+        {
+            json.dumps(
+                [rule.program, *(word[0] if len(word) == 1 else list(word) for word in rule.rest)], ensure_ascii=False
+            )
+            for rule in rules.prefix_rules
+            if rule.decision is Verdict.ALLOW
+        }
+    )
+    lines: list[str] = []
+    left = _MOST_BYTES
+    for prefix in prefixes:
+        line = f"- {prefix}"
+        left -= len(line.encode(errors="replace")) + 1
+        if left < 0 or len(lines) == _MOST_PREFIXES:
+            return "\n".join([*lines, _CUT])
+        lines.append(line)
+    return "\n".join(lines)

@@ -1,0 +1,152 @@
+"""``codex-framework execpolicy``: look at what the rules say, and add to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from codex_framework.errors import CodexError
+from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers
+
+__all__ = ["execpolicy"]
+
+_WORDS: dict[str, Any] = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_rules_option = click.option(
+    "-r",
+    "--rules",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file with rules; may be given several times. Default: the rules that hold in this folder.",
+)
+
+
+@click.group("execpolicy")
+def execpolicy() -> None:
+    """Look at the rules for commands, and add to them."""
+
+
+@execpolicy.command("check", context_settings=_WORDS)
+@_rules_option
+@click.option("--pretty", is_flag=True, help="Indent the answer.")
+@click.option(
+    "--resolve-host-executables", "resolve", is_flag=True, help="Look programs given by their path up by name too."
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, resolve: bool) -> None:
+    """Print what the rules say of a command, as JSON.
+
+    A script in `bash -lc SCRIPT` is taken apart as it is when the agent wants to run it.
+    """
+    from codex_plugin_execpolicy.judgement import Line, evaluate
+
+    rules = _given(files).rules if files else _here().rules
+    found = evaluate(Line.read(command).commands, rules, resolve=resolve or not files)
+    separators = None if pretty else (",", ":")
+    click.echo(json.dumps(found.wire(), ensure_ascii=False, indent=2 if pretty else None, separators=separators))
+
+
+@execpolicy.command("test")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.pass_context
+def test(context: click.Context, files: tuple[Path, ...]) -> None:
+    """Check rules files and the examples in them; the exit status is 1 if one is wrong."""
+    from codex_plugin_execpolicy.rulefile import read_rules
+
+    wrong = 0
+    for file in files:
+        try:
+            found = read_rules(file)
+        except CodexError as error:
+            wrong += 1
+            click.echo(f"{error}", err=True)
+            continue
+        rules = len(list(found.rules.prefix_rules)) + len(found.rules.network)
+        click.echo(f"{file}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')} hold")
+    context.exit(1 if wrong else 0)
+
+
+@execpolicy.command("allow", context_settings=_WORDS)
+@click.argument("prefix", nargs=-1, required=True, type=click.UNPROCESSED)
+def allow(prefix: tuple[str, ...]) -> None:
+    """Allow commands that begin with these words, from now on and outside of the sandbox."""
+    from codex_plugin_execpolicy.amendments import RULES_FILE, allow_prefix
+
+    _, home = _config()
+    written = allow_prefix(home, prefix)
+    click.echo(f"{'Added to' if written else 'Stands already in'} {home / RULES_FILE}: {json.dumps(list(prefix))}")
+
+
+@execpolicy.command("backtest")
+@_rules_option
+@click.option("-a", "--approval-policy", help="Judge under this policy instead of the recorded ones.")
+@click.option("-s", "--sandbox", help="Judge under this sandbox mode instead of the recorded ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each command that would not just run.")
+@click.argument("sessions", nargs=-1)
+def backtest(
+    files: tuple[Path, ...],
+    approval_policy: str | None,
+    sandbox: str | None,
+    sessions: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Judge the commands of recorded sessions, as if they were run under today's rules.
+
+    SESSIONS are files or ids; without any, all of $CODEX_HOME/sessions.
+    """
+    from codex_plugin_execpolicy.backtest import Overrides, replay, session_files
+
+    config, home = _config()
+    layers = RuleLayers()
+    given = _given(files) if files else None
+
+    def rules_in(cwd: Path) -> LoadedRules:
+        return given or layers.at(cwd, home, config)
+
+    overrides = Overrides.read(approval_policy, sandbox)
+    asked = refused = total = 0
+    for judged in replay(session_files(home, sessions), overrides, rules_in):
+        total += 1
+        asked += judged.outcome == "ask"
+        refused += judged.outcome == "refuse"
+        if judged.outcome != "run":
+            click.echo(json.dumps(judged.wire(), ensure_ascii=False) if as_json else judged.line())
+    summary = f"would have asked {_count(asked, 'time')}, refused {refused}, of {_count(total, 'command')}"
+    click.echo(summary, err=as_json)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _given(files: tuple[Path, ...]) -> LoadedRules:
+    """The rules of files that a person names: each has to be right."""
+    from codex_plugin_execpolicy.rulefile import read_rules
+    from codex_plugin_execpolicy.rules import RuleSet
+
+    rules = RuleSet()
+    for file in files:
+        rules.update(read_rules(file).rules)
+    return LoadedRules(rules)
+
+
+def _here() -> LoadedRules:
+    config, home = _config()
+    loaded = RuleLayers().at(Path.cwd(), home, config)
+    for problem in loaded.problems:
+        click.echo(f"warning: {problem}", err=True)
+    return loaded
+
+
+def _config() -> tuple[Any, Path]:
+    """The configuration of this folder and ``$CODEX_HOME``. Raises ConfigError."""
+    import asyncio
+
+    from codex_framework import Kernel
+
+    kernel = asyncio.run(Kernel.create(entry_points=()))
+    return kernel.config.tables, kernel.config.codex_home

@@ -1,0 +1,248 @@
+"""Takes a shell script apart, where that can be done for certain.
+
+A script is *simple* if it is nothing but commands of plain words, joined by ``&&``, ``||``, ``;``, ``|`` or line ends. The words
+given for it are those that the shell will see. Whatever is expanded, redirected, assigned, looped or put into the background
+makes a script not simple, and so does everything that the parser and bash might read differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from codex_framework.value import Value
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+__all__ = ["ShellCommands", "shell_commands", "shell_script", "words_of_all_commands"]
+
+_SHELLS = frozenset({"bash", "zsh", "sh", "dash", "ksh"})
+
+_NODES = frozenset(
+    [
+        "program",
+        "list",
+        "pipeline",
+        "command",
+        "command_name",
+        "word",
+        "string",
+        "string_content",
+        "raw_string",
+        "number",
+        "concatenation",
+    ]
+)
+_TOKENS = frozenset({"&&", "||", ";", "|", '"', "'"})
+
+_RESERVED = frozenset(
+    [
+        "!",
+        "[[",
+        "]]",
+        "{",
+        "}",
+        "case",
+        "coproc",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "time",
+        "until",
+        "while",
+        "declare",
+        "export",
+        "local",
+        "readonly",
+        "typeset",
+        "unset",
+        "unsetenv",
+    ]
+)
+"""Words that are no program where a command begins, though the grammar takes some of them for one."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=\- ]+")
+"""A script of nothing else is one command, and splits at its spaces: the parser need not be loaded for it."""
+
+_ODD_BLANK = re.compile(r"[^\S \t\n]|\0|(?<![ \t\n])\\\n(?![ \t\n])")
+"""Blanks by which the grammar parts words and bash does not, and words that go on in the next line."""
+
+_IN_QUOTES = re.compile(r'\\[$`"\\\n]')
+_EXPANDED = re.compile(r"[*?\[]|^[~=]")
+_ESCAPE = re.compile(r"\\(.)")
+
+
+class ShellCommands(Value):
+    """The commands of a script, in its order.
+
+    Attributes:
+        expands: Some word is a pattern, or begins with a tilde: the shell puts names of files in its place.
+        partial: Only the beginning of what runs is known: the command reads a heredoc.
+    """
+
+    commands: tuple[tuple[str, ...], ...]
+    expands: bool = False
+    partial: bool = False
+
+
+def shell_script(argv: tuple[str, ...]) -> str | None:
+    """The script in ``bash -lc SCRIPT``, ``sh -c SCRIPT`` and their like, else None."""
+    if len(argv) == 3 and argv[1] in ("-lc", "-c") and argv[0].rsplit("/", 1)[-1] in _SHELLS:
+        return argv[2]
+    return None
+
+
+def shell_commands(script: str) -> ShellCommands | None:
+    """The commands of a simple script, or the one command of a script that feeds it a heredoc; None for all others."""
+    if _PLAIN.fullmatch(script):
+        words = tuple(script.split())
+        if words and "=" not in words[0] and words[0] not in _RESERVED and " =" not in script:
+            return ShellCommands((words,))
+    if _ODD_BLANK.search(script):
+        return None
+    root = _root(script)
+    if root.has_error:
+        return None
+    return _simple(root, script) or _heredoc(root, script)
+
+
+def words_of_all_commands(script: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command anywhere in a script, in loops and substitutions too; an unknown word is empty.
+
+    For suspicion only: a script that does not parse is still looked at.
+    """
+    nodes = [_root(script)]
+    while nodes:
+        node = nodes.pop()
+        nodes.extend(reversed(node.children))
+        if node.type == "command":
+            parts = [
+                child for child in node.named_children if child.type not in ("variable_assignment", "file_redirect")
+            ]
+            yield tuple("" if (word := _word(part, script)) is None else word.text for part in parts)
+
+
+class _Word(Value):
+    text: str
+    expands: bool = False
+
+
+def _simple(root: Node, script: str) -> ShellCommands | None:
+    commands: list[tuple[str, ...]] = []
+    expands = False
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.is_named:
+            if node.type not in _NODES:
+                return None
+        elif node.type not in _TOKENS and node.type.strip():
+            return None
+        if node.type != "command":
+            nodes.extend(reversed(node.children))
+            continue
+        words = _words(node, script)
+        if words is None:
+            return None
+        commands.append(tuple(word.text for word in words))
+        expands = expands or any(word.expands for word in words)
+    return ShellCommands(tuple(commands), expands) if commands else None
+
+
+def _heredoc(root: Node, script: str) -> ShellCommands | None:
+    """``COMMAND <<EOF ... EOF`` alone, whose text runs nothing itself."""
+    if root.named_child_count != 1 or root.named_children[0].type != "redirected_statement":
+        return None
+    body, *redirects = root.named_children[0].named_children
+    kinds = [node.type for node in _descendants(root)]
+    alone = kinds.count("command") == 1 and "file_redirect" not in kinds and "&" not in kinds
+    if not alone or body.type != "command" or any(node.type != "heredoc_redirect" for node in redirects):
+        return None
+    words = _words(body, script)
+    if words is None:
+        return None
+    return ShellCommands((tuple(word.text for word in words),), any(word.expands for word in words), partial=True)
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    nodes = [node]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        nodes.extend(node.children)
+
+
+def _words(command: Node, script: str) -> list[_Word] | None:
+    """The words of a command; None if one is not known for certain, or it is no command of a program."""
+    words = []
+    for child in command.children:
+        word = _word(child, script)
+        if word is None:
+            return None
+        words.append(word)
+    first = command.children[0]
+    if not words or (script[first.start_byte : first.end_byte] in _RESERVED):
+        return None
+    return words
+
+
+def _word(node: Node, script: str) -> _Word | None:
+    text = script[node.start_byte : node.end_byte]
+    match node.type:
+        case "command_name" if node.child_count == 1:
+            return _word(node.children[0], script)
+        case "word" | "number" if node.child_count == 0:
+            return _unquoted(text)
+        case "raw_string":
+            return _Word(text[1:-1])
+        case "string":
+            plain = all(child.type in ('"', "string_content") for child in node.children)
+            return None if not plain or _IN_QUOTES.search(text[1:-1]) else _Word(text[1:-1])
+        case "concatenation":
+            return _joined([_word(child, script) for child in node.children])
+        case _:
+            return None
+
+
+def _unquoted(text: str) -> _Word | None:
+    bare = _ESCAPE.sub("", text)
+    if "\\" in bare or "\\\n" in text or re.search(r"[{}]", bare.replace("{}", "")):
+        return None
+    return _Word(_ESCAPE.sub(r"\1", text), bool(_EXPANDED.search(_ESCAPE.sub("x", text))))
+
+
+def _joined(words: list[_Word | None]) -> _Word | None:
+    known = [word for word in words if word is not None]
+    if len(known) < len(words):
+        return None
+    return _Word("".join(word.text for word in known), any(word.expands for word in known))
+
+
+def _root(script: str) -> Node:
+    """The tree of a script whose byte offsets are offsets of characters.
+
+    To a shell all characters beyond ASCII are letters. Besides, the grammar's scanner looks them up in tables that end long
+    before Unicode does, and takes the process down with it (tree-sitter-bash 0.25: ``{`` before U+E0100).
+    """
+    plain = script if script.isascii() else re.sub(r"[^\x00-\x7f]", "x", script)
+    return _parser().parse(plain.replace("\0", " ").encode()).root_node
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))

@@ -1,0 +1,161 @@
+"""What ``.rules`` files say, and what of it holds for a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from codex_framework import Verdict
+from codex_framework.value import Value
+
+__all__ = ["DECISIONS", "NetworkRule", "PrefixRule", "RuleMatch", "RuleSet", "word_for"]
+
+DECISIONS: Mapping[str, Verdict] = {"allow": Verdict.ALLOW, "prompt": Verdict.ASK, "forbidden": Verdict.FORBID}
+"""Decisions by the words the files have for them."""
+
+_WORDS = {verdict: word for word, verdict in DECISIONS.items()}
+
+
+def word_for(decision: Verdict) -> str:
+    """The word the files have for a decision."""
+    return _WORDS[decision]
+
+
+class PrefixRule(Value):
+    """A decision about all commands that begin with certain words.
+
+    Attributes:
+        program: The first word.
+        rest: The words after it, each with its alternatives.
+    """
+
+    program: str
+    rest: tuple[tuple[str, ...], ...]
+    decision: Verdict = Verdict.ALLOW
+    justification: str | None = None
+
+    def prefix_of(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The words after the program that this rule takes, or None where it says nothing of the command."""
+        words = command[1 : 1 + len(self.rest)]
+        if len(words) == len(self.rest) and all(map(_is_one_of, words, self.rest)):
+            return words
+        return None
+
+
+def _is_one_of(word: str, alternatives: tuple[str, ...]) -> bool:
+    return word in alternatives
+
+
+class NetworkRule(Value):
+    """A decision about connections to a host."""
+
+    host: str
+    protocol: str
+    decision: Verdict
+    justification: str | None = None
+
+
+class RuleMatch(Value, kw_only=True):
+    """What a rule, or without one the policy's own judgement, says of one command.
+
+    Attributes:
+        prefix: The words the rule matched; None without a rule.
+        resolved_program: The path in the command, where the rule names its program without one.
+    """
+
+    command: tuple[str, ...]
+    decision: Verdict
+    prefix: tuple[str, ...] | None = None
+    justification: str | None = None
+    resolved_program: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """As ``execpolicy check`` prints it."""
+        decision = word_for(self.decision)
+        if self.prefix is None:
+            return {"heuristicsRuleMatch": {"command": list(self.command), "decision": decision}}
+        match: dict[str, Any] = {"matchedPrefix": list(self.prefix), "decision": decision}
+        if self.resolved_program is not None:
+            match["resolvedProgram"] = self.resolved_program
+        if self.justification is not None:
+            match["justification"] = self.justification
+        return {"prefixRuleMatch": match}
+
+
+class RuleSet:
+    """The rules of any number of files, by program."""
+
+    def __init__(self) -> None:
+        self.network: list[NetworkRule] = []
+        self._by_program: dict[str, list[PrefixRule]] = {}
+        self._paths: dict[str, tuple[str, ...]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule for commands."""
+        return bool(self._by_program)
+
+    @property
+    def prefix_rules(self) -> Iterable[PrefixRule]:
+        """All rules for commands."""
+        return (rule for rules in self._by_program.values() for rule in rules)
+
+    def add(self, rule: PrefixRule) -> None:
+        """Add a rule for commands."""
+        self._by_program.setdefault(rule.program, []).append(rule)
+
+    def locate(self, program: str, paths: tuple[str, ...]) -> None:
+        """Say which paths of a program the rules for its bare name count for."""
+        self._paths[program] = paths
+
+    def update(self, other: RuleSet) -> None:
+        """Add all of another set; its paths of programs replace those given before."""
+        for rule in other.prefix_rules:
+            self.add(rule)
+        self.network.extend(other.network)
+        self._paths.update(other._paths)
+
+    def restricted(self, rules: Iterable[PrefixRule]) -> RuleSet:
+        """Some rules alone, with the paths of programs that this set knows."""
+        some = RuleSet()
+        some._paths = self._paths
+        for rule in rules:
+            some.add(rule)
+        return some
+
+    def matches(self, command: tuple[str, ...], *, resolve: bool = True) -> tuple[RuleMatch, ...]:
+        """What the rules say of a command.
+
+        Args:
+            resolve: A program given by its absolute path is also looked up by its name, if no rule has the path. Where
+                no ``host_executable`` lists its paths, what an *allow* says counts for folders of the system only.
+        """
+        from codex_plugin_execpolicy.safe import program_name
+
+        if not command:
+            return ()
+        found = self._among(self._by_program.get(command[0], ()), command)
+        if found or not resolve or not command[0].startswith("/"):
+            return found
+        name = command[0].rsplit("/", 1)[-1]
+        paths = self._paths.get(name)
+        if paths is not None and command[0] not in paths:
+            return ()
+        found = self._among(self._by_program.get(name, ()), command, resolved=True)
+        if paths is None and program_name(command[0]) is None:
+            return tuple(match for match in found if match.decision is not Verdict.ALLOW)
+        return found
+
+    def _among(
+        self, rules: Iterable[PrefixRule], command: tuple[str, ...], *, resolved: bool = False
+    ) -> tuple[RuleMatch, ...]:
+        return tuple(
+            RuleMatch(
+                command=command,
+                decision=rule.decision,
+                prefix=(rule.program, *words),
+                justification=rule.justification,
+                resolved_program=command[0] if resolved else None,
+            )
+            for rule in rules
+            if (words := rule.prefix_of(command)) is not None
+        )
