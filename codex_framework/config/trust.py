@@ -72,10 +72,18 @@ def _trust_keys(cwd: Path) -> list[str]:
 
 
 def _upwards(folder: Path, markers: Sequence[str]) -> Path | None:
-    if not markers:
-        return None
     for candidate in (folder, *folder.parents):
-        base = str(candidate)
-        if any(os.path.lexists(f"{base}/{marker}") for marker in markers):
+        if any(_marks(f"{candidate}/{marker}") for marker in markers):
             return candidate
     return None
+
+
+def _marks(path: str) -> bool:
+    """Whether something marks a root. An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository."""
+    if not path.endswith("/.git"):
+        return os.path.lexists(path)
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except OSError:  # a file, or a folder that cannot be looked into
+        return os.path.lexists(path)

@@ -120,9 +120,20 @@ def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[Path]:
     here = Path(os.path.realpath(cwd))
     chain = [here, *here.parents]
     for index, folder in enumerate(chain):
-        if any(os.path.exists(folder / marker) for marker in markers):  # noqa: PTH110
+        if any(_marks(f"{folder}/{marker}") for marker in markers):
             return chain[index::-1]
     return [here]
+
+
+def _marks(path: str) -> bool:
+    """Whether something marks a project's root. An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository."""
+    if not path.endswith("/.git"):
+        return os.path.lexists(path)
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except OSError:  # a file, or a folder that cannot be looked into
+        return os.path.lexists(path)
 
 
 def _strings(value: Any) -> list[str]:

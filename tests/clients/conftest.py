@@ -52,7 +52,7 @@ class Cli:
         self.home = folder / "home"
         self.work = folder / "work"
         self.home.mkdir()
-        (self.work / ".git").mkdir(parents=True)
+        (self.work / ".git" / "objects").mkdir(parents=True)
         self.env = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("CODEX_", "OPENAI_"))},
             "CODEX_HOME": str(self.home),

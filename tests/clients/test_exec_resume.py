@@ -10,7 +10,7 @@ from codex_framework.testing.replies import say
 def test_the_newest_thread_of_this_folder_is_resumed(cli: Any, tmp_path: Path, user_texts: Any) -> None:
     server = cli.serve(*[say(f"answer {number}") for number in range(4)])
     elsewhere = tmp_path / "elsewhere"
-    (elsewhere / ".git").mkdir(parents=True)
+    (elsewhere / ".git" / "objects").mkdir(parents=True)
     here = cli.json("here").events[0]["thread_id"]
     there = cli.json("there", cwd=elsewhere).events[0]["thread_id"]
     assert cli.json("resume", "--last", "more").events[0]["thread_id"] == here

@@ -35,7 +35,7 @@ def greeting(cli: Any, tmp_path: Path) -> None:
 def test_a_plugins_command_is_a_subcommand(cli: Any) -> None:
     ran = cli.run("greet", "world")
     assert (ran.status, ran.out, ran.err) == (0, "Hello, world.\n", "")
-    assert "greet    Greet somebody." in cli.run("--help").out
+    assert "Greet somebody." in cli.run("--help").out
 
 
 @pytest.mark.usefixtures("greeting")

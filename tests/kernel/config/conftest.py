@@ -65,7 +65,7 @@ class Place:
 def place(tmp_path: Path) -> Place:
     home = tmp_path.resolve() / "home"
     project = home / "work" / "shop"
-    (project / ".git").mkdir(parents=True)
+    (project / ".git" / "objects").mkdir(parents=True)
     codex_home = home / ".codex"
     codex_home.mkdir()
     return Place(home, codex_home, project, tmp_path / "system.toml")

@@ -109,3 +109,13 @@ def test_without_markers_each_folder_is_a_root(repository):
 def test_a_pointer_that_cannot_be_read_is_no_trust(repository, worktree):
     (worktree / ".git").chmod(0)
     assert main_checkout(worktree) == worktree
+
+
+def test_an_empty_folder_in_the_place_of_dot_git_marks_no_root(tmp_path) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outer" / ".git").mkdir()
+    before = git_root(tmp_path)
+    assert git_root(inner) == before
+    (tmp_path / "outer" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert git_root(inner) == tmp_path / "outer"

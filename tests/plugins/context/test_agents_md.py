@@ -74,7 +74,7 @@ def test_an_override_stands_in_for_the_persons_file_unless_it_is_blank(facts: Fa
 @pytest.fixture
 def tree(work: Path) -> Path:
     """A repository whose folders a and a/b have instructions too; gives a/b."""
-    (work / ".git").mkdir()
+    (work / ".git" / "objects").mkdir(parents=True)
     deep = work / "a/b"
     deep.mkdir(parents=True)
     for folder, text in ((work.parent, "outside"), (work, "root"), (work / "a", "middle"), (deep, "here")):
@@ -88,6 +88,8 @@ def test_files_from_the_root_down_to_the_folder_count(facts: Facts, tree: Path) 
 
 
 def test_without_a_root_only_the_folder_itself_counts(facts: Facts, tree: Path, work: Path) -> None:
+    (work / ".git" / "objects").rmdir()
+    assert sent(facts(cwd=tree)) == "here", "an empty .git is a sandbox's placeholder, not a repository"
     (work / ".git").rmdir()
     assert sent(facts(cwd=tree)) == "here"
     (work / ".git").write_text("gitdir: elsewhere")
