@@ -221,3 +221,13 @@ def test_a_bug_is_called_one(cli: Any, tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert "Traceback" in told.stderr
+
+
+def test_a_turn_loads_nothing_that_it_does_not_use(cli: Any) -> None:
+    cli.serve(say("ok"))
+    cli.env["PYTHONPROFILEIMPORTTIME"] = "1"
+    ran = cli.json("hi")
+    assert ran.status == 0
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in ran.err.splitlines() if "|" in line}
+    assert "asyncio" in loaded  # the lines have been read rightly
+    assert loaded & {"click", "rich", "httpx", "cattrs", "tomlkit", "argparse", "tree_sitter", "email"} == set()
