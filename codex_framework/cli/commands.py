@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from codex_framework import __version__
 from codex_framework.errors import CodexError
@@ -19,6 +20,7 @@ BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
     "demo": ("codex_framework.cli.demo", "command"),
+    "completion": ("codex_framework.cli.completion", "command"),
 }
 """Where each command is found."""
 
@@ -58,8 +60,22 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+class ExecCommand(click.Command):
+    """Hands its arguments on unread, and completes the options that will be read from them."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The options that begin so."""
+        from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
+
+        known = [option for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) if not option.hidden]
+        names = [(name, option.text) for option in known for name in option.names]
+        items = [CompletionItem(name, help=text) for name, text in names if incomplete and name.startswith(incomplete)]
+        return [*items, *super().shell_complete(ctx, incomplete)]
+
+
 @click.command(
     "exec",
+    cls=ExecCommand,
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     short_help="Run one turn without a person at hand (also: e, resume).",
