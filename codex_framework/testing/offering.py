@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Offer"]
 
+_NUMBERS = itertools.count(1)
+
 
 class Offer:
-    """``Offer(tools=[my_tool])`` is a plugin for ``Kernel.create(plugins=[...])`` that offers ``my_tool``."""
+    """``Offer(tools=[my_tool])`` is a plugin for ``Kernel.create(plugins=[...])`` that offers ``my_tool``.
+
+    Its name is ``name``, or one of its own.
+    """
 
     def __init__(
         self,
@@ -38,7 +44,9 @@ class Offer:
         telemetry: Iterable[Telemetry] = (),
         stores: Iterable[ThreadStore] = (),
         commands: Iterable[click.Command] = (),
+        name: str | None = None,
     ) -> None:
+        self.__name__ = name or f"offer-{next(_NUMBERS)}"  # what the loader calls a plugin that has no entry point
         self._tools = tuple(tools)
         self._providers = tuple(providers)
         self._sandboxes = tuple(sandboxes)

@@ -89,5 +89,11 @@ def _shown(arrow: str, value: object) -> str:
 
 
 def _difference(expected: list[str], came: list[str]) -> list[str]:
-    lines = [line for line in difflib.ndiff(expected, came) if not line.startswith("?")]
+    lines = []
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, expected, came, autojunk=False).get_opcodes():
+        if kind == "equal":
+            lines += [f"  {line}" for line in expected[first:last]]
+            continue
+        lines += [f"- {line}" for line in expected[first:last]]
+        lines += [f"+ {line}" for line in came[start:end]]
     return [line if len(line) <= _WIDTH or line[0] in "+-" else line[: _WIDTH - 3] + "..." for line in lines]
