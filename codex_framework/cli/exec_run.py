@@ -126,8 +126,10 @@ class Stop:
         self._stopping: asyncio.Task[None] | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen to the signals that end a run: 1 for ^C (as Codex), 128 + n for the others."""
+        """Listen to the signals that end a run: 1 for ^C (as Codex), 128 + n for the others. Ignored ones stay so (nohup)."""
         for number, status in ((signal.SIGINT, 1), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue
             with contextlib.suppress(ValueError):  # not on the main thread: then nobody sends us any
                 loop.add_signal_handler(number, self._come, status)
 

@@ -84,3 +84,12 @@ def test_a_command_left_running_ends_with_the_run(cli: Any) -> None:
     assert ran.status == 0
     pid = int((cli.work / "pid").read_text())
     wait_until(lambda: not alive(pid))
+
+
+def test_a_signal_that_is_ignored_stays_ignored(cli: Any) -> None:
+    server = cli.serve(call("exec_command", cmd="sleep 0.5"), say("Done."))
+    process = cli.start("exec", "hi", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    server.wait_for(1)
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"Done.\n"), err
