@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -168,6 +167,8 @@ class CallContext(Value, kw_only=True):
 
 def _replace(target: Path, data: bytes) -> None:
     """Write a file by way of a temporary one beside it, keeping its mode."""
+    import tempfile
+
     target.parent.mkdir(parents=True, exist_ok=True)
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")

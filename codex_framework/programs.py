@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,6 +34,9 @@ class ProgramFolder:
     def _made(self) -> str | None:
         if not self._scripts:
             return None
+        import hashlib
+        import tempfile
+
         digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
         for parent in (self._codex_home / "tmp" / "programs", Path(tempfile.gettempdir()) / "codex-framework-programs"):
             folder = parent / digest
@@ -47,6 +48,8 @@ class ProgramFolder:
         return None
 
     def _fill(self, folder: Path) -> None:
+        import tempfile
+
         for name, script in self._scripts.items():
             target = folder / name
             if target.exists() and target.read_bytes() == script:

@@ -1,24 +1,16 @@
-"""The provider, and its two kinds of client."""
+"""The provider. What it plays with is loaded when it is first chosen."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codex_framework import (
-    Cassette,
-    ConfigError,
-    ModelClient,
-    ModelError,
-    ModelEvent,
-    ModelInfo,
-    ModelRequest,
-    ProviderInfo,
-    Script,
-    play_reply,
-    read_script,
-)
+from codex_framework import ConfigError, ModelClient, ModelError, ModelInfo, ProviderInfo
+
+if TYPE_CHECKING:
+    from codex_framework import Cassette, Script
 
 __all__ = ["ReplayProvider"]
 
@@ -49,6 +41,9 @@ class ReplayProvider:
         Raises:
             ModelError: The table names no script and no cassette, or both, or one that cannot be used.
         """
+        from codex_framework import Cassette, Script, read_script
+        from codex_plugin_replay.clients import CassetteClient, ScriptClient
+
         kind, path, match = _choice(info, env)
         with self._lock:
             try:
@@ -83,45 +78,3 @@ def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]
     home = env.get("HOME")
     expanded = Path(home, path[2:]) if home and path.startswith("~/") else Path(path)
     return kind, expanded.absolute(), str(info.options.get("match", "input"))
-
-
-class ScriptClient:
-    """Plays the replies of a script."""
-
-    def __init__(self, script: Script) -> None:
-        self._script = script
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The next reply.
-
-        Raises:
-            ModelError: The reply says so, or the script has ended.
-        """
-        number, source = self._script.next()
-        async for event in play_reply(source(request) if callable(source) else source, number):
-            yield event
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
-
-class CassetteClient:
-    """Plays the answers of a cassette."""
-
-    def __init__(self, cassette: Cassette) -> None:
-        self._cassette = cassette
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The answer that was recorded for this request.
-
-        Raises:
-            ModelError: It was an error then, or there is none.
-        """
-        exchange = self._cassette.play(request)
-        for event in exchange.events:
-            yield event
-        if exchange.error is not None:
-            raise exchange.error
-
-    async def aclose(self) -> None:
-        """Nothing is held."""

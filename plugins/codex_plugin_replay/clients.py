@@ -1,0 +1,51 @@
+"""The two kinds of client: one plays a script, the other a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from codex_framework import Cassette, ModelEvent, ModelRequest, Script, play_reply
+
+__all__ = ["CassetteClient", "ScriptClient"]
+
+
+class ScriptClient:
+    """Plays the replies of a script."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The next reply.
+
+        Raises:
+            ModelError: The reply says so, or the script has ended.
+        """
+        number, source = self._script.next()
+        async for event in play_reply(source(request) if callable(source) else source, number):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+class CassetteClient:
+    """Plays the answers of a cassette."""
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The answer that was recorded for this request.
+
+        Raises:
+            ModelError: It was an error then, or there is none.
+        """
+        exchange = self._cassette.play(request)
+        for event in exchange.events:
+            yield event
+        if exchange.error is not None:
+            raise exchange.error
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
