@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from codex_framework.value import Value
@@ -76,12 +77,15 @@ _RESERVED = frozenset(
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=\- ]+")
 """A script of nothing else is one command, and splits at its spaces: the parser need not be loaded for it."""
 
-_ODD_BLANK = re.compile(r"[^\S \t\n]|\0|(?<![ \t\n])\\\n(?![ \t\n])")
+_ODD_BLANK = re.compile(r"[^\S \t\n]|\0|(?<![ \t\n])\\\n(?![ \t\n])|\\[ \t]\\\n")
 """Blanks by which the grammar parts words and bash does not, and words that go on in the next line."""
 
 _IN_QUOTES = re.compile(r'\\[$`"\\\n]')
 _EXPANDED = re.compile(r"[*?\[]|^[~=]")
+_UNQUOTED = re.compile(r"[^\s;&|<>()$`\"'\\#][^\s;&|<>()$`\"'\\]*")
 _ESCAPE = re.compile(r"\\(.)")
+_BETWEEN_COMMANDS = re.compile(r"(?:[ \t\n]|\\\n)*")
+_BETWEEN_WORDS = re.compile(r"(?:[ \t]|\\\n)*")
 
 
 class ShellCommands(Value):
@@ -135,8 +139,18 @@ def words_of_all_commands(script: str) -> Iterator[tuple[str, ...]]:
 
 
 class _Word(Value):
+    """A word, or a part of one.
+
+    Attributes:
+        bare: What of it the shell looks at for patterns and braces: quoted and escaped characters are an ``x`` here.
+    """
+
     text: str
-    expands: bool = False
+    bare: str
+
+    @property
+    def expands(self) -> bool:
+        return bool(_EXPANDED.search(self.bare))
 
 
 def _simple(root: Node, script: str) -> ShellCommands | None:
@@ -151,6 +165,8 @@ def _simple(root: Node, script: str) -> ShellCommands | None:
         elif node.type not in _TOKENS and node.type.strip():
             return None
         if node.type != "command":
+            if not _covers(node, script):
+                return None
             nodes.extend(reversed(node.children))
             continue
         words = _words(node, script)
@@ -162,7 +178,7 @@ def _simple(root: Node, script: str) -> ShellCommands | None:
 
 
 def _heredoc(root: Node, script: str) -> ShellCommands | None:
-    """``COMMAND <<EOF ... EOF`` alone, whose text runs nothing itself."""
+    """``COMMAND <<EOF ... EOF`` alone, whose text runs nothing itself. Words behind those given are possible."""
     if root.named_child_count != 1 or root.named_children[0].type != "redirected_statement":
         return None
     body, *redirects = root.named_children[0].named_children
@@ -174,6 +190,16 @@ def _heredoc(root: Node, script: str) -> ShellCommands | None:
     if words is None:
         return None
     return ShellCommands((tuple(word.text for word in words),), any(word.expands for word in words), partial=True)
+
+
+def _covers(node: Node, script: str) -> bool:
+    """Whether nothing but blanks stands between the parts: the grammar leaves some words out (``-`` before ``<<``)."""
+    if not node.children:
+        return True
+    blank = _BETWEEN_WORDS if node.type == "command" else _BETWEEN_COMMANDS
+    start, end = (0, len(script)) if node.type == "program" else (node.start_byte, node.end_byte)
+    places = [start, *(place for child in node.children for place in (child.start_byte, child.end_byte)), end]
+    return all(blank.fullmatch(script, before, after) for before, after in zip(places[::2], places[1::2], strict=True))
 
 
 def _descendants(node: Node) -> Iterator[Node]:
@@ -193,41 +219,50 @@ def _words(command: Node, script: str) -> list[_Word] | None:
             return None
         words.append(word)
     first = command.children[0]
-    if not words or (script[first.start_byte : first.end_byte] in _RESERVED):
-        return None
-    return words
+    begins = script[first.start_byte : first.end_byte]
+    apart = all(one.end_byte < other.start_byte for one, other in pairwise(command.children))
+    return words if apart and _covers(command, script) and begins not in _RESERVED else None
 
 
 def _word(node: Node, script: str) -> _Word | None:
+    word = _part(node, script)
+    if word is None or re.search(r"[{}]", word.bare.replace("{}", "")):
+        return None
+    return word
+
+
+def _part(node: Node, script: str) -> _Word | None:
     text = script[node.start_byte : node.end_byte]
     match node.type:
         case "command_name" if node.child_count == 1:
-            return _word(node.children[0], script)
+            return _part(node.children[0], script)
         case "word" | "number" if node.child_count == 0:
             return _unquoted(text)
         case "raw_string":
-            return _Word(text[1:-1])
+            return _quoted(text[1:-1])
         case "string":
             plain = all(child.type in ('"', "string_content") for child in node.children)
-            return None if not plain or _IN_QUOTES.search(text[1:-1]) else _Word(text[1:-1])
-        case "concatenation":
-            return _joined([_word(child, script) for child in node.children])
+            return None if not plain or _IN_QUOTES.search(text[1:-1]) else _quoted(text[1:-1])
+        case "concatenation" if all(one.end_byte == other.start_byte for one, other in pairwise(node.children)):
+            return _joined([_part(child, script) for child in node.children])
         case _:
             return None
 
 
+def _quoted(text: str) -> _Word:
+    return _Word(text, "x" * bool(text))
+
+
 def _unquoted(text: str) -> _Word | None:
-    bare = _ESCAPE.sub("", text)
-    if "\\" in bare or "\\\n" in text or re.search(r"[{}]", bare.replace("{}", "")):
-        return None
-    return _Word(_ESCAPE.sub(r"\1", text), bool(_EXPANDED.search(_ESCAPE.sub("x", text))))
+    bare = _ESCAPE.sub("x", text)  # a dot takes no line end: a backslash before one stays
+    return None if not _UNQUOTED.fullmatch(bare) else _Word(_ESCAPE.sub(r"\1", text), bare)
 
 
-def _joined(words: list[_Word | None]) -> _Word | None:
-    known = [word for word in words if word is not None]
-    if len(known) < len(words):
+def _joined(parts: list[_Word | None]) -> _Word | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
         return None
-    return _Word("".join(word.text for word in known), any(word.expands for word in known))
+    return _Word("".join(part.text for part in known), "".join(part.bare for part in known))
 
 
 def _root(script: str) -> Node:

@@ -1,0 +1,35 @@
+"""Commands that destroy without a question."""
+
+from __future__ import annotations
+
+import pytest
+
+from codex_plugin_execpolicy.dangerous import is_dangerous, may_be_dangerous
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "rm -f x",
+            "rm -rf x",
+            "rm -fr x",
+            "rm -Rf x",
+            "rm -r -f x",
+            "rm --force x",
+            "/bin/rm -rf x",
+            "sudo rm -rf x",
+        ),
+        *("sudo sudo rm -f x", "sudo -u root rm -rf x", "sudo -n -- rm -f x", "sudo A=1 rm -f x"),
+    ],
+)
+def test_a_forced_rm_is_dangerous(command: str) -> None:
+    assert is_dangerous(tuple(command.split()))
+    assert may_be_dangerous(tuple(command.split()))
+
+
+@pytest.mark.parametrize(
+    "command", ["", "rm x", "rm -r x", "rm x -f", "rm -- -f", "ls -rf", "sudo ls", "sudo", "git rm -f x", "echo rm -rf"]
+)
+def test_anything_else_is_not(command: str) -> None:
+    assert not is_dangerous(tuple(command.split()))
