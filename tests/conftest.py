@@ -1,8 +1,11 @@
-"""Profiles for property tests: quick by default, deep with ``--deep``."""
+"""Profiles for property tests: quick by default, deep with ``--deep``. The wheel, and fresh environments to try it in."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,3 +30,42 @@ def anchors() -> Path:
     if not folder.is_dir():
         pytest.skip("no recorded data at hand (set CODEX_ANCHORS)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def kernel_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel: the one that ``CODEX_FRAMEWORK_WHEEL`` names, or one built once of the source tree."""
+    given = os.environ.get("CODEX_FRAMEWORK_WHEEL")
+    return Path(given) if given else build_wheel(Path(__file__).parents[1], tmp_path_factory.mktemp("kernel-wheel"))
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """Build the wheel of a source tree; skips where that cannot be done."""
+    command = [sys.executable, "-P", "-m", "build", "--wheel", "--outdir", folder, source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no wheel can be built here: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def wheel_builder() -> Callable[[Path, Path], Path]:
+    """``build_wheel``, for tests in other folders."""
+    return build_wheel
+
+
+@pytest.fixture
+def fresh_venv(tmp_path: Path) -> Callable[..., Path]:
+    """Make a virtual environment and install into it; gives its folder of programs. Skips where pip finds nothing."""
+
+    def make(*requirements: str | Path) -> Path:
+        folder = tmp_path / "venv"
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        command = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip cannot install here: {done.stderr.strip().splitlines()[-1:]}")
+        return folder / "bin"
+
+    return make

@@ -31,7 +31,7 @@ def source_files() -> set[str]:
         str(file.relative_to(package.parent))
         for package in packages
         for file in package.rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
+        if file.is_file() and not any(part == "__pycache__" or part.endswith("_cache") for part in file.parts)
     }
 
 

@@ -1,0 +1,28 @@
+"""The names of ``codex_framework.testing`` are pinned."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from codex_framework import testing
+
+NAMES = """
+ContractViolation ItemsPrompt KernelFactory Offer Playbook RecordedRequest ResponsesServer ScriptedKernel ScriptedModel
+TurnRun ask call call_context check_context_source check_notifier check_provider check_sandbox check_telemetry
+check_thread_store check_tool custom_call fail fault local_shell model_request reasoning reply say
+""".split()  # noqa: SIM905
+
+
+def test_the_names_are_these_and_each_can_be_imported():
+    assert sorted(testing.__all__) == sorted(NAMES)
+    assert [name for name in NAMES if not hasattr(testing, name)] == []
+    assert not hasattr(testing, "no_such_name")
+
+
+def test_importing_the_package_imports_nothing_else_of_it():
+    code = (
+        "import codex_framework.testing, sys; print(sorted(m for m in sys.modules if m.startswith(('codex_', 'attr'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['codex_framework', 'codex_framework.testing']"
