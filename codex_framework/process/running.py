@@ -13,7 +13,7 @@ from codex_framework.process.output import CappedOutput
 from codex_framework.process.spawn import os_error_text, signal_group, signal_session
 from codex_framework.process.streams import Streams, open_pipes, open_terminal
 from codex_framework.process.tap import Tap
-from codex_framework.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.roles.sandboxes import ChildProcess, Confinement, Explains, Launch
 from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
 
 __all__ = ["Command", "start_command"]
@@ -322,8 +322,6 @@ class Command:
             os.close(self._stdin)
             self._stdin = None
 
-    # Ending
-
     async def _watch(self) -> None:
         try:
             status = await self._child.wait()
@@ -337,6 +335,8 @@ class Command:
         self._exited.set()
         for fd, stream in list(self._sources.items()):
             self._read(fd, stream)
+        if isinstance(self._child, Explains) and (note := self._child.explain()):
+            self._received("stderr", f"{note}\n".encode())
         if self._sources:
             self._timers.append(self._loop.call_later(self._drain_s, self._finish))
         else:

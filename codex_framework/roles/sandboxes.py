@@ -13,6 +13,7 @@ from codex_framework.value import Value
 __all__ = [
     "ChildProcess",
     "Confinement",
+    "Explains",
     "FileAccess",
     "Launch",
     "Sandbox",
@@ -155,6 +156,15 @@ class Warms(Protocol):
 
     async def warm(self) -> None:
         """Get ready. What goes wrong is not reported here: the first ``start`` meets it again."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A child process that can say why it ended, where that was not its own doing."""
+
+    def explain(self) -> str:
+        """One sentence, once it has ended; ``""`` if there is nothing to say."""
         ...
 
 

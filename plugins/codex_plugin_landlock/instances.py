@@ -13,6 +13,12 @@ from codex_plugin_landlock.jail.messages import receive, send
 
 __all__ = ["ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
+_SET_UP_S = 10.0
+"""How long an instance may take to confine itself; some milliseconds are usual."""
+
+_KILLED = "the process that confines commands was killed from outside, and this command with it"
+"""Does not say "sandbox": that word in a command's output counts as a sign that the sandbox has refused something."""
+
 
 class InstanceGone(Exception):  # noqa: N818  # a turn of events, not a fault
     """An idle instance was found dead when it was to be used; the command has not been handed over."""
@@ -39,6 +45,7 @@ class ConfinedProcess:
         self._instance = instance
         self._pid = pid
         self._status: int | None = None
+        self._note = ""
         self._ended = asyncio.Event()
 
     @property
@@ -57,9 +64,14 @@ class ConfinedProcess:
         assert self._status is not None
         return self._status
 
-    def end(self, status: int) -> None:
+    def explain(self) -> str:
+        """What its end was if it was not its own; ``""`` otherwise."""
+        return self._note
+
+    def end(self, status: int, note: str = "") -> None:
         """Called by the instance, once."""
         self._status = status
+        self._note = note
         self._ended.set()
 
 
@@ -84,6 +96,8 @@ class Instance:
         self._starting: asyncio.Future[ConfinedProcess] | None = None
         self._process: ConfinedProcess | None = None
         self._released: Callable[[Instance], None] | None = None
+        self._refused: Callable[[InstanceRefused], None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
 
     @property
     def alive(self) -> bool:
@@ -97,6 +111,12 @@ class Instance:
         except OSError:
             return False
 
+    def listen(self, refused: Callable[[InstanceRefused], None]) -> None:
+        """Before there is a command: note when it is ready, and call ``refused`` if it cannot confine itself."""
+        self._refused = refused
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._connection, self._read)
+
     async def run(self, launch: Launch, released: Callable[[Instance], None]) -> ConfinedProcess:
         """Start a command; ``released`` is called when the instance is free again.
 
@@ -106,8 +126,9 @@ class Instance:
             InstanceGone: It died before it got the command.
             InstanceRefused: It could not confine itself; nothing has run.
             CommandFailed: The command cannot be started.
-            SandboxError: It died in the middle.
+            SandboxError: It died in the middle, or its set-up hangs.
         """
+        self._stop_reading()
         wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env), "tty": launch.tty}
         self._loop = asyncio.get_running_loop()
         self._released = released
@@ -115,9 +136,13 @@ class Instance:
         try:
             send(self._connection, {"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
         except OSError as error:
+            refusal = self._refusal()
+            self._starting = None
             self.close()
-            raise InstanceGone(str(error)) from error
+            raise refusal or InstanceGone(str(error)) from error
         self._loop.add_reader(self._connection, self._read)
+        if not self.ready:
+            self._deadline = self._loop.call_later(_SET_UP_S, self._too_late)
         try:
             return await self._starting
         except asyncio.CancelledError:
@@ -133,13 +158,39 @@ class Instance:
 
     def close(self) -> None:
         """End the instance and everything in it. Its command, if any, counts as killed."""
+        self._end("")
+
+    def _end(self, note: str) -> None:
         if self._connection.fileno() < 0:
             return
         if self.retire is not None:
             self.retire.cancel()
         self._stop_reading()
         self._connection.close()
-        self._lost()
+        self._lost(note)
+
+    def _refusal(self) -> InstanceRefused | None:
+        """What an instance said before it ended, if it was why."""
+        while True:
+            try:
+                message, _ = receive(self._connection, socket.MSG_DONTWAIT)
+            except ConnectionResetError:
+                continue
+            except OSError:
+                return None
+            if message is None:
+                return None
+            if "refused" in message:
+                return InstanceRefused(message["refused"], message["text"])
+
+    def _too_late(self) -> None:
+        self._fail(
+            SandboxError(
+                f"the sandbox was not set up after {_SET_UP_S:.0f} s",
+                hint="look whether one of the writable roots lies on a file system that does not answer",
+            )
+        )
+        self.close()
 
     def _read(self) -> None:
         while self._loop is not None:
@@ -152,7 +203,7 @@ class Instance:
             except OSError:
                 message = None
             if message is None:
-                self.close()
+                self._end(_KILLED)
             else:
                 self._heard(message)
 
@@ -173,8 +224,13 @@ class Instance:
             self._pid = message["instance"]
         elif "ready" in message:
             self.ready = True
+            self._cancel_deadline()
         elif "refused" in message:
-            self._fail(InstanceRefused(message["refused"], message["text"]))
+            refused = InstanceRefused(message["refused"], message["text"])
+            told, self._refused = self._refused, None
+            if self._starting is None and told is not None:
+                told(refused)
+            self._fail(refused)
             self.close()
 
     def _answer(self, process: ConfinedProcess) -> None:
@@ -187,7 +243,7 @@ class Instance:
         if starting is not None and not starting.done():
             starting.set_exception(error)
 
-    def _lost(self) -> None:
+    def _lost(self, note: str) -> None:
         self._fail(
             SandboxError(
                 "the sandbox ended before the command had started",
@@ -196,7 +252,7 @@ class Instance:
         )
         process, self._process = self._process, None
         if process is not None:
-            process.end(-signal.SIGKILL)
+            process.end(-signal.SIGKILL, note)
 
     def _free(self) -> None:
         self._stop_reading()
@@ -204,7 +260,13 @@ class Instance:
         if released is not None:
             released(self)
 
+    def _cancel_deadline(self) -> None:
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None:
+            deadline.cancel()
+
     def _stop_reading(self) -> None:
+        self._cancel_deadline()
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self._connection)

@@ -123,8 +123,11 @@ class Launcher:
         """End the launcher with all instances, and wait for it. Safe to call twice."""
         self._disconnect()
         process, self._process = self._process, None
-        if process is not None:
-            await asyncio.to_thread(_end, process)
+        if process is None:
+            return
+        # Ends it at once while the interpreter starts and it holds nothing; later it takes no notice and ends by the connection.
+        process.terminate()
+        await asyncio.to_thread(_end, process)
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,9 @@ __all__ = ["LandlockConfinement", "LandlockSandbox"]
 
 _IDLE_S = 5.0
 """How long an unused instance stays, with its placeholders for protected names that do not exist."""
+
+_WARM_IDLE_S = 30.0
+"""The same for one that was started ahead: models think for longer than that, but a new one costs little by then."""
 
 _MOST_IDLE = 4
 _ATTEMPTS = _MOST_IDLE + 3
@@ -113,6 +117,27 @@ class LandlockSandbox:
             hint="look for a process that kills others (the system's log names it)",
         )
 
+    def warm(self, plan: Plan) -> None:
+        """Start the launcher and an instance ahead, unless one is there. It gets ready by itself; nobody waits for it.
+
+        Raises:
+            SandboxError: It cannot be enforced here, or the launcher does not start.
+        """
+        if self._busy or self._idle.get(plan.key):
+            return
+        self.check(plan)
+        instance = self._take(plan)
+        instance.listen(lambda refused: self._learn(plan, instance, refused))
+        self._release(plan, instance, _WARM_IDLE_S)
+
+    def _learn(self, plan: Plan, instance: Instance, refused: InstanceRefused) -> None:
+        idle = self._idle.get(plan.key, [])
+        if instance in idle:
+            idle.remove(instance)
+        with contextlib.suppress(SandboxError):  # the first command meets it again, and can tell it
+            self._degrade(instance, refused)
+            self.warm(plan)
+
     def _last_words(self) -> str:
         log = self._launcher.log() if self._launcher is not None else ""
         return f" ({log.splitlines()[-1]})" if log else ""
@@ -137,14 +162,14 @@ class LandlockSandbox:
         self._busy.add(instance)
         return instance
 
-    def _release(self, plan: Plan, instance: Instance) -> None:
+    def _release(self, plan: Plan, instance: Instance, idle_s: float = _IDLE_S) -> None:
         self._busy.discard(instance)
         idle = self._idle.setdefault(plan.key, [])
         if len(idle) >= _MOST_IDLE:
             instance.close()
             return
         idle.append(instance)
-        instance.retire = asyncio.get_running_loop().call_later(_IDLE_S, self._retire, plan, instance)
+        instance.retire = asyncio.get_running_loop().call_later(idle_s, self._retire, plan, instance)
 
     def _retire(self, plan: Plan, instance: Instance) -> None:
         idle = self._idle.get(plan.key, [])
@@ -202,3 +227,8 @@ class LandlockConfinement:
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
         return await self._sandbox.start(self.plan, launch)
+
+    async def warm(self) -> None:
+        """Get the launcher and one instance going; does not wait for them. Errors are left to the first start."""
+        with contextlib.suppress(SandboxError):
+            self._sandbox.warm(self.plan)

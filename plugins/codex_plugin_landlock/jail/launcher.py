@@ -26,7 +26,7 @@ def main(descriptor: int) -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
         with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, _noticed if number == signal.SIGTERM else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     Launcher(socket.socket(fileno=descriptor)).serve()
 
@@ -113,4 +113,4 @@ class Launcher:
 
 
 def _noticed(number: int, frame: object) -> None:
-    """Nothing to do: the signal's arrival has been written to the wake-up pipe."""
+    """Nothing to do (programs that are started do not inherit it): a signal's arrival has been written to the wake-up pipe."""

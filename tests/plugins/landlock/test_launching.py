@@ -196,11 +196,12 @@ def test_a_killed_launcher_ends_its_commands_and_is_replaced(level, place):
     async def work(sandbox, start):
         command = await start("sh", "-c", f"sleep 0.5; touch {place.work}/late")
         os.kill(sandbox._launcher.pid, signal.SIGKILL)
-        status = (await command.wait()).exit_code
+        ended = await command.wait()
         await asyncio.sleep(0.6)
-        return status, await output_of(start("echo", "next"))
+        return ended.exit_code, ended.stderr, await output_of(start("echo", "next"))
 
-    assert with_sandbox(level, place, work) == (128 + signal.SIGKILL, "next\n")
+    told = "the process that confines commands was killed from outside, and this command with it\n"
+    assert with_sandbox(level, place, work) == (128 + signal.SIGKILL, told, "next\n")
     assert not (place.work / "late").exists()
 
 
