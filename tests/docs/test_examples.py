@@ -2,7 +2,7 @@
 
 A Python block runs as a script of its own, in an empty folder, with a ``$CODEX_HOME`` whose provider answers every request. A block
 marked ``python no-run`` needs something that is not here, and is only compiled; one marked ``python as NAME.py`` is a file that the
-text works with, and is compiled too.
+text works with, and is compiled too. The tutorial and the hook reference have tests of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codex_framework.scripts import read_script
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parts[-2:] != ("reference", "hooks.md")),
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "tutorial" and page.name != "hooks.md"),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 _BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
