@@ -65,7 +65,7 @@ def test(context: click.Context, files: tuple[Path, ...]) -> None:
             click.echo(f"{error}", err=True)
             continue
         rules = len(list(found.rules.prefix_rules)) + len(found.rules.network)
-        click.echo(f"{file}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')} hold")
+        click.echo(f"{file}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')}")
     context.exit(1 if wrong else 0)
 
 

@@ -1,0 +1,156 @@
+"""``codex-framework execpolicy``, as it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("codex-framework")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(home: Path, work: Path) -> Run:
+    def ran(*words: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [COMMAND, "execpolicy", *words],
+            capture_output=True,
+            text=True,
+            cwd=work,
+            env={**os.environ, "CODEX_HOME": str(home), "HOME": str(home)},
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return ran
+
+
+def prefix_match(*prefix: str, decision: str = "allow") -> dict[str, Any]:
+    return {"prefixRuleMatch": {"matchedPrefix": list(prefix), "decision": decision}}
+
+
+def test_check_prints_what_the_rules_of_a_file_say(run: Run, work: Path) -> None:
+    (work / "a.rules").write_text('prefix_rule(["git", "push"], "prompt")\nprefix_rule(["ls"])')
+    assert run("check", "--rules", "a.rules", "git", "push", "--force") == (
+        0,
+        '{"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":["git","push"],"decision":"prompt"}}],"decision":"prompt"}\n',
+        "",
+    )
+    status, out, _ = run("check", "--rules", "a.rules", "--pretty", "bash", "-lc", "ls && git push")
+    matches = [prefix_match("ls"), prefix_match("git", "push", decision="prompt")]
+    assert (status, json.loads(out)) == (0, {"matchedRules": matches, "decision": "prompt"})
+    assert out.startswith('{\n  "matchedRules": [\n')
+
+
+def test_check_looks_paths_up_by_name_on_demand(run: Run, work: Path) -> None:
+    (work / "a.rules").write_text('prefix_rule(["ls"])')
+    assert run("check", "--rules", "a.rules", "/bin/ls")[1] == '{"matchedRules":[]}\n'
+    found = json.loads(run("check", "--rules", "a.rules", "--resolve-host-executables", "/bin/ls")[1])
+    assert found["matchedRules"][0]["prefixRuleMatch"]["resolvedProgram"] == "/bin/ls"
+
+
+def test_an_allowed_prefix_is_in_force_at_once(run: Run, home: Path) -> None:
+    file = home / "rules" / "default.rules"
+    assert run("allow", "npm", "run", "--silent") == (0, f'Added to {file}: ["npm", "run", "--silent"]\n', "")
+    assert run("allow", "npm", "run", "--silent")[1] == f'Stands already in {file}: ["npm", "run", "--silent"]\n'
+    answer = json.loads(run("check", "npm", "run", "--silent", "x")[1])
+    assert answer == {"matchedRules": [prefix_match("npm", "run", "--silent")], "decision": "allow"}
+
+
+def test_test_tells_which_file_is_wrong(run: Run, work: Path) -> None:
+    (work / "good.rules").write_text('prefix_rule(["a"], match=["a b"])')
+    (work / "bad.rules").write_text('prefix_rule(["a"], match=["b"])')
+    status, out, err = run("test", "good.rules", "bad.rules", "none.rules")
+    assert (status, out) == (1, "good.rules: 1 rule, 1 example\n")
+    assert err == (
+        "bad.rules:1:1: the example `b` is not matched by its rule\n"
+        "the rules file none.rules cannot be read: No such file or directory\n"
+    )
+    assert run("test", "good.rules")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (("allow", "python3", "-c"), "Error: `python3 -c` can run anything"),
+        (("check", "--rules", "none.rules", "ls"), "Error: the rules file none.rules cannot be read"),
+        (("backtest",), "Error: there are no recorded sessions in "),
+        (("backtest", "none"), "Error: there is no recorded session 'none'"),
+        (("backtest", "-a", "no"), "Error: there is no approval policy 'no'"),
+        (("backtest", "-s", "no"), "Error: there is no sandbox mode 'no'"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(run: Run, words: tuple[str, ...], fact: str) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (1, "")
+    assert err.startswith(fact)
+    assert "Traceback" not in err
+
+
+def record(home: Path, *lines: dict[str, Any] | str) -> Path:
+    folder = home / "sessions" / "2026" / "01" / "02"
+    folder.mkdir(parents=True)
+    file = folder / "rollout-2026-01-02T03-04-05-0000-1111.jsonl"
+    file.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return file
+
+
+def turn(approval: Any, sandbox: str) -> dict[str, Any]:
+    payload = {"cwd": "/", "approval_policy": approval, "sandbox_policy": {"type": sandbox}}
+    return {"timestamp": "t", "type": "turn_context", "payload": payload}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    payload = {"type": "function_call", "name": name, "arguments": json.dumps(arguments), "call_id": "c"}
+    return {"timestamp": "t", "type": "response_item", "payload": payload}
+
+
+def test_backtest_judges_recorded_commands_anew(run: Run, home: Path) -> None:
+    file = record(
+        home,
+        turn("untrusted", "workspace-write"),
+        call("exec_command", cmd="ls"),
+        call("shell_command", command="touch a"),
+        call("shell", command=["bash", "-lc", "npm i"]),
+        turn("never", "read-only"),
+        call("exec_command", cmd="git push"),
+        call("exec_command", cmd="rm -rf x"),
+        turn({"granular": {"sandbox_approval": True, "rules": False, "mcp_elicitations": False}}, "read-only"),
+        call("exec_command", cmd="git push"),
+        call("exec_command", cmd="x", sandbox_permissions="require_escalated"),
+        {"type": "response_item", "payload": {"type": "local_shell_call", "action": {"command": ["rm", "-f", "x"]}}},
+        call("update_plan", plan=[]),
+        call("exec_command", cmd=1),
+        {"type": "response_item", "payload": {"type": "function_call", "name": "shell", "arguments": "{"}},
+        "torn",
+        "[]",
+    )
+    (home / "rules" / "a.rules").write_text('prefix_rule(["npm"], "forbidden")\nprefix_rule(["git", "push"], "prompt")')
+    status, out, err = run("backtest", "--json")
+    outcomes = [(found["outcome"], found["command"][-1]) for found in map(json.loads, out.splitlines())]
+    assert outcomes == [
+        ("ask", "touch a"),
+        ("refuse", "npm i"),
+        ("refuse", "git push"),
+        ("refuse", "git push"),
+        ("ask", "x"),
+        ("refuse", "x"),
+    ]
+    assert (status, err) == (0, "would have asked 2 times, refused 4, of 8 commands\n")
+    listed = run("backtest", "0000-1111", "-a", "on-request", "-s", "workspace-write")[1].splitlines()
+    assert listed == [
+        f"refuse  {file.stem}  bash -lc 'npm i'  (`bash -lc 'npm i'` rejected: policy forbids commands starting with `npm`)",
+        f"ask     {file.stem}  bash -lc 'git push'  (`bash -lc 'git push'` requires approval by policy)",
+        f"ask     {file.stem}  bash -lc 'rm -rf x'",
+        f"ask     {file.stem}  bash -lc 'git push'  (`bash -lc 'git push'` requires approval by policy)",
+        f"ask     {file.stem}  bash -lc x  (asks to run outside of the sandbox)",
+        f"ask     {file.stem}  rm -f x",
+        "would have asked 5 times, refused 1, of 8 commands",
+    ]
