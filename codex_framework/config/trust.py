@@ -79,7 +79,10 @@ def _upwards(folder: Path, markers: Sequence[str]) -> Path | None:
 
 
 def _marks(path: str) -> bool:
-    """Whether something marks a root. An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository."""
+    """Whether something marks a root.
+
+    An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository.
+    """
     if not path.endswith("/.git"):
         return os.path.lexists(path)
     try:

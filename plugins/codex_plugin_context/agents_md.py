@@ -126,7 +126,10 @@ def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[Path]:
 
 
 def _marks(path: str) -> bool:
-    """Whether something marks a project's root. An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository."""
+    """Whether something marks a project's root.
+
+    An empty ``.git`` does not: sandboxes put one where there is none, and git takes none for a repository.
+    """
     if not path.endswith("/.git"):
         return os.path.lexists(path)
     try:

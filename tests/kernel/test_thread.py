@@ -323,10 +323,11 @@ def test_escalation_is_refused_where_nobody_may_be_asked(make_thread: Any) -> No
         tool = shell(("true",), escalate="require_escalated")
         async with make_thread([call("sh"), say("done")], tools=[tool]) as thread:
             await thread.run("go")
-            assert outputs(thread) == [
+            refusal = (
                 "approval policy is Never; reject command — you cannot ask for escalated permissions"
                 " if the approval policy is Never"
-            ]
+            )
+            assert outputs(thread) == [refusal]
 
     asyncio.run(main())
 

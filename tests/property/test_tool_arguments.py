@@ -56,7 +56,9 @@ def make(signature: dict[str, tuple[Any, bool]]) -> tuple[Any, list[dict[str, An
     empty = inspect.Parameter.empty
     made.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None if optional else empty)
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None if optional else empty
+            )
             for name, (kind, optional) in signature.items()
         ]
     )
@@ -143,7 +145,9 @@ def test_any_text_is_read_or_refused_in_one_sentence(signature: dict[str, tuple[
 
 
 @given(st.data(), signatures())
-def test_a_missing_and_an_unknown_argument_are_both_named(data: st.DataObject, signature: dict[str, tuple[Any, bool]]) -> None:
+def test_a_missing_and_an_unknown_argument_are_both_named(
+    data: st.DataObject, signature: dict[str, tuple[Any, bool]]
+) -> None:
     made, _ = make(signature)
     sent = data.draw(allowed(made.spec.parameters))
     required = made.spec.parameters["required"]

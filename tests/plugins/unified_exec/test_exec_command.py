@@ -240,7 +240,7 @@ def test_an_interrupted_call_leaves_no_process_behind(open_thread: Any) -> None:
     async def main() -> int:
         async with open_thread() as thread:
             call = asyncio.create_task(thread.call(EXEC, '{"cmd": "trap \\"\\" TERM; echo ready; sleep 60"}'))
-            while not any(isinstance(event, ExecCommandOutputDeltaEvent) for event in thread.events):  # noqa: ASYNC110
+            while not any(isinstance(event, ExecCommandOutputDeltaEvent) for event in thread.events):
                 await asyncio.sleep(0.01)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
