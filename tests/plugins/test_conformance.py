@@ -26,6 +26,7 @@ from codex_framework.testing import (
     reasoning,
     say,
 )
+from codex_plugin_landlock.sandbox import LandlockSandbox
 
 BUNDLED = [point for point in importlib.metadata.entry_points(group=GROUP) if point.value.startswith("codex_plugin_")]
 REGISTRY = load_registry({}, entry_points=BUNDLED)
@@ -81,6 +82,10 @@ def test_sandbox(sandbox):
     check_sandbox(sandbox)
 
 
+def test_sandbox_landlock_without_namespaces():
+    check_sandbox(LandlockSandbox("landlock"))
+
+
 @pytest.mark.parametrize("source", REGISTRY.context_sources, ids=lambda source: source.name)
 def test_context_source(source, filled, codex_home):
     (filled / "AGENTS.md").write_text("Write British English.\n")
@@ -108,7 +113,12 @@ def replayed(tmp_path: Path) -> ProviderInfo:
 
 @pytest.mark.parametrize("env", [{}, {"HTTP_PROXY": "http://proxy.invalid"}], ids=["plain", "httpx"])
 def test_provider_responses(env, responses_server: Callable[..., ResponsesServer]):
-    everything = reasoning("Hm", deltas=3) + say("Hello!", deltas=20) + call("look") + custom_call("write", "x")
+    everything = (
+        reasoning("Hm", deltas=3)
+        + say("Hello!", deltas=5, delta_delay_s=0.005)
+        + call("look")
+        + custom_call("write", "x")
+    )
     server = responses_server([everything], repeat_last=True)
     check_provider(REGISTRY.providers["responses"], ProviderInfo(id="loopback", base_url=server.url), env=env)
 

@@ -53,8 +53,11 @@ class Scene:
 
     def restore(self) -> None:
         """Make everything as it was, after an attempt that has succeeded."""
-        shutil.rmtree(self.work, ignore_errors=True)
-        shutil.rmtree(self.outside, ignore_errors=True)
+        for child in (*self.work.iterdir(), *self.outside.iterdir()):  # the folders stay: a plan may hold on to them
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child)
+            else:
+                child.unlink()
         self._fill()
         if self.bystander.poll() is not None:
             self.bystander = _bystander()
@@ -66,8 +69,8 @@ class Scene:
         self.listener.close()
 
     def _fill(self) -> None:
-        for made in (self.work / ".git", self.outside / "folder"):
-            made.mkdir(parents=True)
+        for made in (self.work / ".git", self.work / "folder", self.outside / "folder"):
+            made.mkdir(parents=True, exist_ok=True)
         (self.work / ".git" / "config").write_text(_KEPT)
         (self.work / "file").write_text("file\n")
         (self.work / "plain").write_text("not a program\n")

@@ -59,7 +59,7 @@ async def _whole(findings: Findings, sandbox: Sandbox) -> None:
         else:
             findings.require(report.level, "it is available, and its report names no level")
             with made_scene() as scene:
-                await _confined(findings, sandbox, scene)
+                await _confined(findings, sandbox, report, scene)
     finally:
         for which in ("aclose()", "a second aclose()"):
             await findings.awaited(which, sandbox.aclose(), within_s=10.0)
@@ -77,14 +77,16 @@ def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) 
     findings.note("it is not available, and confine() gives a plan all the same; it has to raise SandboxError")
 
 
-async def _confined(findings: Findings, sandbox: Sandbox, scene: Scene) -> None:
+async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport, scene: Scene) -> None:
     runner = Runner(findings, scene.work)
     root = WritableRoot(scene.work, tuple(scene.work / name for name in PROTECTED_NAMES))
     access = FileAccess(roots=(root,))
     confinement = _plan(findings, sandbox, access, scene)
     await _check_commands(findings, runner, confinement, scene)
+    await _check_writing(findings, runner, confinement, scene, report)
     await _check_starting(findings, runner, confinement, scene)
     await _check_processes(findings, runner, confinement)
+    await _check_terminal(findings, runner, confinement)
     await _tried(findings, runner, confinement, scene, [*escapes(scene), *network_attempts(scene)])
     await _check_read_only(findings, sandbox, runner, scene)
     await _check_network(findings, sandbox, runner, scene, access)
@@ -120,9 +122,8 @@ async def _tried(
 
 async def _check_commands(findings: Findings, runner: Runner, confinement: Confinement, scene: Scene) -> None:
     """What a command is given and gives back."""
-    script = 'cat; echo err >&2; echo made > "$NEW"; pwd; echo "$GIVEN"; exit 7'
-    given = {"GIVEN": "given \N{GREEK SMALL LETTER ALPHA}", "NEW": str(scene.work / "new")}
-    env = {**runner.environment(confinement), **given}
+    script = 'cat; echo err >&2; pwd; echo "$GIVEN"; exit 7'
+    env = {**runner.environment(confinement), "GIVEN": "given \N{GREEK SMALL LETTER ALPHA}"}
     ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script), stdin=b"fed\n", env=env)
     want = f"fed\n{scene.work}\ngiven \N{GREEK SMALL LETTER ALPHA}\n"
     findings.require(ended.status == 7, f"a command that exits with 7 gives {ended}")
@@ -130,7 +131,6 @@ async def _check_commands(findings: Findings, runner: Runner, confinement: Confi
         ended.stdout == want, f"stdin, cwd or env do not reach the command: {ended.stdout!r}, not {want!r}"
     )
     findings.require(ended.stderr == "err\n", f"what a command writes to stderr comes as {ended.stderr!r}")
-    findings.require((scene.work / "new").exists(), "a confined command cannot write where it may")
     below = await _ran(findings, runner, confinement, ("pwd",), cwd=str(scene.outside))
     findings.require(below.stdout == f"{scene.outside}\n", f"a command in a folder it may only read gives {below}")
     await _check_environment(findings, runner, confinement)
@@ -143,6 +143,21 @@ async def _check_commands(findings: Findings, runner: Runner, confinement: Confi
     )
     statuses = [one.status for one in many]
     findings.require(statuses == list(range(8)), f"eight commands at once give the statuses {statuses}")
+
+
+async def _check_writing(
+    findings: Findings, runner: Runner, confinement: Confinement, scene: Scene, report: SandboxReport
+) -> None:
+    """What may be written can be. Beside protected names a weaker sandbox, that says so, may refuse new ones."""
+    folder = scene.work / "folder"
+    script = f"echo more >> '{scene.work}/file'; echo new > '{folder}/new'; mv '{folder}/new' '{folder}/moved'"
+    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script))
+    written = (scene.work / "file").read_text() == "file\nmore\n" and (folder / "moved").exists()
+    findings.require(written, f"a confined command cannot write where it may: {ended}")
+    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", f"echo x > '{scene.work}/new'"))
+    made = (scene.work / "new").exists() or bool(report.reason)
+    findings.require(made, f"a confined command cannot make a file where it may: {ended}")
+    scene.restore()
 
 
 async def _check_environment(findings: Findings, runner: Runner, confinement: Confinement) -> None:
@@ -196,6 +211,25 @@ async def _check_processes(findings: Findings, runner: Runner, confinement: Conf
         findings.called("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=1.0)
     finally:
         held.close()
+
+
+async def _check_terminal(findings: Findings, runner: Runner, confinement: Confinement) -> None:
+    """With ``tty`` the descriptors are the child's controlling terminal."""
+    outer, inner = os.openpty()
+    script = "test -t 0 && test -t 1 && test -t 2 && echo ends; echo controlled > /dev/tty"
+    env = runner.environment(confinement)
+    argv = ("/bin/sh", "-c", script)
+    launch = Launch(argv=argv, cwd=str(runner.cwd), env=env, stdin=inner, stdout=inner, stderr=inner, tty=True)
+    try:
+        child = await findings.awaited("starting a command on a terminal", confinement.start(launch), within_s=20.0)
+        await findings.awaited("a command on a terminal", child.wait(), within_s=20.0)
+        os.write(inner, b"\n")  # so that reading comes back, whatever was printed
+        said = os.read(outer, 4096).decode("utf-8", "replace")
+    finally:
+        os.close(inner)
+        os.close(outer)
+    findings.require("ends" in said, f"with tty, the command's descriptors are no terminals: {said!r}")
+    findings.require("controlled" in said, f"with tty, the terminal is not the command's controlling one: {said!r}")
 
 
 def _group(pid: int) -> int | None:
