@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.approval import ApprovalCache, Requirement, command_requirement, retry_allowed
-from codex_framework.confinement import choose, denied
+from codex_framework.confinement import Confinements, denied
 from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
 from codex_framework.process.environment import command_environment
-from codex_framework.process.login import LoginEnvironments
 from codex_framework.process.running import start_command
-from codex_framework.process.spawn import Unconfined
 from codex_framework.protocol.events.command import (
     ApplyPatchApprovalRequestEvent,
     ExecApprovalRequestEvent,
@@ -33,8 +31,9 @@ from codex_framework.protocol.events.command import (
 )
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
 from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
-from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox, Warms
+from codex_framework.roles.sandboxes import Confinement, FileAccess
 from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
+from codex_framework.shells import user_shell
 from codex_framework.value import Value
 
 __all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
@@ -56,44 +55,6 @@ class CallFacts(Value, kw_only=True):
     emit: Callable[[Any], None]
     ask: Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
     codex_home: Path | None = None
-
-
-class Confinements:
-    """Plans by access, made once. One for each kernel, so that threads of one policy share a plan."""
-
-    def __init__(self, sandboxes: Mapping[str, Sandbox], wanted: str | None) -> None:
-        self._sandboxes = sandboxes
-        self._wanted = wanted
-        self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
-        self.unconfined = Unconfined()
-        self.logins = LoginEnvironments()
-
-    def plan(self, access: FileAccess, cwd: Path) -> Confinement:
-        """The plan for this access.
-
-        Raises:
-            SandboxError: There is no sandbox here that can enforce it.
-        """
-        if not access.confines:
-            return self.unconfined
-        plan = self._plans.get((access, cwd))
-        if plan is None:
-            sandbox = choose(self._sandboxes, self._wanted, access)
-            plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
-        return plan
-
-    async def warm(self, access: FileAccess, cwd: Path) -> None:
-        """Let the sandbox get ready for its first command. Errors are left to that command, which can report them."""
-        with contextlib.suppress(SandboxError):
-            plan = self.plan(access, cwd)
-            if isinstance(plan, Warms):
-                await plan.warm()
-
-    async def aclose(self) -> None:
-        """End the helper processes of all sandboxes."""
-        await self.logins.aclose()
-        for sandbox in self._sandboxes.values():
-            await sandbox.aclose()
 
 
 class CommandPath:
@@ -163,6 +124,19 @@ class CommandPath:
             return result
         return await _ended(await self.start(request, call, retry=True))
 
+    async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
+        """Get ready for the first command while the model is thinking. Waits for nothing; errors are left to that command.
+
+        The person's profile is read too, where commands run in a login shell unless they say otherwise.
+        """
+        await self._confinements.warm(access, cwd)
+        if config.get("allow_login_shell") is False or not _snapshots(config):
+            return
+        with contextlib.suppress(SandboxError):
+            plan = self._confinements.plan(access, cwd)
+            if plan is not self._confinements.unconfined:  # what nothing confines runs only when it is asked for
+                self._confinements.logins.begin(plan, user_shell(), self._policy_env)
+
     def _requirement(self, request: CommandRequest, call: CallFacts) -> Requirement:
         return command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
 
@@ -212,7 +186,7 @@ class CommandPath:
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The argv and the environment of the process: those of the request, or a plain shell that knows the profile."""
         argv, base = request.argv, self._policy_env
-        if _is_login_script(request) and (call.config.get("features") or {}).get("shell_snapshot") is not False:
+        if _is_login_script(request) and _snapshots(call.config):
             found = await self._confinements.logins.find(plan, argv[0], base)
             if found is not None:
                 argv, base = (argv[0], "-c", argv[2]), found
@@ -335,6 +309,10 @@ async def _ended(command: AnnouncedCommand) -> CommandResult:
 
 def _is_login_script(request: CommandRequest) -> bool:
     return request.script is not None and request.argv[1:] == ("-lc", request.script)
+
+
+def _snapshots(config: Mapping[str, Any]) -> bool:
+    return (config.get("features") or {}).get("shell_snapshot") is not False
 
 
 def _folder(request: CommandRequest, call: CallFacts) -> Path:

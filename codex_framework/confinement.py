@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from codex_framework.errors import SandboxError
-from codex_framework.roles.sandboxes import FileAccess, Sandbox, SandboxReport
+from codex_framework.process.login import LoginEnvironments
+from codex_framework.process.spawn import Unconfined
+from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox, SandboxReport, Warms
 
-__all__ = ["choose", "denied"]
+__all__ = ["Confinements", "choose", "denied"]
 
 _KEYWORDS = (
     "operation not permitted",
@@ -36,6 +40,44 @@ class _Ended(Protocol):
     def stderr(self) -> str: ...
     @property
     def output(self) -> str: ...
+
+
+class Confinements:
+    """Plans by access, made once. One for each kernel, so that threads of one policy share a plan."""
+
+    def __init__(self, sandboxes: Mapping[str, Sandbox], wanted: str | None) -> None:
+        self._sandboxes = sandboxes
+        self._wanted = wanted
+        self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
+        self.unconfined = Unconfined()
+        self.logins = LoginEnvironments()
+
+    def plan(self, access: FileAccess, cwd: Path) -> Confinement:
+        """The plan for this access.
+
+        Raises:
+            SandboxError: There is no sandbox here that can enforce it.
+        """
+        if not access.confines:
+            return self.unconfined
+        plan = self._plans.get((access, cwd))
+        if plan is None:
+            sandbox = choose(self._sandboxes, self._wanted, access)
+            plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
+        return plan
+
+    async def warm(self, access: FileAccess, cwd: Path) -> None:
+        """Let the sandbox get ready for its first command. Errors are left to that command, which can report them."""
+        with contextlib.suppress(SandboxError):
+            plan = self.plan(access, cwd)
+            if isinstance(plan, Warms):
+                await plan.warm()
+
+    async def aclose(self) -> None:
+        """End the helper processes of all sandboxes."""
+        await self.logins.aclose()
+        for sandbox in self._sandboxes.values():
+            await sandbox.aclose()
 
 
 def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAccess) -> Sandbox:

@@ -305,7 +305,7 @@ class Thread:
         self._record_context(scope)
         driver.feed(first)
         # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
-        self._warming = asyncio.ensure_future(self.resources.confinements.warm(scope.access, settings.cwd))
+        self._warming = asyncio.ensure_future(self.commands.warm(scope.access, settings.cwd, self.resources.config))
         self._turn_ended = asyncio.ensure_future(self._end_turn(driver, scope, began, first))
 
     def _refuse_turn(self, turn_id: str, first: InputArrived, error: CodexError) -> None:

@@ -50,10 +50,16 @@ class LoginEnvironments:
             The variables; None where the profile fails, hangs or ends the shell: then commands have to run in a login
             shell.
         """
+        return await asyncio.shield(self.begin(confinement, shell, env))
+
+    def begin(
+        self, confinement: Confinement, shell: str, env: Mapping[str, str]
+    ) -> asyncio.Task[dict[str, str] | None]:
+        """Start finding it out, unless that was begun before; :meth:`find` waits for it."""
         key = (id(confinement), shell, frozenset(env.items()))
         if key not in self._found:  # the confinement is kept with it, so that its id stays its own
             self._found[key] = (confinement, asyncio.create_task(self._print(confinement, shell, dict(env))))
-        return await asyncio.shield(self._found[key][1])
+        return self._found[key][1]
 
     async def aclose(self) -> None:
         """End login shells that are still running."""

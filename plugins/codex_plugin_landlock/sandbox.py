@@ -199,12 +199,13 @@ class LandlockSandbox:
 
     async def aclose(self) -> None:
         """End all instances, with what runs in them, and the launcher. Safe to call twice."""
-        for instance in (*self._busy, *(one for idle in self._idle.values() for one in idle)):
+        idle = not self._busy
+        for instance in (*self._busy, *(one for unused in self._idle.values() for one in unused)):
             instance.close()
         self._busy.clear()
         self._idle.clear()
         if self._launcher is not None:
-            await self._launcher.aclose()
+            await self._launcher.aclose(idle=idle)
 
 
 class LandlockConfinement:

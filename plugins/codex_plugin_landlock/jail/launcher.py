@@ -70,6 +70,9 @@ class Launcher:
             return False
         if message is None:
             return False
+        if "end" in message:
+            self._let_go()
+            return False
         with socket.socket(fileno=descriptors[0]) as connection:
             try:
                 self._start(connection, message["plan"], message["level"])
@@ -78,6 +81,15 @@ class Launcher:
                     text = f"{error.strerror} ({error.filename})"
                     send(connection, {"refused": "namespaces", "errno": error.errno, "text": text})
         return True
+
+    def _let_go(self) -> None:
+        """Nothing runs in any instance: clean up and hang up, before waiting until their namespaces are taken down."""
+        for pid, held in self._held.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            placeholders.release(held)
+        self._held.clear()
+        self._connection.close()
 
     def _start(self, connection: socket.socket, plan: dict[str, Any], level: str) -> None:
         held = placeholders.hold(plan["read_only"]) if level == NAMESPACES else {}
