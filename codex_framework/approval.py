@@ -77,7 +77,7 @@ def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdic
     """
     if verdict is not None and verdict.verdict is Verdict.FORBID:
         raise ToolRefused(verdict.reason or "rejected: blocked by policy")
-    if escalate != SandboxPermissions.USE_DEFAULT:
+    if escalate != SandboxPermissions.USE_DEFAULT and not _allowed_outside(verdict):
         return _escalation(policy, escalate)
     if verdict is not None and verdict.verdict is Verdict.ASK:
         return _asking(policy, verdict.reason)
@@ -86,6 +86,11 @@ def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdic
     if policy is ApprovalPolicy.UNTRUSTED:
         return Requirement(ask=True)
     return Requirement(ask=False)
+
+
+def _allowed_outside(verdict: CommandVerdict | None) -> bool:
+    """Whether a rule lets the command run unconfined, so that there is nothing left to ask for."""
+    return verdict is not None and verdict.verdict is Verdict.ALLOW and verdict.bypass_sandbox
 
 
 def _escalation(policy: AnyPolicy, escalate: str) -> Requirement:

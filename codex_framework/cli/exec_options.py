@@ -126,6 +126,8 @@ class ExecOptions:
         flags |= {f"features.{name}": False for name in self.texts("disable")}
         if self.flag("strict_config"):
             flags["framework.unknown_keys"] = "error"
+        if self.flag("ignore_rules"):
+            flags["framework.plugins.execpolicy.ignore_rules"] = True
         if model := self.text("model"):
             flags["model"] = model
         if self.flag("full_auto"):

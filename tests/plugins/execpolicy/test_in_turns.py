@@ -1,0 +1,118 @@
+"""The policy in real turns: what the model, the client and the person see."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import Decision, Event, ReviewDecision
+from codex_framework.protocol.ops import ExecApproval, TextInput, UserInputOp
+from codex_framework.testing.replies import call, say
+from codex_framework.testing.server import ResponsesServer
+
+
+def run(make_kernel: Any, script: str, *, config: list[str] | None = None, **fields: Any) -> Any:
+    """One turn that runs one script with ``exec_command``."""
+
+    async def turn() -> Any:
+        replies = [call("exec_command", cmd=script, **fields), say("Done.")]
+        async with make_kernel(replies, config=config or []) as kernel:
+            return await kernel.run_turn("go")
+
+    return asyncio.run(turn())
+
+
+def write_rules(codex_home: Path, text: str) -> None:
+    (codex_home / "rules").mkdir(parents=True, exist_ok=True)
+    (codex_home / "rules" / "test.rules").write_text(text)
+
+
+def test_a_forbidden_command_does_not_run_and_the_model_reads_why(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"], "forbidden", justification="nothing is touched here")')
+    turn = run(make_kernel, "ls && touch a")
+    assert "rejected: nothing is touched here" in turn.outputs[0]
+    assert not (make_kernel.workspace / "a").exists()
+
+
+def test_where_nobody_may_be_asked_a_prompt_is_a_refusal(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"], "prompt")')
+    assert "approval required by policy, but AskForApproval is set to Never" in run(make_kernel, "touch a").outputs[0]
+
+
+def test_a_forced_rm_in_the_workspace_runs_where_nobody_may_be_asked(make_kernel: Any) -> None:
+    run(make_kernel, "mkdir d && rm -rf d && touch done")
+    assert [path.name for path in make_kernel.workspace.iterdir()] == ["done"]
+
+
+READ_ONLY = 'sandbox_mode="read-only"'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a sandbox")
+def test_an_allowed_command_runs_outside_of_the_sandbox(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"])')
+    run(make_kernel, "touch a", config=[READ_ONLY])
+    run(make_kernel, "touch b && true", config=[READ_ONLY])
+    assert [path.name for path in make_kernel.workspace.iterdir()] == ["a"]
+
+
+def test_what_a_rule_allows_outside_needs_no_permission_to_go_there(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"])')
+    wish = {"sandbox_permissions": "require_escalated", "justification": "I want to"}
+    run(make_kernel, "touch a", config=[READ_ONLY], **wish)
+    refused = run(make_kernel, "mkdir b", config=[READ_ONLY], **wish)
+    assert [path.name for path in make_kernel.workspace.iterdir()] == ["a"]
+    assert "approval policy is Never; reject command" in refused.outputs[0]
+
+
+def test_a_wrong_file_is_a_warning_and_the_others_hold(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"], "forbidden")')
+    (make_kernel.codex_home / "rules" / "bad.rules").write_text("prefix_rule([])")
+    turn = run(make_kernel, "touch a")
+    assert "rejected: policy forbids commands starting with `touch`" in turn.outputs[0]
+    warnings = [event.message for event in turn.result.events if event.type == "warning"]
+    assert any("bad.rules:1:1: pattern cannot be empty; none of the rules in" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(("script", "questions"), [("ls", 0), ("touch a", 1)])
+def test_untrusted_asks_about_commands_that_do_more_than_look(make_kernel: Any, script: str, questions: int) -> None:
+    async def turn() -> list[Event]:
+        asked = []
+        async with make_kernel(
+            [call("exec_command", cmd=script), say("Done.")], config=['approval_policy="untrusted"']
+        ) as kernel:
+            thread = await kernel.start_thread()
+            await thread.submit(UserInputOp((TextInput("go"),)))
+            async for event in thread.events():
+                if event.msg.type == "exec_approval_request":
+                    asked.append(event)
+                    await thread.submit(ExecApproval(event.msg.call_id, ReviewDecision(Decision.DENIED)))
+                if event.msg.type == "task_complete":
+                    return asked
+        return asked
+
+    assert len(asyncio.run(turn())) == questions
+    assert list(make_kernel.workspace.iterdir()) == []
+
+
+def test_exec_leaves_the_persons_rules_out_on_demand(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write_rules(home, 'prefix_rule(["touch"], "forbidden")')
+    with ResponsesServer([call("exec_command", cmd="touch a"), say("Done.")] * 2) as server:
+        (home / "config.toml").write_text(
+            f'model_provider = "x"\n[model_providers.x]\nname = "x"\nbase_url = "{server.url}"\n'
+        )
+        argv = [Path(sys.executable).with_name("codex-framework"), "exec", "--yolo", "--skip-git-repo-check"]
+        env = {**os.environ, "CODEX_HOME": str(home)}
+        for flags, found in (([], []), (["--ignore-rules"], ["a"])):
+            work = tmp_path / f"work{len(flags)}"
+            work.mkdir()
+            subprocess.run(
+                [*argv, *flags, "go"], cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True
+            )
+            assert [path.name for path in work.iterdir()] == found
