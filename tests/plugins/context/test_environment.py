@@ -91,11 +91,11 @@ def test_an_outer_sandbox_is_named(facts: Facts) -> None:
 
 
 def test_the_domains_of_the_profile_in_use_are_told(facts: Facts) -> None:
-    domains = {"pypi.org": "allow", "example.org": "allow", "evil.example": "deny"}
+    domains = {"packages.example": "allow", "example.org": "allow", "evil.example": "deny"}
     config = {"default_permissions": "dev", "permissions": {"dev": {"network": {"domains": domains}}}}
     (fragment,) = Environment().fragments(facts(**config))
     assert (
-        '  <network enabled="true"><allowed>pypi.org,example.org</allowed><denied>evil.example</denied></network>\n'
+        '  <network enabled="true"><allowed>packages.example,example.org</allowed><denied>evil.example</denied></network>\n'
         in fragment.text
     )
 
