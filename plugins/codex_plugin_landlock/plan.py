@@ -72,7 +72,8 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
         plan: The plan.
         entries: Also notice names that come and go right below the writable folders.
     """
-    found: list[object] = [_identity(path) for path in (*plan.writable, *plan.read_only, *plan.masked)]
+    found: list[object] = [_identity(path) for path in plan.writable]
+    found += [_form(path) for path in (*plan.read_only, *plan.masked)]
     if entries:
         found += [_changed(path) for path in _enumerated(plan)]
     return tuple(found)
@@ -92,13 +93,26 @@ def _within(path: str, root: str) -> bool:
 
 
 def _identity(path: str) -> object:
+    status = _status(path)
+    return None if status is None else (status.st_dev, status.st_ino)
+
+
+def _form(path: str) -> object:
+    """What a mount over a path depends on.
+
+    The mount goes when the path is removed, and a file system gives what is made in its place the same inode number at once. The
+    time of the last change tells them apart; a command cannot turn it back, nor change it from within.
+    """
+    status = _status(path)
+    return None if status is None else (status.st_dev, status.st_ino, status.st_ctime_ns)
+
+
+def _status(path: str) -> os.stat_result | None:
     try:
         status = os.lstat(path)
     except OSError:
         return None
-    if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE:
-        return None
-    return status.st_dev, status.st_ino
+    return None if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE else status
 
 
 def _changed(path: str) -> int:
