@@ -125,8 +125,3 @@ def test_the_page_has_files_and_commands_of_every_kind():
     files = [step.path for step in todo if isinstance(step, File)]
     assert {"find_todos.py", "pyproject.toml", "test_find_todos.py"} <= set(files)
     assert sum(isinstance(step, Command) for step in todo) >= 15
-
-
-def test_the_tutorials_links_lead_somewhere():
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", TUTORIAL.read_text(encoding="utf-8"))
-    assert [link for link in links if not (TUTORIAL.parent / link).exists()] == []

@@ -1,0 +1,33 @@
+"""The test files on the page about testing a plugin pass in a folder of their own, and the page names every check."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from codex_framework import testing
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-a-plugin.md"
+
+
+def test_the_files_of_the_page_pass(tmp_path):
+    files = re.findall(r"^```python as (\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    for name, text in files:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(files) >= 4
+    assert "7 passed" in done.stdout
+
+
+def test_the_page_names_every_check_and_fixture():
+    from codex_framework.testing import plugin
+
+    names = [name for name in testing.__all__ if name.startswith("check_")]
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in names if f"`{name}(" not in text] == []
+    fixtures = set(plugin.__all__) - {"codex_home", "scripted_model"}
+    assert [name for name in fixtures if name not in text] == []
