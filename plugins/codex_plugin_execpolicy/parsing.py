@@ -84,6 +84,7 @@ _IN_QUOTES = re.compile(r'\\[$`"\\\n]')
 _EXPANDED = re.compile(r"[*?\[]|^[~=]")
 _UNQUOTED = re.compile(r"[^\s;&|<>()$`\"'\\#][^\s;&|<>()$`\"'\\]*")
 _ESCAPE = re.compile(r"\\(.)")
+_DELIMITER = re.compile(r"(['\"]?)(\w+)\1", re.ASCII)
 _BETWEEN_COMMANDS = re.compile(r"(?:[ \t\n]|\\\n)*")
 _BETWEEN_WORDS = re.compile(r"(?:[ \t]|\\\n)*")
 
@@ -93,7 +94,7 @@ class ShellCommands(Value):
 
     Attributes:
         expands: Some word is a pattern, or begins with a tilde: the shell puts names of files in its place.
-        partial: Only the beginning of what runs is known: the command reads a heredoc.
+        partial: The one command reads a heredoc, which may be all that matters.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -178,18 +179,44 @@ def _simple(root: Node, script: str) -> ShellCommands | None:
 
 
 def _heredoc(root: Node, script: str) -> ShellCommands | None:
-    """``COMMAND <<EOF ... EOF`` alone, whose text runs nothing itself. Words behind those given are possible."""
-    if root.named_child_count != 1 or root.named_children[0].type != "redirected_statement":
+    """``COMMAND <<EOF ... EOF`` and nothing else, whose text is fed as it stands."""
+    if not _covers(root, script) or [child.type for child in root.children] != ["redirected_statement"]:
         return None
-    body, *redirects = root.named_children[0].named_children
-    kinds = [node.type for node in _descendants(root)]
-    alone = kinds.count("command") == 1 and "file_redirect" not in kinds and "&" not in kinds
-    if not alone or body.type != "command" or any(node.type != "heredoc_redirect" for node in redirects):
+    match root.children[0].children:
+        case [command, redirect] if command.type == "command" and redirect.type == "heredoc_redirect":
+            pass
+        case _:
+            return None
+    words, between = _words(command, script), script[command.end_byte : redirect.start_byte].strip(" \t")
+    more = _fed(redirect, script)
+    if words is None or more is None or between not in ("", "-"):
         return None
-    words = _words(body, script)
-    if words is None:
-        return None
+    if between:  # the grammar has no node for this word
+        words.append(_Word(between, between))
+    words.extend(more)
     return ShellCommands((tuple(word.text for word in words),), any(word.expands for word in words), partial=True)
+
+
+def _fed(redirect: Node, script: str) -> list[_Word] | None:
+    """The words behind ``<<EOF`` in its line; None if anything but words is there, or the text may run something."""
+    match redirect.children:
+        case [arrow, start, *arguments, body, end] if (
+            arrow.type in ("<<", "<<-")
+            and [part.type for part in (start, body, end)] == ["heredoc_start", "heredoc_body", "heredoc_end"]
+            and _covers(redirect, script)
+        ):
+            pass
+        case _:
+            return None
+    delimiter = _DELIMITER.fullmatch(script, start.start_byte, start.end_byte)
+    text = script[body.start_byte : body.end_byte]
+    if delimiter is None or delimiter[2] in (line.lstrip("\t") for line in text.split("\n")):
+        return None
+    if not delimiter[1] and re.search(r"[$`]", text):
+        return None
+    words = [_word(argument, script) for argument in arguments]
+    known = [word for word in words if word is not None]
+    return known if len(known) == len(words) else None
 
 
 def _covers(node: Node, script: str) -> bool:
@@ -200,14 +227,6 @@ def _covers(node: Node, script: str) -> bool:
     start, end = (0, len(script)) if node.type == "program" else (node.start_byte, node.end_byte)
     places = [start, *(place for child in node.children for place in (child.start_byte, child.end_byte)), end]
     return all(blank.fullmatch(script, before, after) for before, after in zip(places[::2], places[1::2], strict=True))
-
-
-def _descendants(node: Node) -> Iterator[Node]:
-    nodes = [node]
-    while nodes:
-        node = nodes.pop()
-        yield node
-        nodes.extend(node.children)
 
 
 def _words(command: Node, script: str) -> list[_Word] | None:

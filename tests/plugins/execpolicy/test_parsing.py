@@ -110,9 +110,17 @@ def test_everything_else_is_not_simple(script: str) -> None:
     assert shell_commands(script) is None
 
 
-def test_of_a_command_with_a_heredoc_the_words_before_it_are_known() -> None:
-    script = "python3 - <<'EOF'\nimport os\nEOF"
-    assert shell_commands(script) == ShellCommands((("python3",),), partial=True)  # the grammar loses this "-"
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("python3 - <<'EOF'\nimport os\nEOF", ["python3", "-"]),
+        ("cat <<E\na\nE\n", ["cat"]),
+        ("cat -n <<-E x\n\ta\n\tE", ["cat", "-n", "x"]),
+        ('cat <<"E"\n$(ls) `ls` $HOME\nE', ["cat"]),
+    ],
+)
+def test_of_a_command_with_a_heredoc_the_words_are_known(script: str, words: list[str]) -> None:
+    assert shell_commands(script) == ShellCommands((tuple(words),), partial=True)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +128,13 @@ def test_of_a_command_with_a_heredoc_the_words_before_it_are_known() -> None:
     [
         "cat <<E | sh\nls\nE",
         "cat <<E\n$(ls)\nE",
+        "cat <<E\n${x@P}\nE",
+        "cat <<E\n`ls`\nE",
+        "cat <<E; ls\na\nE",
+        "cat <<E\\F\na\nEF",
+        "cat <<-'E'\n\tE\nrm x\nE",
+        "cat <<E 2>&1\na\nE",
+        "cat <<'E' <<'F'\na\nE\nb\nF",
         "cat <<E > x\na\nE",
         "cat <<E\na\nE\nls",
         "A=1 cat <<E\na\nE",
