@@ -20,6 +20,7 @@ BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
     "demo": ("codex_framework.cli.demo", "command"),
+    "sandbox": ("codex_framework.cli.sandbox", "command"),
     "completion": ("codex_framework.cli.completion", "command"),
 }
 """Where each command is found."""

@@ -1,0 +1,76 @@
+"""Runs one command in a sandbox with this process's own streams, hands signals on to it, and tells its status."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from codex_framework.confinement import Confinements
+from codex_framework.errors import CodexError, CommandFailed, SandboxError
+from codex_framework.roles.sandboxes import ChildProcess, Explains, FileAccess, Launch
+
+__all__ = ["run_inherited"]
+
+NOT_CONFINED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+"""Statuses of ``env(1)`` and its like: it failed itself; the program cannot be executed; there is none."""
+
+_SIGNALLED = 128
+_FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+
+
+async def run_inherited(
+    confinements: Confinements, access: FileAccess, argv: Sequence[str], cwd: str, env: Mapping[str, str]
+) -> int:
+    """Run a command to its end; the exit status."""
+    with _forwarding() as forward:
+        try:
+            plan = confinements.plan(access, Path(cwd))
+            launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2)
+            child = await plan.start(launch)
+        except CommandFailed as error:
+            _print(CommandFailed(f"{argv[0]}: {error}", hint=error.hint))
+            return NOT_FOUND if str(error).startswith("No such file") else NOT_EXECUTABLE
+        except SandboxError as error:
+            _print(error)
+            return NOT_CONFINED
+        forward(child)
+        status = await child.wait()
+    if isinstance(child, Explains) and (note := child.explain()):
+        print(note, file=sys.stderr)
+    return status if status >= 0 else _SIGNALLED - status
+
+
+def _print(error: CodexError) -> None:
+    print(f"Error: {error}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _forwarding() -> Iterator[Callable[[ChildProcess], None]]:
+    """Catch signals, and hand them on to the process that is named: those that came before it was there, too."""
+    loop = asyncio.get_running_loop()
+    numbers = [signal.Signals[name] for name in _FORWARDED if name in signal.Signals.__members__]
+    early: list[int] = []
+    children: list[ChildProcess] = []
+
+    def caught(number: int) -> None:
+        if children:
+            children[0].signal(number)
+        else:
+            early.append(number)
+
+    def forward(child: ChildProcess) -> None:
+        children.append(child)
+        for number in early:
+            child.signal(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, caught, number)
+    try:
+        yield forward
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

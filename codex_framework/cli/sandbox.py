@@ -1,0 +1,176 @@
+"""``codex-framework sandbox``: run a command confined as the model's are, see what holds on this machine, and have it proved."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from codex_framework.config import Config
+    from codex_framework.kernel import Kernel
+    from codex_framework.protocol.policies import SandboxPolicy
+
+__all__ = ["command"]
+
+_MODES = ("read-only", "workspace-write", "danger-full-access")
+_PROFILES = dict(zip((":read-only", ":workspace", ":danger-full-access"), _MODES, strict=True))
+_ARGV = "codex_framework.cli.sandbox.argv"
+
+
+class SandboxCommand(click.Group):
+    """Takes what is no subcommand, or stands behind ``--``, for the command to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the command to run off the end of the line."""
+        _, rest, _ = self.make_parser(ctx).parse_args(list(args))
+        options = args[: len(args) - len(rest)]
+        if rest and (rest[0] not in self.commands or options[-1:] == ["--"]):
+            ctx.meta[_ARGV] = tuple(rest)
+            args = options[:-1] if options[-1:] == ["--"] else options
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Both forms."""
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [--] COMMAND [ARGS]...")
+        formatter.write_usage(ctx.command_path, "doctor|prove [--json]")
+
+
+@click.group("sandbox", cls=SandboxCommand, invoke_without_command=True)
+@click.option("-s", "--sandbox", "--mode", "mode", type=click.Choice(_MODES), help="Instead of `sandbox_mode`.")
+@click.option(
+    "-P", "--permissions-profile", "permissions", type=click.Choice(tuple(_PROFILES)), help="The same, by profile."
+)
+@click.option("-p", "--profile", metavar="NAME", help="Use a profile of the configuration.")
+@click.option("-C", "--cd", "folder", metavar="DIR", help="Run it there.")
+@click.option("--add-writable", "--add-dir", "writable", multiple=True, metavar="DIR", help="Let it write there too.")
+@click.option("--network", type=click.Choice(("on", "off")), help="Instead of what the mode says.")
+@click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a configuration value.")
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> None:
+    """Run COMMAND confined by the configured policy, with this command's own stdin, stdout and stderr.
+
+    Its exit status is passed on: 128+N after signal N, 127 where there is no such program, 126 where it cannot be executed,
+    125 where it cannot be confined. Signals are handed on to it. It runs in a session of its own, so a terminal is not its
+    controlling one: shells have no job control.
+    """
+    argv = context.meta.get(_ARGV)
+    if argv is not None:
+        context.exit(asyncio.run(_run(argv, options)))
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    context.obj = options
+
+
+@command.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def doctor(context: click.Context, *, as_json: bool) -> None:
+    """Tell what every sandbox holds back on this machine, by which means, what is missing, and the cure.
+
+    A command is run in each. The status is 1 if none works.
+    """
+    from codex_framework.cli.sandbox_report import examined, lines_of
+
+    async def examine() -> list[dict[str, Any]]:
+        async with await _kernel(_config(context.obj)) as kernel:
+            return await examined(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
+
+    found = asyncio.run(examine())
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines_of(found)))
+    context.exit(0 if any(one["works"] for one in found) else 1)
+
+
+@command.command("prove")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def prove(context: click.Context, *, as_json: bool) -> None:
+    """Run attacks in the sandbox, on targets made for them, and tell which were stopped.
+
+    The status is 1 if one has got through that the sandbox says it stops.
+    """
+    from codex_framework.cli.sandbox_report import proved
+
+    async def attack() -> dict[str, Any]:
+        async with await _kernel(_config(context.obj)) as kernel:
+            return await proved(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
+
+    found = asyncio.run(attack())
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for one in found["attacks"]:
+            colour = {"stopped": "green", "escaped": "red"}.get(one["result"], "yellow")
+            click.echo(f"{click.style(one['result'].ljust(18), fg=colour)} {one['attack']}")
+        click.echo(f"\n{found['sandbox']} ({found['level']}): {found['stopped']} of {len(found['attacks'])} stopped")
+    context.exit(1 if any(one["result"] == "escaped" for one in found["attacks"]) else 0)
+
+
+def _config(options: dict[str, Any]) -> Config:
+    from codex_framework.config import load_config
+
+    if options["permissions"] and options["mode"]:
+        raise click.UsageError("--permissions-profile and --mode say the same thing; give one of them")
+    mode = _PROFILES.get(options["permissions"], options["mode"])
+    return load_config(
+        cwd=options["folder"] or Path.cwd(),
+        environ=os.environ,
+        profile=options["profile"],
+        overrides=options["overrides"],
+        flags={} if mode is None else {"sandbox_mode": mode},
+    )
+
+
+async def _kernel(config: Config) -> Kernel:
+    from codex_framework.kernel import Kernel
+
+    return await Kernel.create(config)
+
+
+def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
+    """The configured policy, with further folders."""
+    from codex_framework.errors import ConfigError
+    from codex_framework.protocol.policies import WorkspaceWrite
+
+    policy = kernel.settings().sandbox_policy
+    folders = tuple(os.path.normpath(Path.cwd() / folder) for folder in options["writable"])
+    if not folders:
+        return policy
+    if not isinstance(policy, WorkspaceWrite):
+        raise ConfigError(
+            "--add-writable goes with the mode workspace-write",
+            slug="add-writable",
+            hint="Add --mode workspace-write.",
+        )
+    for folder in folders:
+        if not Path(folder).exists():
+            raise ConfigError(f"{folder} does not exist", slug="add-writable", hint="Make it first, or name another.")
+    return policy.evolve(writable_roots=tuple(dict.fromkeys((*policy.writable_roots, *folders))))
+
+
+async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
+    from codex_framework.access import file_access
+    from codex_framework.cli.inherited import run_inherited
+    from codex_framework.confinement import Confinements
+    from codex_framework.errors import CodexError
+    from codex_framework.process.environment import command_environment
+
+    config = _config(options)
+    if not config.cwd.is_dir():
+        raise CodexError(f"{config.cwd} is not a folder", slug="cwd", hint="Name a folder with -C.")
+    async with await _kernel(config) as kernel:
+        access = file_access(_policy(kernel, options), config.cwd, os.environ)
+        if options["network"] is not None:
+            access = access.evolve(network=options["network"] == "on")
+        env = command_environment(kernel.settings().shell_environment_policy, os.environ)
+        wanted = config.get("framework.sandbox")
+        confinements = Confinements(kernel.registry.sandboxes, wanted)
+        try:
+            return await run_inherited(confinements, access, argv, str(config.cwd), env)
+        finally:
+            await confinements.aclose()

@@ -1,0 +1,108 @@
+"""What ``codex-framework sandbox doctor`` and ``prove`` find out, by running commands in the loaded sandboxes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from codex_framework.access import file_access
+from codex_framework.confinement import choose
+from codex_framework.errors import CodexError
+from codex_framework.process.running import start_command
+from codex_framework.protocol.policies import WorkspaceWrite
+from codex_framework.roles.sandboxes import Sandbox
+from codex_framework.roles.tools import CommandResult
+
+__all__ = ["examined", "lines_of", "proved"]
+
+_WITHIN_MS = 20_000
+_POLICY = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+
+
+async def examined(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> list[dict[str, Any]]:
+    """What each sandbox says of itself, after a command was run in it: what a system grants shows only then."""
+    found = [await _examined(name, sandbox) for name, sandbox in sandboxes.items()]
+    chosen = next((one for one in found if one["works"] and wanted in (None, one["name"])), None)
+    return [{**one, "chosen": one is chosen} for one in found]
+
+
+async def _examined(name: str, sandbox: Sandbox) -> dict[str, Any]:
+    fault, first_ms = "", None
+    if sandbox.probe().available:
+        began = time.monotonic()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                ended = await _ended(sandbox, Path(folder).resolve(), ("/bin/sh", "-c", ":"))
+            fault = "" if ended.exit_code == 0 else f"a trial command ended with {ended.exit_code}: {ended.output}"
+        except CodexError as error:
+            fault = str(error)
+        first_ms = round((time.monotonic() - began) * 1000, 1)
+    report = sandbox.probe()
+    return {
+        "name": name,
+        "works": report.available and not fault,
+        "level": report.level,
+        "fault": fault or (report.reason if not report.available else ""),
+        "first_command_ms": first_ms,
+        "missing": report.reason,
+        "cure": report.cure,
+        "protections": dict(report.protections),
+    }
+
+
+async def _ended(sandbox: Sandbox, folder: Path, argv: tuple[str, ...]) -> CommandResult:
+    confinement = sandbox.confine(file_access(_POLICY, folder, os.environ), folder)
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
+    running = await start_command(confinement, argv=argv, cwd=str(folder), env=env, timeout_ms=_WITHIN_MS, drain_ms=200)
+    return await running.wait()
+
+
+def lines_of(found: list[dict[str, Any]]) -> Iterator[str]:
+    """The findings for people."""
+    if not found:
+        yield "No sandbox plugin is loaded: commands that have to be confined are refused."
+        yield "-> enable one (`codex-framework plugins` lists them)"
+    for one in found:
+        state = click.style("works", fg="green") if one["works"] else click.style("does not work", fg="red")
+        yield (
+            f"{one['name']}: {state}"
+            + (f", {one['level']}" if one["level"] else "")
+            + (" (used for commands)" if one["chosen"] else "")
+        )
+        for danger, means in one["protections"].items():
+            yield f"  {danger:<54} {means or click.style('not prevented', fg='yellow')}"
+        for text in dict.fromkeys(filter(None, (one["fault"], one["missing"]))):
+            yield f"  {text}"
+        if one["cure"]:
+            yield f"  -> {one['cure']}"
+
+
+async def proved(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> dict[str, Any]:
+    """Run every attack in the sandbox that commands get.
+
+    Raises:
+        SandboxError: There is none that works.
+    """
+    from codex_framework.cli.attacks import attacks
+    from codex_framework.testing.conformance.attempts import made_scene
+
+    results = []
+    with made_scene() as scene:
+        sandbox = choose(sandboxes, wanted, file_access(_POLICY, scene.work, os.environ))
+        await _ended(sandbox, scene.work, ("/bin/sh", "-c", ":"))  # from now on it knows what the system grants
+        report = sandbox.probe()
+        for attack in attacks(scene):
+            ended = await _ended(sandbox, scene.work, attack.attempt.argv)
+            result = "stopped"
+            if attack.attempt.succeeded(ended.stdout):
+                result = "escaped" if attack.claimed(report) else "not claimed"
+                scene.restore()
+            results.append({"attack": attack.attempt.what, "result": result})
+    stopped = sum(one["result"] == "stopped" for one in results)
+    return {"sandbox": sandbox.name, "level": report.level, "stopped": stopped, "attacks": results}

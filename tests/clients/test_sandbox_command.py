@@ -1,0 +1,186 @@
+"""``codex-framework sandbox``: runs a command confined, with its own streams; tells and proves what holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from codex_framework.cli.sandbox_report import examined, proved
+from codex_framework.process.spawn import Unconfined
+from codex_framework.roles.sandboxes import SandboxReport
+from codex_plugin_landlock.sandbox import LandlockSandbox
+
+pytestmark = pytest.mark.skipif(not LandlockSandbox().probe().available, reason="no landlock sandbox here")
+
+
+@pytest.fixture
+def work() -> Iterator[str]:
+    """A folder that is not below /tmp, which workspace-write opens."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield folder
+
+
+def test_streams_and_status_pass_through(cli):
+    ran = cli.run("sandbox", "--", "sh", "-c", "cat; echo no >&2; exit 7", stdin=b"yes\n")
+    assert (ran.status, ran.out, ran.err) == (7, "yes\n", "no\n")
+
+
+def test_the_command_needs_no_dashes_and_keeps_its_own_options(cli):
+    ran = cli.run("sandbox", "--mode", "read-only", "sh", "-c", 'echo "$@"', "x", "--mode", "--", "--help")
+    assert (ran.status, ran.out) == (0, "--mode -- --help\n")
+
+
+def test_a_command_named_like_a_subcommand_runs_behind_dashes(cli):
+    ran = cli.run("sandbox", "--", "doctor")
+    assert (ran.status, ran.out) == (127, "")
+
+
+def test_death_by_a_signal_is_128_more(cli):
+    assert cli.run("sandbox", "--", "sh", "-c", "kill -TERM $$").status == 128 + signal.SIGTERM
+
+
+def test_a_program_that_is_missing_gives_127(cli):
+    ran = cli.run("sandbox", "no-such-program-4711")
+    assert ran.status == 127
+    assert ran.err.startswith("Error: no-such-program-4711: No such file or directory (os error 2)\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--mode", "read-only"), ""),
+        (("-P", ":read-only"), ""),
+        (("--mode", "workspace-write"), "work "),
+        (("-c", 'sandbox_mode="workspace-write"'), "work "),
+        (("--mode", "workspace-write", "--add-writable", "OTHER"), "work other "),
+        (("--mode", "danger-full-access"), "work other "),
+    ],
+)
+def test_the_mode_decides_what_can_be_written(cli, work, options, expected):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as other:
+        script = f"(: > {work}/a) 2>/dev/null && printf 'work '; (: > {other}/b) 2>/dev/null && printf 'other '; true"
+        given = [other if option == "OTHER" else option for option in options]
+        ran = cli.run("sandbox", "-C", work, *given, "--", "sh", "-c", script)
+    assert (ran.status, ran.out) == (0, expected)
+
+
+@pytest.mark.parametrize(("network", "expected"), [("on", "open"), ("off", "shut")])
+def test_the_network_is_as_asked_for(cli, network, expected):
+    code = (
+        "import socket\ntry:\n  socket.create_server(('127.0.0.1', 0)); print('open')\nexcept OSError:\n  print('shut')"
+    )
+    for mode in ("read-only", "danger-full-access"):
+        ran = cli.run("sandbox", "--mode", mode, "--network", network, "--", sys.executable, "-S", "-c", code)
+        assert (ran.status, ran.out) == (0, f"{expected}\n"), mode
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (("--mode", "read-only", "--add-writable", "/var"), 1, "--add-writable goes with the mode workspace-write"),
+        (("--mode", "workspace-write", "--add-writable", "/no/such"), 1, "/no/such does not exist"),
+        (("--mode", "workspace-write", "-P", ":workspace"), 2, "say the same thing"),
+        (("-P", ":nope"), 2, "':nope' is not one of"),
+        (("-C", "/no/such/folder"), 1, "/no/such/folder"),
+        (("-c", "framework.sandbox='nope'"), 125, "there is no sandbox named 'nope'"),
+    ],
+)
+def test_bad_options_are_told(cli, options, status, words):
+    ran = cli.run("sandbox", *options, "--", "true")
+    assert ran.status == status, ran
+    assert words in ran.err
+
+
+def test_signals_are_handed_on(cli):
+    script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    process = cli.start("sandbox", "--", "sh", "-c", script)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        process.terminate()
+        out, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out) == (3, b"caught\n")
+
+
+def test_a_terminal_passes_through(cli):
+    ours, theirs = pty.openpty()
+    try:
+        script = "test -t 0 && test -t 1 && read -r line && echo got $line"
+        process = cli.start("sandbox", "--", "sh", "-c", script, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.write(ours, b"this\n")
+        assert process.wait(timeout=20) == 0
+        assert b"got this" in os.read(ours, 4096)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_the_doctor_tells_what_holds(cli):
+    ran = cli.run("sandbox", "doctor", "--json")
+    found = {one["name"]: one for one in json.loads(ran.out)}["landlock"]
+    assert (ran.status, found["works"], found["chosen"], found["fault"]) == (0, True, True, "")
+    assert found["level"] in ("namespaces+landlock+seccomp", "landlock+seccomp")
+    assert f"landlock: works, {found['level']} (used for commands)\n" in cli.run("sandbox", "doctor").out
+
+
+def test_what_is_proved_agrees_with_the_claims(cli):
+    ran = cli.run("sandbox", "prove", "--json")
+    found = json.loads(ran.out)
+    assert ran.status == 0
+    assert len(found["attacks"]) >= 40
+    assert {one["result"] for one in found["attacks"]} <= {"stopped", "not claimed"}
+    if found["level"].startswith("namespaces"):
+        assert found["stopped"] == len(found["attacks"])
+
+
+class Leaky:
+    """A sandbox that says much and holds nothing."""
+
+    name = "leaky"
+
+    def __init__(self, **protections: str) -> None:
+        self._protections = MappingProxyType({key.replace("_", " "): value for key, value in protections.items()})
+
+    def probe(self) -> SandboxReport:
+        return SandboxReport(available=True, level="none", protections=self._protections)
+
+    def confine(self, access: object, cwd: Path) -> Unconfined:
+        return Unconfined()
+
+    async def aclose(self) -> None:
+        return
+
+
+def test_what_gets_through_a_leaky_sandbox_is_found():
+    found = asyncio.run(proved({"leaky": Leaky(nothing_outlives_its_command="")}, None))
+    results = {one["attack"]: one["result"] for one in found["attacks"]}
+    assert results["overwrite a file outside"] == "escaped"
+    assert results["change the mode of a file outside"] == "escaped"
+    assert results["connect to a TCP server"] == "escaped"
+    assert results["leave a process behind"] == "not claimed"
+
+
+def test_a_sandbox_that_is_refused_says_so():
+    sandbox = LandlockSandbox(python="/no/such/python")
+
+    async def examine():
+        try:
+            return await examined({"landlock": sandbox}, None)
+        finally:
+            await sandbox.aclose()
+
+    (found,) = asyncio.run(examine())
+    assert (found["works"], found["chosen"]) == (False, False)
+    assert "cannot be started: No such file or directory" in found["fault"]
