@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from codex_framework import ModelError
 from codex_plugin_openai.transport import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
@@ -26,9 +29,11 @@ class HttpxTransport:
     """
 
     def __init__(self, *, secure: bool) -> None:
+        # Certificates are loaded without Python's lock held, so that goes on beside the import.
+        certificates = _certificates_ahead() if secure else None
         httpx = _import_httpx()
         self._client: Any = httpx.AsyncClient(
-            verify=_tls() if secure else False,
+            verify=False if certificates is None else certificates(),
             timeout=None,
             follow_redirects=False,
             limits=httpx.Limits(max_connections=None, keepalive_expiry=60),
@@ -104,7 +109,45 @@ def _import_httpx() -> Any:
 
 
 @cache
-def _tls() -> ssl.SSLContext:
-    """One context for the whole process."""
-    context: ssl.SSLContext = _import_httpx().create_ssl_context()
-    return context
+def _certificates_ahead() -> Callable[[], ssl.SSLContext]:
+    """Begin to make the process's one TLS context; what is returned waits for it.
+
+    It trusts what httpx would: ``$SSL_CERT_FILE``, else ``$SSL_CERT_DIR``, else the certificates of ``certifi``.
+
+    Raises:
+        ModelError: By what is returned: they cannot be loaded.
+    """
+    made: list[ssl.SSLContext | Exception] = []
+
+    def make() -> None:
+        try:
+            made.append(_tls_context())
+        except Exception as error:
+            made.append(error)
+
+    thread = threading.Thread(target=make, name="certificates", daemon=True)
+    thread.start()
+
+    def wait() -> ssl.SSLContext:
+        thread.join()
+        if isinstance(made[0], Exception):
+            raise ModelError(
+                f"the certificates that servers are checked by cannot be loaded: {made[0]}",
+                slug="certificates",
+                hint="Correct SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
+            ) from made[0]
+        return made[0]
+
+    return wait
+
+
+def _tls_context() -> ssl.SSLContext:
+    import ssl
+
+    if file := os.environ.get("SSL_CERT_FILE"):
+        return ssl.create_default_context(cafile=file)
+    if folder := os.environ.get("SSL_CERT_DIR"):
+        return ssl.create_default_context(capath=folder)
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
