@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from codex_framework.errors import CodexError
 from codex_framework.plugins.validation import role_problems
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]
@@ -165,6 +166,8 @@ def run_check(findings: Findings, check: Callable[[], Awaitable[None]]) -> None:
             await check()
         except Unmet:
             return
+        except CodexError as error:
+            findings.note(f"it raises {_named(error)}, where the check needs it to work")
 
     try:
         asyncio.get_running_loop()

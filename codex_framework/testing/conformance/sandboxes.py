@@ -94,8 +94,13 @@ async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport,
     await _check_background(findings, sandbox, runner, confinement)
 
 
-def _plan(findings: Findings, sandbox: Sandbox, access: FileAccess, scene: Scene) -> Confinement:
-    confinement = findings.called("confine()", lambda: sandbox.confine(access, scene.work), within_s=1.0)
+def _plan(
+    findings: Findings, sandbox: Sandbox, access: FileAccess, scene: Scene, *, may_refuse: bool = False
+) -> Confinement:
+    allowed = (SandboxError,) if may_refuse else ()
+    confinement = findings.called(
+        "confine()", lambda: sandbox.confine(access, scene.work), within_s=1.0, allowed=allowed
+    )
     if not findings.members(confinement, Confinement):
         raise Unmet
     env: object = confinement.env
@@ -194,7 +199,7 @@ async def _check_starting(findings: Findings, runner: Runner, confinement: Confi
 
 async def _check_processes(findings: Findings, runner: Runner, confinement: Confinement) -> None:
     """A child is the leader of its group; signals reach the group; its status stays."""
-    child, held = await _started(runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
+    child, held = await _started(findings, runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
     try:
         if not findings.members(child, ChildProcess):
             raise Unmet
@@ -243,7 +248,7 @@ async def _check_background(findings: Findings, sandbox: Sandbox, runner: Runner
     """Whatever a command leaves behind ends with the sandbox, at the latest."""
     if shutil.which("setsid") is None:
         return
-    child, held = await _started(runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
+    child, held = await _started(findings, runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
     try:
         await held.ready(findings)
         await findings.awaited("aclose() while a command runs", sandbox.aclose(), within_s=10.0)
@@ -288,9 +293,8 @@ async def _check_unreadable(
 ) -> None:
     hidden = access.evolve(deny_read=(scene.outside / "private",))
     try:
-        ended = await _ran(
-            findings, runner, sandbox.confine(hidden, scene.work), ("cat", str(scene.outside / "private"))
-        )
+        confinement = _plan(findings, sandbox, hidden, scene, may_refuse=True)
+        ended = await _ran(findings, runner, confinement, ("cat", str(scene.outside / "private")))
     except SandboxError:
         return  # it says that it cannot do that
     findings.require("private\n" not in ended.stdout, "a confined command can read what it may not")
@@ -347,7 +351,9 @@ class _Held:
         self._transport.close()
 
 
-async def _started(runner: Runner, confinement: Confinement, script: str) -> tuple[ChildProcess, _Held]:
+async def _started(
+    findings: Findings, runner: Runner, confinement: Confinement, script: str
+) -> tuple[ChildProcess, _Held]:
     """A command that goes on."""
     stdin, feed = os.pipe()
     output, stdout = os.pipe()
@@ -360,7 +366,7 @@ async def _started(runner: Runner, confinement: Confinement, script: str) -> tup
             stdout=stdout,
             stderr=stdout,
         )
-        child = await confinement.start(launch)
+        child = await findings.awaited("starting a command that goes on", confinement.start(launch), within_s=20.0)
     except BaseException:
         os.close(feed)
         os.close(output)

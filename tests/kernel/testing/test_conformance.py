@@ -421,6 +421,36 @@ def test_a_sandbox_that_is_honestly_not_available_keeps_to_the_role():
     check_sandbox(Absent(SandboxReport(available=False, reason="no kernel support", cure="use Linux 5.13")))
 
 
+def test_a_sandbox_that_cannot_start_anything_is_found():
+    class Broken:
+        env: ClassVar[Any] = {}
+
+        async def start(self, launch: Any) -> Any:
+            raise SandboxError("no namespaces left")
+
+    class Stuck(Sieve):
+        def confine(self, access: Any, cwd: Path) -> Any:
+            return Broken()
+
+    (found,) = violations(check_sandbox, Stuck())
+    assert found == "it raises SandboxError: no namespaces left, where the check needs it to work"
+
+
+def test_a_sandbox_whose_start_fails_in_another_way_is_found():
+    class Broken:
+        env: ClassVar[Any] = {}
+
+        async def start(self, launch: Any) -> Any:
+            raise OSError("no such program")
+
+    class Raw(Sieve):
+        def confine(self, access: Any, cwd: Path) -> Any:
+            return Broken()
+
+    (found,) = violations(check_sandbox, Raw())
+    assert found.endswith("raises OSError: no such program, not SandboxError or CommandFailed")
+
+
 def test_a_slow_probe_and_a_wrong_report_are_found():
     class Slow(Sieve):
         def probe(self) -> Any:
