@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -95,7 +96,8 @@ def session_files(codex_home: Path, named: Iterable[str]) -> list[Path]:
         raise CodexError(f"there are no recorded sessions in {codex_home}", slug="exec-backtest", hint=hint)
     files = stored if not names else []
     for name in names:
-        found = [Path(name)] if Path(name).is_file() else [file for file in stored if file.stem.endswith(f"-{name}")]
+        is_file = os.path.isfile(name)  # noqa: PTH113  # pathlib raises for a name that is too long
+        found = [Path(name)] if is_file else [file for file in stored if file.stem.endswith(f"-{name}")]
         if not found:
             hint = "Name a file, or the id of a session."
             raise CodexError(f"there is no recorded session {name!r}", slug="exec-backtest", hint=hint)
@@ -170,7 +172,7 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
             for line in lines:
                 try:
                     value = json.loads(line)
-                except ValueError:  # a torn line
+                except (ValueError, RecursionError):  # a torn line, or nothing that a session has
                     continue
                 if isinstance(value, dict):
                     yield value
@@ -188,7 +190,7 @@ def _request(payload: Mapping[str, Any]) -> CommandRequest | None:
         return None
     try:
         arguments = json.loads(str(payload.get("arguments")))
-    except ValueError:
+    except (ValueError, RecursionError):  # the model's mistake: the tool refused it
         return None
     if not isinstance(arguments, Mapping):
         return None

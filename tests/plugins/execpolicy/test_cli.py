@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -154,3 +155,16 @@ def test_backtest_judges_recorded_commands_anew(run: Run, home: Path) -> None:
         f"ask     {file.stem}  rm -f x",
         "would have asked 5 times, refused 1, of 8 commands",
     ]
+
+
+def test_backtest_reads_sessions_of_the_real_codex(run: Run, anchors: Path) -> None:
+    files = sorted(str(file) for file in (anchors / "rollouts").glob("*.jsonl"))
+    status, out, err = run("backtest", "--approval-policy", "never", *files)
+    assert (status, err) == (0, "")
+    assert re.fullmatch(r"would have asked 0 times, refused \d+, of [1-9]\d* commands", out.splitlines()[-1])
+
+
+def test_backtest_takes_a_name_that_can_be_no_file_for_an_id(run: Run, home: Path) -> None:
+    record(home)
+    name = "x" * 5000
+    assert run("backtest", name)[2].startswith(f"Error: there is no recorded session '{name}'")
