@@ -107,9 +107,10 @@ def test_exec_leaves_the_persons_rules_out_on_demand(tmp_path: Path) -> None:
         (home / "config.toml").write_text(
             f'model_provider = "x"\n[model_providers.x]\nname = "x"\nbase_url = "{server.url}"\n'
         )
-        argv = [Path(sys.executable).with_name("codex-framework"), "exec", "--yolo", "--skip-git-repo-check"]
+        argv = [str(Path(sys.executable).with_name("codex-framework")), "exec", "--yolo", "--skip-git-repo-check"]
         env = {**os.environ, "CODEX_HOME": str(home)}
-        for flags, found in (([], []), (["--ignore-rules"], ["a"])):
+        cases: list[tuple[list[str], list[str]]] = [([], []), (["--ignore-rules"], ["a"])]
+        for flags, found in cases:
             work = tmp_path / f"work{len(flags)}"
             work.mkdir()
             subprocess.run(
