@@ -15,7 +15,7 @@ from codex_framework.testing.conformance.findings import Findings, Unmet
 
 __all__ = ["check_context_source"]
 
-_WITHIN_S = 1.0
+_WITHIN_S = 2.0
 """A source stands between a person's input and the first request: it may read files, not wait."""
 
 

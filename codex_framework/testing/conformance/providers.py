@@ -27,6 +27,9 @@ __all__ = ["check_provider"]
 _NOWHERE = "http://127.0.0.1:9/v1"
 """Port 9 (discard) is not listened on; what connects to it is refused at once."""
 
+_OPEN_S = 3.0
+"""Enough to import an HTTP library on a busy machine, and too little to wait for a server that does not answer."""
+
 _RESPONSE_S = 30.0
 
 _TOOLS = (
@@ -84,7 +87,7 @@ def _check_table(findings: Findings, provider: ModelProvider) -> None:
 
 def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> ModelClient:
     try:
-        client = findings.called("open()", lambda: provider.open(info, env), within_s=1.0, allowed=(ModelError,))
+        client = findings.called("open()", lambda: provider.open(info, env), within_s=_OPEN_S, allowed=(ModelError,))
     except ModelError as error:
         text = f"open() refuses the table of the check ({error}. {error.hint}); give check_provider one that works"
         findings.note(text)
@@ -195,7 +198,7 @@ async def _unreachable(findings: Findings, provider: ModelProvider, info: Provid
         client = findings.called(
             "open() with a server that is not there",
             lambda: provider.open(table, env),
-            within_s=1.0,
+            within_s=_OPEN_S,
             allowed=(ModelError,),
         )
     except ModelError:

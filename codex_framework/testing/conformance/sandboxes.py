@@ -29,7 +29,7 @@ __all__ = ["check_sandbox"]
 _WAITS = "/bin/sh -c 'echo ready; read never'"
 """Lives until its stdin ends, which is held by the check: so nothing is left running, even by a sandbox that ends nothing."""
 
-_PROBE_S = 0.5
+_PROBE_S = 1.0
 """The role says some milliseconds; this is what a busy machine may make of them."""
 
 

@@ -454,11 +454,11 @@ def test_a_sandbox_whose_start_fails_in_another_way_is_found():
 def test_a_slow_probe_and_a_wrong_report_are_found():
     class Slow(Sieve):
         def probe(self) -> Any:
-            time.sleep(0.6)
+            time.sleep(1.1)
             return {"available": True}
 
     slow, wrong = violations(check_sandbox, Slow())
-    assert slow.startswith("probe() takes 0.")
+    assert slow.startswith("probe() takes 1.")
     assert wrong == "probe() gives dict, not a SandboxReport"
 
 
