@@ -27,7 +27,9 @@ from codex_framework.scripts import read_script
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "tutorial" and page.name != "hooks.md"),
+    *sorted(
+        page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "tutorial" and page.name != "hooks.md"
+    ),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 _BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
