@@ -301,7 +301,7 @@ def test_placeholders_go_when_the_sandbox_goes(place, harness):
         confinement = other.confine(place.access(), place.work)
         await (await start_command(confinement, argv=["true"], cwd="/", env=ENV)).wait()
         await other.aclose()
-        return inside, await output_of(start("sh", "-c", "touch .codex/x; ls -A"))
+        return inside, await output_of(start("sh", "-c", "exec 2>&1; touch .codex/x; ls -A"))
 
     inside, again = with_sandbox("namespaces", place, work)
     assert inside == ".agents\n.codex\n.git\nfile\n"

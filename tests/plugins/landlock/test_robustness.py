@@ -1,0 +1,158 @@
+"""Commands that take all they can get, and sandboxes that get ready ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from codex_framework.process.running import start_command
+from codex_plugin_landlock.sandbox import LandlockSandbox
+
+ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
+GIGABYTE = 1 << 30
+
+
+@pytest.fixture(params=["namespaces", "landlock"])
+def level(request, harness):
+    reason = harness.reason_to_skip(request.param, "root" if os.geteuid() == 0 else "ordinary")
+    if reason:
+        pytest.skip(reason)
+    return request.param
+
+
+def with_sandbox(level, place, work, **options):
+    async def main():
+        sandbox = LandlockSandbox(level, **options)
+        confinement = sandbox.confine(place.access(), place.work)
+
+        def start(*argv, env=ENV, **options):
+            return start_command(confinement, argv=argv, cwd=str(place.work), env=env, **options)
+
+        try:
+            return await work(sandbox, confinement, start)
+        finally:
+            await sandbox.aclose()
+
+    return asyncio.run(main())
+
+
+def resident_mb():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def marked(marker):
+    """Processes with this word in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marker.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_gigabyte_of_output_takes_bounded_memory(level, place):
+    async def work(sandbox, confinement, start):
+        before = resident_mb()
+        ended = await (await start("head", "-c", str(GIGABYTE), "/dev/zero")).wait()
+        return ended.exit_code, ended.total_bytes, resident_mb() - before < 64
+
+    assert with_sandbox(level, place, work) == (0, GIGABYTE, True)
+
+
+def test_a_burst_of_forks_ends_with_its_command(level, place):
+    """128 processes, each in a session of its own: as many as is kind to the machine."""
+    marker = uuid.uuid4().hex
+    script = (
+        "import os, time\n"
+        "main = os.getpid()\n"
+        "for _ in range(7):\n"
+        "    os.fork()\n"
+        "if os.getpid() != main:\n"
+        "    os.setsid()\n"
+        "    open('count', 'a').write('x')\n"
+        "    time.sleep(100)\n"
+        "while os.path.getsize('count') < 127: time.sleep(0.01)\n"
+    )
+
+    async def work(sandbox, confinement, start):
+        env = {**ENV, "MARKER": marker}
+        (place.work / "count").touch()
+        ended = await (await start("python3", "-S", "-c", script, env=env, drain_ms=0, timeout_ms=60_000)).wait()
+        return ended.exit_code, ended.output, marked(marker)
+
+    assert with_sandbox(level, place, work) == (0, "", [])
+    assert (place.work / "count").stat().st_size == 127
+
+
+def test_the_number_of_processes_is_bounded_where_the_system_can(place, harness):
+    reason = harness.reason_to_skip("namespaces", "root" if os.geteuid() == 0 else "ordinary")
+    release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+    if reason or release < (6, 14):
+        pytest.skip(reason or "pid_max belongs to a process namespace only from Linux 6.14 on")
+
+    async def work(sandbox, confinement, start):
+        return (await (await start("cat", "/proc/sys/kernel/pid_max")).wait()).output
+
+    assert with_sandbox("namespaces", place, work) == "4096\n"
+
+
+def test_a_process_that_ignores_sigterm_is_killed(level, place):
+    marker = uuid.uuid4().hex
+
+    async def work(sandbox, confinement, start):
+        command = await start(
+            "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done", env={**ENV, "M": marker}
+        )
+        async for _ in command.chunks():
+            break
+        await command.kill()
+        return command.exit_code, marked(marker)
+
+    assert with_sandbox(level, place, work) == (128 + signal.SIGKILL, [])
+
+
+def test_a_warmed_sandbox_uses_what_it_has_started(level, place):
+    async def work(sandbox, confinement, start):
+        await confinement.warm()
+        launcher = sandbox._launcher.pid
+        await confinement.warm()
+        (instance,) = sandbox._idle[confinement.plan.key]
+        ended = await (await start("echo", "ran")).wait()
+        return ended.output, sandbox._launcher.pid == launcher, sandbox._idle[confinement.plan.key] == [instance]
+
+    assert with_sandbox(level, place, work) == ("ran\n", True, True)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.005, 0.02, 0.1])
+def test_a_sandbox_that_was_only_warmed_leaves_nothing(level, place, pause):
+    async def work(sandbox, confinement, start):
+        await confinement.warm()
+        launcher = sandbox._launcher.pid
+        await asyncio.sleep(pause)
+        await sandbox.aclose()
+        left = sorted(path.name for path in place.work.iterdir())
+        return launcher, left
+
+    launcher, left = with_sandbox(level, place, work)
+    assert left == [".git", "file"]
+    until = time.monotonic() + 10
+    while Path(f"/proc/{launcher}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{launcher}").exists()
+
+
+def test_warming_leaves_errors_to_the_first_command(place):
+    async def work(sandbox, confinement, start):
+        await confinement.warm()
+        return sandbox._launcher.pid
+
+    assert with_sandbox(None, place, work, python="/no/such/python") is None
