@@ -134,7 +134,6 @@ async def _kernel(config: Config) -> Kernel:
 
 def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
     """The configured policy, with further folders."""
-    from codex_framework.errors import ConfigError
     from codex_framework.protocol.policies import WorkspaceWrite
 
     policy = kernel.settings().sandbox_policy
@@ -142,14 +141,10 @@ def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
     if not folders:
         return policy
     if not isinstance(policy, WorkspaceWrite):
-        raise ConfigError(
-            "--add-writable goes with the mode workspace-write",
-            slug="add-writable",
-            hint="Add --mode workspace-write.",
-        )
+        raise click.UsageError("--add-writable goes with the mode workspace-write")
     for folder in folders:
         if not Path(folder).exists():
-            raise ConfigError(f"{folder} does not exist", slug="add-writable", hint="Make it first, or name another.")
+            raise click.UsageError(f"{folder}, to be writable, does not exist")
     return policy.evolve(writable_roots=tuple(dict.fromkeys((*policy.writable_roots, *folders))))
 
 
