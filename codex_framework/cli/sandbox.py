@@ -134,6 +134,7 @@ async def _kernel(config: Config) -> Kernel:
 
 def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
     """The configured policy, with further folders."""
+    from codex_framework.errors import ConfigError
     from codex_framework.protocol.policies import WorkspaceWrite
 
     policy = kernel.settings().sandbox_policy
@@ -141,10 +142,12 @@ def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
     if not folders:
         return policy
     if not isinstance(policy, WorkspaceWrite):
-        raise click.UsageError("--add-writable goes with the mode workspace-write")
+        raise ConfigError(
+            "--add-writable goes with the mode workspace-write", slug="add-writable", hint="Add --mode workspace-write."
+        )
     for folder in folders:
         if not Path(folder).exists():
-            raise click.UsageError(f"{folder}, to be writable, does not exist")
+            raise ConfigError(f"{folder} does not exist", slug="add-writable", hint="Make it first, or name another.")
     return policy.evolve(writable_roots=tuple(dict.fromkeys((*policy.writable_roots, *folders))))
 
 

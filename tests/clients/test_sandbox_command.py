@@ -87,8 +87,8 @@ def test_the_network_is_as_asked_for(cli, network, expected):
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        (("--mode", "read-only", "--add-writable", "/var"), 2, "--add-writable goes with the mode workspace-write"),
-        (("--mode", "workspace-write", "--add-writable", "/no/such"), 2, "/no/such, to be writable, does not exist"),
+        (("--mode", "read-only", "--add-writable", "/var"), 1, "--add-writable goes with the mode workspace-write"),
+        (("--mode", "workspace-write", "--add-writable", "/no/such"), 1, "/no/such does not exist"),
         (("--mode", "workspace-write", "-P", ":workspace"), 2, "say the same thing"),
         (("-P", ":nope"), 2, "':nope' is not one of"),
         (("-C", "/no/such/folder"), 1, "/no/such/folder"),
