@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from codex_framework.errors import FatalToolError, ModelError, ToolError
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
@@ -28,7 +28,7 @@ from codex_framework.protocol.events.message import (
     ReasoningRawContentDeltaEvent,
 )
 from codex_framework.protocol.events.thread import WarningEvent
-from codex_framework.protocol.events.turn import TokenCountEvent, TurnDiffEvent
+from codex_framework.protocol.events.turn import ErrorEvent, TokenCountEvent, TurnDiffEvent
 from codex_framework.protocol.items import (
     CallItem,
     ContentItem,
@@ -79,6 +79,7 @@ from codex_framework.turn import (
     Resolve,
     RunTool,
     Sample,
+    Status,
     TimerFired,
     ToolFinished,
     Turn,
@@ -136,8 +137,11 @@ class TurnDriver:
 
     def feed(self, event: Input) -> None:
         """Take one input and do what follows from it."""
-        for command in self._turn.receive(event):
-            self._perform(command)
+        try:
+            for command in self._turn.receive(event):
+                self._perform(command)
+        except Exception as error:  # half of a step is done: there is no way on, and nobody is told of a turn that hangs
+            self.break_down(error)
 
     def leftover(self) -> tuple[InputArrived, ...]:
         """Input that came too late for this turn."""
@@ -151,12 +155,12 @@ class TurnDriver:
                 self._scope.emit(msg)
             case Sample():
                 self._scope.flush()
-                self._sampling = self._loop.create_task(self._sample())
+                self._sampling = self._watched(self._sample())
             case RunTool(key, item):
                 # On disk before it runs: whoever finds the effect of a call must be able to find the call.
                 self._scope.flush()
                 self._started[key] = (item, time.monotonic())
-                self._calls[key] = self._loop.create_task(self._call(key, item))
+                self._calls[key] = self._watched(self._call(key, item))
             case CancelSample():
                 if self._sampling is not None:
                     self._sampling.cancel()
@@ -172,9 +176,31 @@ class TurnDriver:
             case Flush():
                 self._scope.flush()
             case Finish(outcome):
-                self.done.set_result(outcome)
+                if not self.done.done():
+                    self.done.set_result(outcome)
             case _:
                 assert_never(command)
+
+    def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task whose failure ends the turn: nobody waits for it, and a turn must not hang for a defect of ours."""
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._check)
+        return task
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.break_down(error)
+
+    def break_down(self, error: BaseException) -> None:
+        """End the turn because of a defect: what runs is cancelled, clients are told, nothing waits for ever."""
+        if self.done.done():
+            return
+        for running in (self._sampling, *self._calls.values()):
+            if running is not None:
+                running.cancel()
+        event = ErrorEvent(f"the turn broke down: {type(error).__name__}: {error}", "other")
+        self.done.set_result(Outcome(Status.FAILED, error=event))
+        self._scope.emit(event)
 
     # Sampling
 
@@ -222,7 +248,7 @@ class TurnDriver:
                         self._scope.emit(TokenCountEvent(self._scope.usage(event.usage), self._scope.last_rate_limits))
                 else:
                     self._model_event(event)
-        except ModelError:
+        except Exception:  # the response is whole already: what comes after it can be missed
             if completed is None:
                 raise
         finally:
@@ -331,18 +357,20 @@ class TurnDriver:
 
     async def _outcome(self, call: ToolCall) -> ToolOutput:
         """Run a call through the interceptors; whatever goes wrong becomes an output for the model."""
+        name = call.name
         try:
             for interceptor in self._scope.interceptors:
-                call = await interceptor.before_tool(call)
+                call = _checked(await interceptor.before_tool(call), ToolCall, f"interceptor {interceptor.name!r}")
             output = await self._run(call)
             for interceptor in self._scope.interceptors:
                 output = await interceptor.after_tool(call, output)
+                output = _checked(output, ToolOutput, f"interceptor {interceptor.name!r}")
         except ToolError as error:
             return ToolOutput(str(error), success=False)
         except FatalToolError:
             raise
         except Exception as error:  # a tool or interceptor that is broken is the model's news, not the turn's end
-            return ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}", success=False)
+            return ToolOutput(f"{name} failed: {type(error).__name__}: {error}", success=False)
         return output
 
     async def _run(self, call: ToolCall) -> ToolOutput:
@@ -350,9 +378,10 @@ class TurnDriver:
         if registered is None:
             kind = "custom tool call" if call.kind == "custom" else "call"
             raise ToolError(f"unsupported {kind}: {call.name}")
-        output = await registered.tool.run(call, self._scope.context(call, self.ask))
-        if isinstance(output, str):
-            output = ToolOutput(output)
+        result: object = await registered.tool.run(call, self._scope.context(call, self.ask))
+        output = ToolOutput(result) if isinstance(result, str) else result
+        if not isinstance(output, ToolOutput):
+            raise ToolError(f"{call.name} failed: it returned {type(output).__name__}, not text or a ToolOutput")
         if output.truncate:
             output = output.evolve(content=self._scope.limited(output.content))
         return output
@@ -371,7 +400,16 @@ class TurnDriver:
         if task is None:
             return
         task.cancel()
+        # A task that is cancelled before its first step never gets to answer for itself.
+        task.add_done_callback(lambda _: self._answer_for(key))
         self._loop.call_later(CANCEL_PATIENCE_S, self._abandon, key)
+
+    def _answer_for(self, key: int) -> None:
+        begun = self._started.get(key)
+        if begun is not None:
+            item, started = begun
+            text = _aborted_text(_call_name(item), time.monotonic() - started)
+            self._finished(key, item, ToolOutput(text, success=False))
 
     def _abandon(self, key: int) -> None:
         """Answer for a call that does not end although it was cancelled."""
@@ -429,6 +467,15 @@ class TurnDriver:
         waiter = self._waiters.get(approval)
         if waiter is not None and not waiter.done():
             waiter.set_result(decision)
+
+
+T = TypeVar("T")
+
+
+def _checked(value: object, kind: type[T], who: str) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{who} returned {type(value).__name__} instead of {kind.__name__}")
+    return value
 
 
 Ask = Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]

@@ -55,7 +55,14 @@ from codex_framework.protocol.wire import to_wire
 from codex_framework.roles.context import ContextFacts
 from codex_framework.roles.observers import Measurement, Notification
 from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadMeta, ThreadRecorder, TurnContextEntry
+from codex_framework.roles.stores import (
+    EventEntry,
+    ItemEntry,
+    ThreadEntry,
+    ThreadMeta,
+    ThreadRecorder,
+    TurnContextEntry,
+)
 from codex_framework.subscription import Subscription
 from codex_framework.truncation import truncate
 from codex_framework.turn import InputArrived, Interrupted, Outcome, Status
@@ -300,13 +307,16 @@ class Thread:
         driver = TurnDriver(scope)
         self._driver = driver
         began = time.time()
-        self.emit(turn_id, TurnStartedEvent(turn_id, int(began), scope.model.context_window))
-        self._warn_of_unknown_model(turn_id, scope.model)
-        self._record_context(scope)
-        driver.feed(first)
+        self._turn_ended = asyncio.ensure_future(self._end_turn(driver, scope, began, first))
+        try:
+            self.emit(turn_id, TurnStartedEvent(turn_id, int(began), scope.model.context_window))
+            self._warn_of_unknown_model(turn_id, scope.model)
+            self._record_context(scope)
+            driver.feed(first)
+        except Exception as error:  # a defect of ours or of a store; the thread must not stay busy for ever
+            driver.break_down(error)
         # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
         self._warming = asyncio.ensure_future(self.commands.warm(scope.access, settings.cwd, self.resources.config))
-        self._turn_ended = asyncio.ensure_future(self._end_turn(driver, scope, began, first))
 
     def _refuse_turn(self, turn_id: str, first: InputArrived, error: CodexError) -> None:
         """A turn that cannot even begin: its input is kept, and it fails in the way turns do."""
@@ -336,8 +346,7 @@ class Thread:
         for warning in update.warnings:
             scope.emit(WarningEvent(warning))
         self.record(update.messages)
-        if self._recorder is not None:
-            self._recorder.append([TurnContextEntry({"turn_id": scope.turn_id, **self._settings_snapshot()})])
+        self._keep([TurnContextEntry({"turn_id": scope.turn_id, **self._settings_snapshot()})])
 
     async def _end_turn(self, driver: TurnDriver, scope: TurnScope, began: float, first: InputArrived) -> None:
         outcome = await driver.done
@@ -408,8 +417,7 @@ class Thread:
         if isinstance(msg, DELTA_EVENTS):
             return
         self.resources.broadcast.event(self.id, event)
-        if self._recorder is not None:
-            self._recorder.append((EventEntry(msg),))
+        self._keep((EventEntry(msg),))
 
     def warn(self, text: str) -> None:
         """Tell clients something that belongs to no turn; kept for the first listener if there is none yet."""
@@ -420,9 +428,17 @@ class Thread:
 
     def record(self, items: Sequence[ResponseItem]) -> None:
         """Add items to history and to the record."""
-        entries = [ItemEntry(item, self.history.append(item)) for item in items]
-        if self._recorder is not None:
+        self._keep([ItemEntry(item, self.history.append(item)) for item in items])
+
+    def _keep(self, entries: Sequence[ThreadEntry]) -> None:
+        """Hand entries to the store. One that breaks its promise not to raise is given up: the conversation goes on without."""
+        if self._recorder is None:
+            return
+        try:
             self._recorder.append(entries)
+        except Exception as error:  # whatever a broken store raises
+            self._recorder = None
+            self.warn(f"the conversation is not kept any more: its store failed: {type(error).__name__}: {error}")
 
     def flush(self, submission: str) -> None:
         """Bring the record to disk. What cannot be written is kept and tried again; the person is told once."""
