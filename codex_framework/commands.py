@@ -129,7 +129,8 @@ class CommandPath:
 
         The person's profile is read too, where commands run in a login shell unless they say otherwise.
         """
-        await self._confinements.warm(access, cwd)
+        with contextlib.suppress(Exception):  # whatever a plugin raises here, the first command meets and reports
+            await self._confinements.warm(access, cwd)
         if config.get("allow_login_shell") is False or not _snapshots(config):
             return
         with contextlib.suppress(SandboxError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,6 +101,8 @@ class CallContext(Value, kw_only=True):
         if not self.access.may_read(target):
             raise ToolRefused(f"reading {target} is not permitted")
         try:
+            if not stat.S_ISREG(target.stat().st_mode) and not target.is_dir():
+                raise ToolError(f"unable to read {target}: it is not a regular file")  # a pipe would hold up everything
             return target.read_bytes()
         except OSError as error:
             raise ToolError(f"unable to read {target}: {error.strerror} (os error {error.errno})") from error

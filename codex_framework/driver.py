@@ -140,7 +140,9 @@ class TurnDriver:
         try:
             for command in self._turn.receive(event):
                 self._perform(command)
-        except Exception as error:  # half of a step is done: there is no way on, and nobody is told of a turn that hangs
+        except (
+            Exception
+        ) as error:  # half of a step is done: there is no way on, and nobody is told of a turn that hangs
             self.break_down(error)
 
     def leftover(self) -> tuple[InputArrived, ...]:

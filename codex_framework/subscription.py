@@ -23,6 +23,7 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._on_close = on_close
         self._ended = False
+        self._closed = False
 
     def put(self, event: Event) -> None:
         """Add an event."""
@@ -40,7 +41,9 @@ class Subscription:
         """Stop listening."""
         self._events.clear()
         self.end()
-        self._on_close(self)
+        if not self._closed:
+            self._closed = True
+            self._on_close(self)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Events until the thread has shut down or the subscription is closed."""

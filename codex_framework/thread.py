@@ -73,6 +73,10 @@ from codex_framework.value import Value
 __all__ = ["Thread", "TurnResult", "new_id"]
 
 
+_WARMING_PATIENCE_S = 5.0
+"""Longest time that closing waits for a sandbox that is still getting ready, in seconds."""
+
+
 class TurnResult(Value, kw_only=True):
     """A turn that has ended.
 
@@ -134,6 +138,7 @@ class Thread:
         self._turn_ended: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._closed = False
+        self._ending: asyncio.Task[None] | None = None
         self._unsaved = False
         self._configured = Event("", self._session_configured(past))
         self._early: list[Event] = [Event("", WarningEvent(text)) for text in warnings]
@@ -159,6 +164,8 @@ class Thread:
             subscription.put(event)
         self._early.clear()
         self._subscriptions.append(subscription)
+        if self._closed:
+            subscription.end()
         return subscription
 
     async def submit(self, op: Op, *, id: str | None = None) -> str:  # noqa: A002  # the wire's name
@@ -169,8 +176,7 @@ class Thread:
         Raises:
             ThreadError: The thread was shut down.
         """
-        if self._closed:
-            raise ThreadError(f"thread {self.id} is shut down", slug="shut-down", hint="Resume it in a new thread.")
+        self._check_open()
         submission = id or new_id()
         try:
             await self._handle(submission, op)
@@ -186,6 +192,7 @@ class Thread:
         Raises:
             ThreadError: The input cannot be used, or a turn is running.
         """
+        self._check_open()
         if self._driver is not None:
             raise ThreadError(
                 "a turn is running already",
@@ -234,19 +241,29 @@ class Thread:
         await self._stop_turn("interrupted")
 
     async def shutdown(self) -> None:
-        """Stop everything, save everything. Safe to call twice."""
-        if self._closed:
-            return
+        """Stop everything, save everything. Safe to call twice, also at once: all callers wait for the one end."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._shut_down())
+        await asyncio.shield(self._ending)
+
+    def _check_open(self) -> None:
+        if self._ending is not None:
+            raise ThreadError(f"thread {self.id} is shut down", slug="shut-down", hint="Resume it in a new thread.")
+
+    async def _shut_down(self) -> None:
         await self._stop_turn("interrupted")
+        while self._driver is not None:  # input that came in the moment of the end has begun another turn
+            await self._stop_turn("interrupted")
         self._closed = True
         if self._warming is not None:
-            await self._warming
+            await asyncio.wait((self._warming,), timeout=_WARMING_PATIENCE_S)
+            self._warming.cancel()
         for problem in await self.stash.aclose():
             self.emit("", WarningEvent(problem))
         if self._recorder is not None:
             try:
                 self._recorder.close()
-            except ThreadError as error:
+            except Exception as error:  # a store that is broken must not keep the rest from being closed
                 self.emit("", WarningEvent(f"Failed to save the conversation transcript: {_sentence(error)}"))
         self.emit("", ShutdownCompleteEvent())
         for subscription in list(self._subscriptions):
@@ -301,7 +318,7 @@ class Thread:
         settings = self.settings
         try:
             scope = TurnScope(self, turn_id, settings, schema)
-        except CodexError as error:
+        except Exception as error:  # a plugin's provider or tool may raise anything while the turn is put together
             self._refuse_turn(turn_id, first, error)
             return
         driver = TurnDriver(scope)
@@ -318,7 +335,7 @@ class Thread:
         # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
         self._warming = asyncio.ensure_future(self.commands.warm(scope.access, settings.cwd, self.resources.config))
 
-    def _refuse_turn(self, turn_id: str, first: InputArrived, error: CodexError) -> None:
+    def _refuse_turn(self, turn_id: str, first: InputArrived, error: Exception) -> None:
         """A turn that cannot even begin: its input is kept, and it fails in the way turns do."""
         self.emit(turn_id, TurnStartedEvent(turn_id, int(time.time())))
         self.record(first.items)
@@ -446,7 +463,7 @@ class Thread:
             return
         try:
             self._recorder.flush()
-        except ThreadError as error:
+        except Exception as error:  # ThreadError by contract; anything else is no reason to lose the turn either
             if not self._unsaved:
                 self._unsaved = True
                 text = "Failed to save the conversation transcript; it is kept in memory and tried again."
@@ -495,7 +512,9 @@ def _difference(now: TokenUsage, before: TokenUsage) -> TokenUsage:
     return TokenUsage(*(a - b for a, b in zip(attrs.astuple(now), attrs.astuple(before), strict=True)))
 
 
-def _sentence(error: CodexError) -> str:
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, CodexError):
+        return f"{type(error).__name__}: {error}"
     return f"{error}. {error.hint}" if error.hint else str(error)
 
 

@@ -178,7 +178,7 @@ async def sends_an_item_that_cannot_be_written(_: Any) -> AsyncIterator[ModelEve
         (raises_something, Status.FAILED, "model provider 'odd' failed: ZeroDivisionError: oops"),
         (raises_after_the_end, Status.COMPLETED, None),
         (sends_rubbish, Status.FAILED, "failed"),
-        (sends_an_item_that_cannot_be_written, Status.FAILED, "failed"),
+        (sends_an_item_that_cannot_be_written, Status.FAILED, "broke down"),
     ],
 )
 def test_a_provider_that_breaks_its_contract_ends_the_turn(

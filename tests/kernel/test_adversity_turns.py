@@ -1,0 +1,191 @@
+"""Turns among plugins that break their contracts: each ends, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import FunctionSpec, ThreadError, ToolCall, ToolContext
+from codex_framework.protocol.events import ErrorEvent, ShutdownCompleteEvent, TurnStartedEvent
+from codex_framework.protocol.items import is_output
+from codex_framework.testing.replies import call, say
+from codex_framework.turn import Status
+
+ANY = {"type": "object", "properties": {}}
+
+
+class FakeTool:
+    def __init__(self, name: str, work: Any) -> None:
+        self.spec = FunctionSpec(name, f"Does {name}.", ANY)
+        self._work = work
+
+    async def run(self, tool_call: ToolCall, context: ToolContext) -> Any:
+        return await self._work(tool_call, context)
+
+
+class Idle:
+    """An interceptor that changes nothing."""
+
+    name = "idle"
+    order = 0
+
+    async def request(self, request: Any) -> Any:
+        return request
+
+    async def before_tool(self, tool_call: Any) -> Any:
+        return tool_call
+
+    async def after_tool(self, tool_call: Any, output: Any) -> Any:
+        return output
+
+
+def outputs(thread: Any) -> list[Any]:
+    return [item.output for item in thread.history.items if is_output(item)]
+
+
+def giving(value: Any) -> FakeTool:
+    async def work(_: ToolCall, __: ToolContext) -> Any:
+        return value
+
+    return FakeTool("t", work)
+
+
+def play(main: Any) -> None:
+    """Run it; a turn that hangs is a failure."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await main()
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize(("value", "kind"), [(None, "NoneType"), (5, "int"), ({"a": 1}, "dict")])
+def test_a_tool_that_returns_no_output_is_the_models_news(make_thread: Any, value: Any, kind: str) -> None:
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[giving(value)]) as thread:
+            assert (await thread.run("go")).final_message == "done"
+            assert outputs(thread) == [f"t failed: it returned {kind}, not text or a ToolOutput"]
+
+    play(main)
+
+
+@pytest.mark.parametrize("step", ["before_tool", "after_tool"])
+def test_an_interceptor_that_returns_nothing_does_not_hang_the_turn(make_thread: Any, step: str) -> None:
+    async def nothing(*_: Any) -> None:
+        return None
+
+    broken = Idle()
+    setattr(broken, step, nothing)
+
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[giving("ok")], interceptors=[broken]) as thread:
+            assert (await thread.run("go")).final_message == "done"
+            assert "interceptor 'idle' returned NoneType instead of" in outputs(thread)[0]
+
+    play(main)
+
+
+def test_an_interrupt_before_a_calls_first_step_ends_the_turn_at_once(make_thread: Any) -> None:
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[giving("ok")]) as thread:
+            turn = asyncio.ensure_future(thread.run("go"))
+            while thread._driver is None or not thread._driver._calls:  # the very moment the call's task exists
+                await asyncio.sleep(0)
+                if turn.done():
+                    break
+            await thread.interrupt()
+            assert (await turn).status in (Status.INTERRUPTED, Status.COMPLETED)
+            assert len(outputs(thread)) == 1
+
+    play(main)
+
+
+def test_a_call_cancelled_before_it_began_is_answered(make_thread: Any) -> None:
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[giving("ok")]) as thread:
+            async with asyncio.timeout(3):
+                async for event in thread.stream("go"):
+                    if isinstance(event, TurnStartedEvent):
+                        driver = thread._driver
+                        perform = driver._perform
+
+                        def at_once(command: Any, driver: Any = driver, perform: Any = perform) -> None:
+                            perform(command)
+                            if type(command).__name__ == "RunTool":
+                                driver._cancel_call(command.key)
+
+                        driver._perform = at_once
+            assert outputs(thread)[0].startswith("aborted by user")
+
+    play(main)
+
+
+def test_a_fault_while_recording_ends_the_turn_with_an_error_and_the_next_one_works(make_thread: Any) -> None:
+    async def main() -> None:
+        async with make_thread([say("one"), say("two")]) as thread:
+            append = thread.history.append
+
+            def broken(item: Any) -> bytes:
+                if getattr(item, "role", "") == "assistant":
+                    raise RuntimeError("no more room")
+                return append(item)
+
+            thread.history.append = broken
+            result = await thread.run("go")
+            assert (result.status, result.error) == (Status.FAILED, "the turn broke down: RuntimeError: no more room")
+            thread.history.append = append
+            assert (await thread.run("again")).final_message == "two"
+
+    play(main)
+
+
+def test_nothing_starts_after_the_end_and_the_end_comes_once(make_thread: Any) -> None:
+    async def main() -> None:
+        async with make_thread([say("one")]) as thread:
+            seen = thread.events()
+            await asyncio.gather(thread.shutdown(), thread.shutdown())
+            assert [type(event.msg) for event in [e async for e in seen]].count(ShutdownCompleteEvent) == 1
+            with pytest.raises(ThreadError, match="shut down"):
+                await thread.run("go")
+            assert [event async for event in thread.events()], "listening to a closed thread ends"
+            seen.close()
+            seen.close()
+
+    play(main)
+
+
+def test_a_tool_whose_choice_fails_refuses_the_turn(make_thread: Any) -> None:
+    tool = giving("ok")
+
+    def offered(_: Any) -> bool:
+        raise RuntimeError("cannot tell")
+
+    tool.offered = offered  # type: ignore[attr-defined]
+
+    async def main() -> None:
+        async with make_thread([say("one")], tools=[tool]) as thread:
+            result = await thread.run("go")
+            assert (result.status, result.error) == (Status.FAILED, "RuntimeError: cannot tell")
+            assert [type(event) for event in result.events].count(ErrorEvent) == 1
+
+    play(main)
+
+
+def test_a_named_pipe_is_not_read(make_thread: Any, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def work(_: ToolCall, context: ToolContext) -> str:
+        return await context.read_text(str(pipe))
+
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[FakeTool("t", work)]) as thread:
+            await thread.run("go")
+            assert outputs(thread) == [f"unable to read {pipe}: it is not a regular file"]
+
+    play(main)
