@@ -92,12 +92,12 @@ class Watcher:
             self._busy_since = time.monotonic()
             try:
                 call()
-            except Exception as error:  # a watcher may raise anything; that is what this class is for
+            except (Exception, SystemExit) as error:  # a watcher may raise anything; that is what this class is for
                 self._failed(thread_id, error)
             finally:
                 self._busy_since = None
 
-    def _failed(self, thread_id: str, error: Exception) -> None:
+    def _failed(self, thread_id: str, error: BaseException) -> None:
         self._failures[thread_id] += 1
         fact = f"{self.label} failed: {type(error).__name__}: {error}"
         if self._failures[thread_id] == 1:

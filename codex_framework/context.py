@@ -15,6 +15,7 @@ from codex_framework.errors import ToolError, ToolRefused
 from codex_framework.protocol.events import EventMsg
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent
 from codex_framework.protocol.policies import Decision, ReviewDecision
+from codex_framework.replacement import NotPermittedError, replace_file
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest, CommandResult, PatchRequest, RunningCommand
@@ -114,10 +115,10 @@ class CallContext(Value, kw_only=True):
     async def write_text(self, path: str, text: str) -> None:
         """Write a file as UTF-8, whole or not at all."""
         target = self.resolve(path)
-        if not self.access.may_write(target):
-            raise ToolRefused(f"writing {target} is not permitted")
         try:
-            _replace(Path(os.path.realpath(target)), text.encode("utf-8", "replace"))
+            replace_file(target, text.encode("utf-8", "replace"), self.access.may_write)
+        except NotPermittedError:
+            raise ToolRefused(f"writing {target} is not permitted") from None
         except OSError as error:
             raise ToolError(f"unable to write {target}: {error.strerror} (os error {error.errno})") from error
 
@@ -166,27 +167,3 @@ class CallContext(Value, kw_only=True):
     def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
         """Shorten text to what the model may get."""
         return truncate(text, self.model.truncation, max_tokens=max_tokens)
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Write a file by way of a temporary one beside it, keeping its mode."""
-    import tempfile
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        temporary.chmod(mode)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -95,6 +95,12 @@ __all__ = ["TurnDriver"]
 CANCEL_PATIENCE_S = 5.0
 """Longest time a cancelled call may take to clean up before its output is written without it, in seconds."""
 
+TAIL_PATIENCE_S = 2.0
+"""How long a stream may go on after its response is complete, in seconds."""
+
+PREVIEW_PAUSE_S = 0.5
+"""Least time between two previews of input that is still being written, in seconds (Codex: 500 ms)."""
+
 REVIEW_PATIENCE_S = 90.0
 """Longest time a reviewer may take; silence counts as "denied" (Codex: 90 s)."""
 
@@ -120,6 +126,7 @@ class TurnDriver:
         self._started: dict[int, tuple[CallItem, float]] = {}
         self._waiters: dict[str, asyncio.Future[ReviewDecision]] = {}
         self._previews: dict[str, tuple[str, str, list[str]]] = {}
+        self._previewed_at = 0.0
         self._next_approval = 0
         self._first_token_at: float | None = None
         self._began = time.monotonic()
@@ -140,9 +147,7 @@ class TurnDriver:
         try:
             for command in self._turn.receive(event):
                 self._perform(command)
-        except (
-            Exception
-        ) as error:  # half of a step is done: there is no way on, and nobody is told of a turn that hangs
+        except Exception as error:  # half of a step is done, and a turn that hangs would tell nobody
             self.break_down(error)
 
     def leftover(self) -> tuple[InputArrived, ...]:
@@ -243,13 +248,14 @@ class TurnDriver:
         """Take the response to its end, so that its connection can be used again; returns how it was completed."""
         completed: Completed | None = None
         try:
-            async for event in stream:
-                if isinstance(event, Completed):
-                    completed = event
-                    if event.usage is not None:
-                        self._scope.emit(TokenCountEvent(self._scope.usage(event.usage), self._scope.last_rate_limits))
-                else:
-                    self._model_event(event)
+            async with asyncio.timeout(None) as limit:
+                async for event in stream:
+                    if isinstance(event, Completed):
+                        completed = event
+                        limit.reschedule(self._loop.time() + TAIL_PATIENCE_S)
+                        self._count(event)
+                    else:
+                        self._model_event(event)
         except Exception:  # the response is whole already: what comes after it can be missed
             if completed is None:
                 raise
@@ -258,6 +264,10 @@ class TurnDriver:
             if close is not None:
                 await close()
         return completed
+
+    def _count(self, event: Completed) -> None:
+        if event.usage is not None:
+            self._scope.emit(TokenCountEvent(self._scope.usage(event.usage), self._scope.last_rate_limits))
 
     async def _intercepted(self, request: ModelRequest) -> ModelRequest:
         for interceptor in self._scope.interceptors:
@@ -321,12 +331,16 @@ class TurnDriver:
             return
         call_id, name, parts = begun
         parts.append(delta)
+        now = time.monotonic()
+        if now - self._previewed_at < PREVIEW_PAUSE_S:
+            return
         registered = self._scope.tools.get(name)
         if registered is None or registered.preview is None:
             return
         with contextlib.suppress(Exception):  # a preview is a courtesy: whatever is wrong shows when the call is run
             event = registered.preview(call_id, "".join(parts))
             if event is not None:
+                self._previewed_at = now
                 self._scope.emit(event)
 
     # Calls
@@ -371,7 +385,7 @@ class TurnDriver:
             return ToolOutput(str(error), success=False)
         except FatalToolError:
             raise
-        except Exception as error:  # a tool or interceptor that is broken is the model's news, not the turn's end
+        except (Exception, SystemExit) as error:  # what is broken is the model's news, neither the turn's end nor ours
             return ToolOutput(f"{name} failed: {type(error).__name__}: {error}", success=False)
         return output
 
@@ -455,10 +469,12 @@ class TurnDriver:
         self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
     ) -> tuple[str, ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent]:
         """The id an answer has to name: the call's, or one of its own where the call has asked already."""
-        self._next_approval += 1
-        if isinstance(event, ApplyPatchApprovalRequestEvent) or event.call_id not in self._waiters:
+        if event.call_id not in self._waiters:
             return event.call_id, event
+        self._next_approval += 1
         approval = f"{event.call_id}-{self._next_approval}"
+        if isinstance(event, ApplyPatchApprovalRequestEvent):
+            return approval, event.evolve(call_id=approval)
         return approval, event.evolve(approval_id=approval)
 
     def answer(self, approval: str, decision: ReviewDecision) -> None:

@@ -50,7 +50,9 @@ def _from_file(config: Config, key: str, path: str) -> str:
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise config.error(key, f"cannot read instructions from {file}: {error.strerror or error}", hint=hint) from error
+        raise config.error(
+            key, f"cannot read instructions from {file}: {error.strerror or error}", hint=hint
+        ) from error
     except UnicodeDecodeError as error:
         raise config.error(key, f"the instructions in {file} are not UTF-8 (byte {error.start})", hint=hint) from error
     if not text:

@@ -189,11 +189,14 @@ class Kernel:
         """Shut every thread down and let clients, sandboxes and watchers go. Safe to call twice."""
         for thread in list(self.threads.values()):
             await thread.shutdown()
-        for _, client in self._clients:
-            await client.aclose()
-        self._clients.clear()
-        await self._confinements.aclose()
-        await self._broadcast.close()
+        clients, self._clients = self._clients, []
+        # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
+        ends = [*(client.aclose() for _, client in clients), self._confinements.aclose(), self._broadcast.close()]
+        results = await asyncio.gather(*ends, return_exceptions=True)
+        self._resources.programs.close()
+        for error in results:
+            if isinstance(error, BaseException):
+                raise error
 
     def _started(self, thread: Thread) -> Thread:
         self.threads[thread.id] = thread

@@ -23,6 +23,7 @@ class ProgramFolder:
         }
         self._path: str | None = None
         self._tried = False
+        self._private: Path | None = None
 
     def path(self) -> str | None:
         """The folder, or None where there is nothing to offer or no place to write it."""
@@ -35,17 +36,33 @@ class ProgramFolder:
         if not self._scripts:
             return None
         import hashlib
-        import tempfile
 
         digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
-        for parent in (self._codex_home / "tmp" / "programs", Path(tempfile.gettempdir()) / "codex-framework-programs"):
-            folder = parent / digest
-            try:
-                self._fill(folder)
-            except OSError:
-                continue  # a read-only home is no reason to fail a command: try the next place
-            return str(folder)
-        return None
+        try:
+            return self._filled(self._codex_home / "tmp" / "programs" / digest)
+        except OSError:  # a read-only home is no reason to fail a command: a folder of this process's own will do
+            return self._private_folder()
+
+    def _private_folder(self) -> str | None:
+        import tempfile
+
+        try:
+            self._private = Path(tempfile.mkdtemp(prefix="codex-framework-programs-"))
+            return self._filled(self._private)
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Remove what only this process uses."""
+        if self._private is not None:
+            import shutil
+
+            shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
+
+    def _filled(self, folder: Path) -> str:
+        self._fill(folder)
+        return str(folder)
 
     def _fill(self, folder: Path) -> None:
         import tempfile

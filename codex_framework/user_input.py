@@ -88,9 +88,9 @@ def data_url(path: Path) -> str:
     """
     try:
         data = path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         raise ThreadError(
-            f"unable to read the image {path}: {error.strerror}",
+            f"unable to read the image {path}: {getattr(error, 'strerror', None) or error}",
             slug="image",
             hint="Check the path given with --image.",
         ) from error

@@ -80,7 +80,7 @@ class HumanOutput:
         self._line(self._styled("user", "cyan"))
         self._line(prompt)
 
-    def show(self, msg: EventMsg) -> None:  # noqa: C901  # a flat match: one line for each kind of event
+    def show(self, msg: EventMsg) -> None:  # a flat match: one line for each kind of event
         """Show one event."""
         match msg:
             case AgentMessageContentDeltaEvent(delta=delta):

@@ -209,3 +209,35 @@ def test_two_turns_at_once_are_refused_and_the_first_goes_on(make_thread: Any) -
             assert (await first).final_message == "slow"
 
     asyncio.run(main())
+
+
+async def never_stops_after_the_end(_: Any) -> AsyncIterator[ModelEvent]:
+    yield Completed("r")
+    await asyncio.Event().wait()
+
+
+def test_a_stream_that_goes_on_after_its_end_is_cut(make_thread: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codex_framework.driver.TAIL_PATIENCE_S", 0.05)
+
+    async def main() -> None:
+        options = {"providers": [Provider(never_stops_after_the_end)], "config": ['model_provider="odd"']}
+        async with asyncio.timeout(20), make_thread([], **options) as thread:
+            assert (await thread.run("go")).status is Status.COMPLETED
+
+    asyncio.run(main())
+
+
+class Exits(Returns):
+    async def run(self, tool_call: ToolCall, context: ToolContext) -> Any:
+        raise SystemExit(3)
+
+
+def test_a_tool_that_exits_is_told_to_the_model(make_thread: Any) -> None:
+    async def main() -> None:
+        async with make_thread([call("odd"), say("done")], tools=[Exits(None)]) as thread:
+            result = await thread.run("go")
+            outputs = [item.output for item in thread.history.items if is_output(item)]
+            assert outputs == ["odd failed: SystemExit: 3"]
+            assert result.final_message == "done"
+
+    asyncio.run(main())

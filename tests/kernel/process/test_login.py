@@ -98,7 +98,7 @@ def test_closing_ends_a_profile_that_is_still_read(tmp_path: Path) -> None:
     async def main() -> int:
         environments = LoginEnvironments()
         asking = asyncio.create_task(environments.find(UNCONFINED, "/bin/sh", environment(tmp_path)))
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             await asyncio.sleep(0.01)
         await environments.aclose()
         with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,66 @@
+"""Replacing files: whole or not at all, and only where it is allowed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codex_framework.replacement import NotPermittedError, replace_file
+
+
+def below(root: Path):  # type: ignore[no-untyped-def]
+    return lambda path: path.is_relative_to(root)
+
+
+def test_a_file_is_made_with_its_folders_and_replaced_with_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b.txt"
+    replace_file(target, b"one", below(tmp_path))
+    target.chmod(0o640)
+    replace_file(target, b"two", below(tmp_path))
+    assert target.read_bytes() == b"two"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in target.parent.iterdir()] == ["b.txt"], "no temporary file is left"
+
+
+def test_a_symlink_out_of_the_permitted_folder_is_refused(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    (inside / "link").symlink_to(outside / "kept")
+    (inside / "folder").symlink_to(outside)
+    for target in (inside / "link", inside / "folder" / "new", inside / ".." / "out" / "new"):
+        with pytest.raises(NotPermittedError):
+            replace_file(target, b"x", below(inside))
+    assert (outside / "kept").read_text() == "kept"
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+
+
+def test_a_folder_swapped_between_the_check_and_the_write_does_not_redirect_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    (inside / "sub").mkdir(parents=True)
+    outside.mkdir()
+    swapped = False
+
+    def may_write(path: Path) -> bool:
+        nonlocal swapped
+        allowed = path.is_relative_to(inside)
+        if not swapped:  # what an attacker does as soon as the path has been looked at
+            swapped = True
+            (inside / "sub").rename(inside / "old")
+            (inside / "sub").symlink_to(outside)
+        return allowed
+
+    with pytest.raises((NotPermittedError, OSError)):
+        replace_file(inside / "sub" / "file", b"x", may_write)
+    assert list(outside.iterdir()) == []
+
+
+def test_folders_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(OSError, match=r"directory|regular"):
+            replace_file(tmp_path / name, b"x", below(tmp_path))
