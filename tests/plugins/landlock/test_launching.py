@@ -418,7 +418,9 @@ def test_a_repository_can_be_read_but_not_committed_to(level, place):
 
     async def work(sandbox, start):
         status = await (await start("git", "status", "--short")).wait()
-        commit = await (await start("git", "-c", "user.name=n", "-c", "user.email=a@b", "commit", "-qam", "second")).wait()
+        commit = await (
+            await start("git", "-c", "user.name=n", "-c", "user.email=a@b", "commit", "-qam", "second")
+        ).wait()
         return status.output, commit.exit_code, denied(commit, confined=True)
 
     assert with_sandbox(level, place, work) == (" M file\n", 128, True)
