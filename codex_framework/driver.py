@@ -45,6 +45,7 @@ from codex_framework.protocol.items import (
 )
 from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.protocol.wire import encode_json
+from codex_framework.roles.deciders import RunsAlone
 from codex_framework.roles.observers import Measurement
 from codex_framework.roles.providers import (
     Completed,
@@ -347,7 +348,10 @@ class TurnDriver:
 
     def _is_parallel(self, item: CallItem) -> bool:
         registered = self._scope.tools.get(_call_name(item))
-        return registered is not None and registered.parallel
+        if registered is None or not registered.parallel:
+            return False
+        watchful = [one for one in self._scope.interceptors if isinstance(one, RunsAlone)]
+        return not watchful or not any(one.alone(_tool_call(item)) for one in watchful)
 
     async def _call(self, key: int, item: CallItem) -> None:
         call = _tool_call(item)

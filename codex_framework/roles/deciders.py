@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
@@ -19,6 +19,7 @@ __all__ = [
     "CommandPolicy",
     "CommandVerdict",
     "Interceptor",
+    "RunsAlone",
     "Verdict",
 ]
 
@@ -116,4 +117,13 @@ class Interceptor(Protocol):
 
     async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
         """After each call; return the output, changed or not."""
+        ...
+
+
+@runtime_checkable
+class RunsAlone(Protocol):
+    """An interceptor that makes something else of some calls, which must then not overlap with others."""
+
+    def alone(self, call: ToolCall) -> bool:
+        """Whether this call has to run alone although its tool is parallel-safe. Asked when the call is scheduled; cheap."""
         ...

@@ -38,6 +38,10 @@ class PatchInterceptor:
         """Nothing to do."""
         return request
 
+    def alone(self, call: ToolCall) -> bool:
+        """Whether the call may turn out to be a patch, which must not overlap with anything."""
+        return call.name in _READERS and _mentions_patch(call.arguments)
+
     async def before_tool(self, call: ToolCall) -> ToolCall:
         """The call of ``apply_patch`` that a shell call stands for, or the call as it is.
 

@@ -415,6 +415,48 @@ def test_interceptors_change_requests_calls_and_outputs(make_thread: Any) -> Non
     asyncio.run(main())
 
 
+class Loner:
+    name = "loner"
+    order = 0
+
+    def alone(self, tool_call: ToolCall) -> bool:
+        return tool_call.call_id == "b"
+
+    async def request(self, request: Any) -> Any:
+        return request
+
+    async def before_tool(self, tool_call: ToolCall) -> ToolCall:
+        return tool_call
+
+    async def after_tool(self, tool_call: ToolCall, output: ToolOutput) -> ToolOutput:
+        return output
+
+
+def test_an_interceptor_can_have_a_parallel_call_run_alone(make_thread: Any) -> None:
+    running: set[str] = set()
+    together: dict[str, int] = {}
+
+    async def work(tool_call: ToolCall, _: ToolContext) -> str:
+        running.add(tool_call.call_id)
+        await asyncio.sleep(0.01)
+        together[tool_call.call_id] = len(running)
+        await asyncio.sleep(0.01)
+        running.discard(tool_call.call_id)
+        return tool_call.call_id
+
+    async def main() -> None:
+        reply = (
+            call("par", call_id="a") + call("par", call_id="b") + call("par", call_id="c") + call("par", call_id="d")
+        )
+        tools = [FakeTool("par", work, parallel=True)]
+        async with make_thread([reply, say("done")], tools=tools, interceptors=[Loner()]) as thread:
+            await thread.run("go")
+            assert outputs(thread) == ["a", "b", "c", "d"]
+
+    asyncio.run(main())
+    assert together == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
 class Mood:
     name = "mood"
     text = "<mood>calm</mood>"
