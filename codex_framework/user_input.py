@@ -18,7 +18,7 @@ from codex_framework.protocol.ops import (
 )
 from codex_framework.turn import InputArrived
 
-__all__ = ["arrived", "as_items", "data_url"]
+__all__ = ["arrived", "as_items", "check_length", "data_url"]
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -43,19 +43,27 @@ def arrived(items: Sequence[UserInputItem], cwd: Path) -> InputArrived:
     if not items:
         raise ThreadError("input must not be empty", slug="empty-input", hint="Give a prompt.")
     texts = [item.text for item in items if isinstance(item, TextInput)]
-    length = sum(map(len, texts))
-    if length > MAX_USER_INPUT_TEXT_CHARS:
-        raise ThreadError(
-            f"the input has {length} characters; at most {MAX_USER_INPUT_TEXT_CHARS} are accepted",
-            slug="input-too-long",
-            hint="Put long material into a file and name the file.",
-        )
+    check_length(sum(map(len, texts)))
     event = UserMessageEvent(
         message="\n".join(texts),
         images=tuple(item.image_url for item in items if isinstance(item, ImageInput)) or None,
         local_images=tuple(item.path for item in items if isinstance(item, LocalImageInput)),
     )
     return InputArrived((Message(role="user", content=tuple(_content(items, cwd))),), event)
+
+
+def check_length(characters: int) -> None:
+    """Refuse text that is too long for one input.
+
+    Raises:
+        ThreadError: It is.
+    """
+    if characters > MAX_USER_INPUT_TEXT_CHARS:
+        raise ThreadError(
+            f"the input has {characters} characters; at most {MAX_USER_INPUT_TEXT_CHARS} are accepted",
+            slug="input-too-long",
+            hint="Put long material into a file and name the file.",
+        )
 
 
 def _content(items: Sequence[UserInputItem], cwd: Path) -> Iterator[ContentItem]:

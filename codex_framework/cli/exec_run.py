@@ -29,6 +29,7 @@ from codex_framework.protocol.events import (
 from codex_framework.protocol.ops import ExecApproval, PatchApproval
 from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.thread import Thread
+from codex_framework.user_input import check_length
 
 __all__ = ["run_exec"]
 
@@ -161,6 +162,7 @@ def run_exec(options: ExecOptions, config: Config, prompt: str, schema: Mapping[
     Raises:
         CodexError: It could not begin, or the conversation could not be saved.
     """
+    check_length(len(prompt))
     return asyncio.run(_run(options, config, prompt, schema))
 
 

@@ -92,3 +92,4 @@ def test_a_prompt_beyond_the_limit_is_refused_with_the_limit(cli: Any) -> None:
     ran = cli.exec(stdin=b"a" * ((1 << 20) + 1))
     assert ran.status == 1
     assert "the input has 1048577 characters; at most 1048576 are accepted" in ran.err
+    assert "aaaa" not in ran.err, "what is refused is not printed back"
