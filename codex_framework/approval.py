@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 
+from codex_framework.access import deny_write_text
 from codex_framework.errors import ToolRefused
 from codex_framework.protocol.events.command import FileChange, UpdateFile
 from codex_framework.protocol.policies import (
@@ -141,6 +142,5 @@ def patch_requirement(policy: AnyPolicy, access: FileAccess, changes: Mapping[st
     if all(access.may_write(Path(path)) for path in patch_paths(changes)):
         return Requirement(ask=False)
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
-        where = "writing outside of the project" if access.roots else "writing is blocked by read-only sandbox"
-        raise ToolRefused(f"patch rejected: {where}; rejected by user approval settings")
+        raise ToolRefused(f"patch rejected: {deny_write_text(access)}; rejected by user approval settings")
     return Requirement(ask=True, reason="the patch writes outside of what may be written without asking")

@@ -138,11 +138,6 @@ class TurnDriver:
         """From the start of the turn to the first event of the model, in milliseconds."""
         return None if self._first_token_at is None else int((self._first_token_at - self._began) * 1000)
 
-    @property
-    def waiting_approvals(self) -> tuple[str, ...]:
-        """Ids of the approvals that are open."""
-        return tuple(self._waiters)
-
     def feed(self, event: Input) -> None:
         """Take one input and do what follows from it."""
         try:

@@ -57,7 +57,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "service_tier": Key("str", "fast, flex, default or a word the provider knows", "", _USED),
         "personality": Key('"none" | "friendly" | "pragmatic"', "the tone of answers"),
         "tool_output_token_limit": Key("int>=0", "tokens of a tool's output that are kept", "", _USED),
-        "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss"),
+        "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss", used=_USED),
         "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),
         "chatgpt_base_url": Key("str", "base URL of ChatGPT's backend"),
     },
@@ -78,7 +78,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "list[str]", "names to look for where there is no AGENTS.md", "[]", _USED
         ),
         "project_root_markers": Key("list[str]", "what marks a project's root", '[".git"]', _USED),
-        "hide_agent_reasoning": Key("bool", "show no reasoning", "false"),
+        "hide_agent_reasoning": Key("bool", "show no reasoning", "false", _USED),
         "show_raw_agent_reasoning": Key("bool", "show raw reasoning too", "false"),
     },
     "Permissions": {

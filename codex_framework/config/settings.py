@@ -48,7 +48,6 @@ class Settings(Value, kw_only=True):
         tool_output_token_limit: Tokens of a tool's output that are kept, instead of what is known of the model.
         reasoning: True treats a model as a reasoning model though it is not known as one.
         shell_environment_policy: The table of that name.
-        history_persistence: ``save-all`` or ``none``.
         ephemeral: Keep nothing of the thread on disk.
     """
 
@@ -64,11 +63,8 @@ class Settings(Value, kw_only=True):
     context_window: int | None = None
     tool_output_token_limit: int | None = None
     reasoning: bool | None = None
-    developer_instructions: str | None = None
     shell_environment_policy: Mapping[str, Any] = attrs.field(factory=dict)
     hide_agent_reasoning: bool = False
-    show_raw_agent_reasoning: bool = False
-    history_persistence: str = "save-all"
     ephemeral: bool = False
 
     @classmethod
@@ -96,11 +92,8 @@ class Settings(Value, kw_only=True):
             context_window=config.get("model_context_window"),
             tool_output_token_limit=config.get("tool_output_token_limit"),
             reasoning=config.get("model_supports_reasoning_summaries"),
-            developer_instructions=config.get("developer_instructions"),
             shell_environment_policy=config.get("shell_environment_policy", {}),
             hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
-            show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
-            history_persistence=config.get("history.persistence", "save-all"),
         )
 
     def with_overrides(self, info: ModelInfo) -> ModelInfo:

@@ -113,7 +113,6 @@ class ModelRequest(Value, kw_only=True):
         output_schema: A JSON Schema that the final message must follow.
         reasoning_effort: None leaves it to the model.
         cache_key: Equal for all requests of a thread (wire: ``prompt_cache_key``).
-        window_id: Changes when history is compacted (header ``x-codex-window-id``).
     """
 
     model: ModelInfo
@@ -194,7 +193,7 @@ ModelEvent: TypeAlias = (
 
 
 class ModelClient(Protocol):
-    """One open connection to a provider, for one thread."""
+    """A way to ask one provider, shared by all threads of a kernel: any number of streams may be open at once."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask for one response.
@@ -226,7 +225,7 @@ class ModelProvider(Protocol):
         ...
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-        """Make a client. No I/O here; called when the thread's first turn starts.
+        """Make a client. No I/O here; called once a kernel, when a turn first needs this provider.
 
         Raises:
             ModelError: The table lacks something (a key, a URL); the hint says what to set.

@@ -110,11 +110,8 @@ speed = { factor = 2 }
         context_window=1000,
         tool_output_token_limit=20,
         reasoning=True,
-        developer_instructions="Be kind.",
         shell_environment_policy={"inherit": "none"},
         hide_agent_reasoning=True,
-        show_raw_agent_reasoning=True,
-        history_persistence="none",
     )
 
 
