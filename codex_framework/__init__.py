@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ResponseItem,
     )
     from codex_framework.protocol.ops import Op
+    from codex_framework.protocol.permissions import AccessMode
     from codex_framework.protocol.policies import (
         ApprovalPolicy,
         Decision,
@@ -51,8 +52,10 @@ if TYPE_CHECKING:
         CommandPolicy,
         CommandVerdict,
         Interceptor,
+        ReviewFacts,
         Verdict,
     )
+    from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkRules, NetworkTarget, ProxyPorts
     from codex_framework.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
     from codex_framework.roles.providers import (
         Completed,
@@ -72,6 +75,9 @@ if TYPE_CHECKING:
         Confinement,
         FileAccess,
         Launch,
+        NetworkMode,
+        PathRule,
+        Protection,
         Sandbox,
         SandboxReport,
         WritableRoot,
@@ -107,18 +113,22 @@ _HOMES = {
     "codex_framework.protocol.events": "Event EventMsg",
     "codex_framework.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
     "codex_framework.protocol.ops": "Op",
+    "codex_framework.protocol.permissions": "AccessMode",
     "codex_framework.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
     "codex_framework.replies": "Fault Reply Script play_reply",
     "codex_framework.roles.context": "ContextFacts ContextSource Fragment",
     "codex_framework.roles.deciders": (
-        "ApprovalReviewer CommandFacts CommandPolicy CommandVerdict Interceptor Verdict"
+        "ApprovalReviewer CommandFacts CommandPolicy CommandVerdict Interceptor ReviewFacts Verdict"
     ),
+    "codex_framework.roles.networks": "NetworkGate NetworkProxy NetworkRules NetworkTarget ProxyPorts",
     "codex_framework.roles.observers": "Measurement Notification Notifier Observer Telemetry",
     "codex_framework.roles.providers": (
         "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelProvider ModelRequest ProviderInfo"
         " ReasoningDelta TextDelta"
     ),
-    "codex_framework.roles.sandboxes": "ChildProcess Confinement FileAccess Launch Sandbox SandboxReport WritableRoot",
+    "codex_framework.roles.sandboxes": (
+        "ChildProcess Confinement FileAccess Launch NetworkMode PathRule Protection Sandbox SandboxReport WritableRoot"
+    ),
     "codex_framework.roles.stores": "StoredThread ThreadMeta ThreadRecorder ThreadStore",
     "codex_framework.roles.tools": (
         "CommandRequest CommandResult FreeformFormat FreeformSpec FunctionSpec NativeSpec Tool ToolCall ToolContext"
@@ -133,6 +143,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 __version__ = "0.1.0"
 __all__ = [
+    "AccessMode",
     "ApprovalPolicy",
     "ApprovalReviewer",
     "Argument",
@@ -177,17 +188,26 @@ __all__ = [
     "ModelProvider",
     "ModelRequest",
     "NativeSpec",
+    "NetworkGate",
+    "NetworkMode",
+    "NetworkProxy",
+    "NetworkRules",
+    "NetworkTarget",
     "Notification",
     "Notifier",
     "Observer",
     "Op",
     "OutputText",
+    "PathRule",
     "PluginError",
+    "Protection",
     "ProviderInfo",
+    "ProxyPorts",
     "ReasoningDelta",
     "Reply",
     "ResponseItem",
     "ReviewDecision",
+    "ReviewFacts",
     "Sandbox",
     "SandboxError",
     "SandboxPolicy",

@@ -72,6 +72,7 @@ from codex_framework.turn import (
     Flush,
     Input,
     InputArrived,
+    Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
@@ -440,10 +441,12 @@ class TurnDriver:
 
     async def ask(self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> ReviewDecision:
         """Get an answer: from the first reviewer that has one, else from the thread's clients."""
+        facts = self._scope.review_facts() if self._scope.reviewers else None
         for reviewer in self._scope.reviewers:
+            assert facts is not None
             try:
                 async with asyncio.timeout(REVIEW_PATIENCE_S):
-                    decision = await reviewer.review(event)
+                    decision = await reviewer.review(event, facts)
             except TimeoutError:
                 self._scope.emit(WarningEvent(f"approval reviewer {reviewer.name!r} did not answer in time; denied"))
                 return ReviewDecision(Decision.TIMED_OUT)
@@ -453,7 +456,7 @@ class TurnDriver:
                 )
                 return ReviewDecision(Decision.DENIED)
             if decision is not None:
-                return decision
+                return self._reviewed(decision)
         approval, event = self._named(event)
         waiter: asyncio.Future[ReviewDecision] = self._loop.create_future()
         self._waiters[approval] = waiter
@@ -463,6 +466,14 @@ class TurnDriver:
             return await waiter
         finally:
             self._waiters.pop(approval, None)
+
+    def _reviewed(self, decision: ReviewDecision) -> ReviewDecision:
+        """A reviewer's decision; one that aborts ends the turn as a person's would."""
+        if decision.decision is Decision.ABORT:
+            if decision.message:
+                self._scope.emit(WarningEvent(decision.message))
+            self._loop.call_soon(self.feed, Interrupted("interrupted"))
+        return decision
 
     def _named(
         self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent

@@ -17,6 +17,7 @@ import pluggy
 
 from codex_framework.roles.context import ContextSource
 from codex_framework.roles.deciders import ApprovalReviewer, CommandPolicy, Interceptor
+from codex_framework.roles.networks import NetworkProxy
 from codex_framework.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.roles.providers import ModelProvider
 from codex_framework.roles.sandboxes import Sandbox
@@ -125,6 +126,48 @@ def codex_sandboxes() -> Iterable[Sandbox]:  # type: ignore[empty-body]
         @hookimpl
         def codex_sandboxes():
             return [Nowhere()]
+        ```
+    """
+
+
+@hookspec
+def codex_network_proxies() -> Iterable[NetworkProxy]:  # type: ignore[empty-body]
+    """Offer network proxies: the only way out for commands whose profile names the hosts they may reach. The first one is used.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+
+
+        class NoGate:
+            blocked = ()
+
+            def environment(self, ports):
+                return {}
+
+            async def serve(self, http, socks):
+                pass
+
+            async def listen(self):
+                return (9, 9)
+
+            async def aclose(self):
+                pass
+
+
+        class NothingPasses:
+            name = "nothing-passes"
+
+            def gate(self, rules, ask=None):
+                return NoGate()
+
+            async def aclose(self):
+                pass
+
+
+        @hookimpl
+        def codex_network_proxies():
+            return [NothingPasses()]
         ```
     """
 
@@ -242,7 +285,7 @@ def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:  # type: ignore[em
         class Timid:
             name = "timid"
 
-            async def review(self, request):
+            async def review(self, request, facts):
                 if request.type == "exec_approval_request" and "push" in request.command:
                     return ReviewDecision(Decision.DENIED)
                 return None

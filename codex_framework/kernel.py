@@ -16,7 +16,7 @@ from codex_framework.commands import Confinements
 from codex_framework.config import Config, load_config
 from codex_framework.config.settings import Settings, fallback_model
 from codex_framework.errors import CodexError, ThreadError
-from codex_framework.instructions import base_instructions
+from codex_framework.instructions import base_instructions as instructions_for
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.ops import UserInputItem
 from codex_framework.registry import Registry, load_registry
@@ -61,8 +61,11 @@ class Kernel:
             programs=ProgramFolder(config.codex_home, registry.programs),
             client=self._client,
             model=self._model,
-            instructions=lambda model: base_instructions(config, model),
+            instructions=lambda model: instructions_for(config, model),
             forget=lambda thread_id: self.threads.pop(thread_id, None),
+            start=lambda settings, instructions: self.start_thread(
+                settings, source="subagent", base_instructions=instructions
+            ),
         )
 
     @classmethod
@@ -116,12 +119,14 @@ class Kernel:
         *,
         source: str = "custom",
         originator: str | None = None,
+        base_instructions: str | None = None,
         extra: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> Thread:
         """Start a conversation.
 
         Args:
+            base_instructions: Instead of those of the configuration or of the model.
             source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
             extra: Further fields of the thread's head (``thread_source``, ...).
@@ -139,7 +144,7 @@ class Kernel:
             source=source,
             cli_version=__version__,
             model_provider=settings.provider.id,
-            base_instructions=base_instructions(self.config, self._model(settings)),
+            base_instructions=base_instructions or instructions_for(self.config, self._model(settings)),
             extra=dict(extra or {}),
         )
         store = None if settings.ephemeral else self._store()

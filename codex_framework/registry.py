@@ -16,6 +16,7 @@ from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginReport
 from codex_framework.roles.context import ContextSource
 from codex_framework.roles.deciders import ApprovalReviewer, CommandPolicy, Interceptor
+from codex_framework.roles.networks import NetworkProxy
 from codex_framework.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.roles.providers import ModelProvider, ProviderInfo
 from codex_framework.roles.sandboxes import Sandbox
@@ -57,6 +58,7 @@ class Registry:
     providers: Mapping[str, ModelProvider] = attrs.field(factory=dict)
     builtin_providers: Mapping[str, ProviderInfo] = attrs.field(factory=dict)
     sandboxes: Mapping[str, Sandbox] = attrs.field(factory=dict)
+    network_proxies: Mapping[str, NetworkProxy] = attrs.field(factory=dict)
     thread_stores: Mapping[str, ThreadStore] = attrs.field(factory=dict)
     notifiers: tuple[Offer[Notifier], ...] = ()
     telemetry: tuple[Offer[Telemetry], ...] = ()
@@ -117,6 +119,7 @@ def load_registry(
         providers=_items(found["providers"]),
         builtin_providers=offers.builtin_providers(found["providers"]),
         sandboxes=_items(found["sandboxes"]),
+        network_proxies=_items(found["network_proxies"]),
         thread_stores=_items(found["thread_stores"]),
         notifiers=tuple(found["notifiers"].values()),
         telemetry=tuple(found["telemetry"].values()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +11,19 @@ from codex_framework.broadcast import Broadcast
 from codex_framework.commands import CallFacts, Confinements
 from codex_framework.config.settings import Settings
 from codex_framework.context import CallContext
+from codex_framework.delegation import Delegation
 from codex_framework.driver import Ask
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.events import (
     EventMsg,
     TokenUsage,
     TokenUsageInfo,
+    WarningEvent,
 )
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.items import ContentItem, ResponseItem
 from codex_framework.registry import RegisteredTool, Registry
-from codex_framework.roles.deciders import ApprovalReviewer, Interceptor
+from codex_framework.roles.deciders import ApprovalReviewer, Interceptor, ReviewFacts
 from codex_framework.roles.observers import Measurement, Notification
 from codex_framework.roles.providers import ModelClient, ModelInfo, ModelRequest, ProviderInfo
 from codex_framework.roles.sandboxes import FileAccess
@@ -51,6 +53,7 @@ class Resources(Value, kw_only=True):
     model: Callable[[Settings], ModelInfo]
     instructions: Callable[[ModelInfo], str]
     forget: Callable[[str], object]
+    start: Callable[[Settings, str], Awaitable[Thread]]
 
 
 class TurnScope:
@@ -64,7 +67,7 @@ class TurnScope:
         self.provider = settings.provider
         self.model = resources.model(settings)
         self.client = resources.client(settings.provider)
-        self.access: FileAccess = file_access(settings.sandbox_policy, settings.cwd, resources.environ)
+        self.access: FileAccess = file_access(settings.permissions, settings.cwd, resources.environ)
         self.diff = TurnDiff(settings.cwd)
         self.tools: Mapping[str, RegisteredTool] = resources.registry.tools_by_call
         self.interceptors: Sequence[Interceptor] = resources.registry.interceptors
@@ -120,6 +123,23 @@ class TurnScope:
             patches=thread.approved_patches,
             stash=thread.stash,
             diff=self.diff,
+        )
+
+    def review_facts(self) -> ReviewFacts:
+        """What a reviewer gets to know of the turn, as it is now."""
+        resources = self._thread.resources
+        return ReviewFacts(
+            thread_id=self.thread_id,
+            turn_id=self.turn_id,
+            cwd=self.settings.cwd,
+            approval_policy=self.settings.approval_policy,
+            access=self.access,
+            config=resources.config,
+            codex_home=resources.codex_home,
+            model=self.model,
+            history=self._thread.history.items,
+            delegate=Delegation(resources.start, self.settings),
+            warn=lambda text: self.emit(WarningEvent(text)),
         )
 
     def record(self, items: Sequence[ResponseItem]) -> None:

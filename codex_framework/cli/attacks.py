@@ -7,15 +7,15 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 
-from codex_framework.roles.sandboxes import SandboxReport
+from codex_framework.roles.sandboxes import Protection, SandboxReport
 from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, network_attempts
 from codex_framework.value import Value
 
 __all__ = ["Attack", "attacks"]
 
-_MODES = "changing modes, owners, times and attributes outside"
-_KERNEL = "kernel interfaces"
-_REMAINS = "nothing outlives its command"
+_MODES = Protection.METADATA
+_KERNEL = Protection.KERNEL
+_REMAINS = Protection.LIFETIME
 
 _CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); print('DONE' if {} == 0 else 'refused')"
 
@@ -29,7 +29,7 @@ class Attack(Value):
     """
 
     attempt: Attempt
-    danger: str | None = None
+    danger: Protection | None = None
 
     def claimed(self, report: SandboxReport) -> bool:
         """Whether the sandbox says that it stops this. One that does not speak of the danger at all is taken at its name."""
@@ -73,7 +73,7 @@ def _kernel() -> Iterator[Attack]:
     socket = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('DONE')"
     yield _python("open a netlink socket", socket, lambda said: "DONE" in said, _KERNEL)
     terminal = "import fcntl, os; fcntl.ioctl(os.openpty()[1], 0x5412, b'x'); print('DONE')"
-    yield _python("type into a terminal", terminal, lambda said: "DONE" in said, "terminals")
+    yield _python("type into a terminal", terminal, lambda said: "DONE" in said, Protection.TERMINALS)
 
 
 def _remaining(scene: Scene) -> Iterator[Attack]:

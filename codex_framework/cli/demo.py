@@ -136,7 +136,7 @@ def _sandbox(kernel: Any, repository: Path, environ: Mapping[str, str]) -> str:
     from codex_framework.errors import SandboxError
 
     settings = kernel.settings()
-    access = file_access(settings.sandbox_policy, repository, environ)
+    access = file_access(settings.permissions, repository, environ)
     try:
         sandbox = choose(kernel.registry.sandboxes, None, access)
     except SandboxError as error:

@@ -175,11 +175,9 @@ def exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
     )
     if not asked_for:
         settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
-    policy = settings.sandbox_policy
-    folders = tuple(str(settings.cwd / folder) for folder in options.texts("add_dir"))
-    if folders and isinstance(policy, WorkspaceWrite):
-        roots = tuple(dict.fromkeys((*policy.writable_roots, *(os.path.normpath(folder) for folder in folders))))
-        settings = settings.evolve(sandbox_policy=policy.evolve(writable_roots=roots))
+    folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]
+    if folders and isinstance(settings.sandbox_policy, WorkspaceWrite):
+        settings = settings.evolve(permissions=settings.permissions.with_writable(folders))
     return settings
 
 

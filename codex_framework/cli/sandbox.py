@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from codex_framework.config import Config
     from codex_framework.kernel import Kernel
-    from codex_framework.protocol.policies import SandboxPolicy
+    from codex_framework.permissions import Permissions
 
 __all__ = ["command"]
 
@@ -132,23 +132,23 @@ async def _kernel(config: Config) -> Kernel:
     return await Kernel.create(config)
 
 
-def _policy(kernel: Kernel, options: dict[str, Any]) -> SandboxPolicy:
-    """The configured policy, with further folders."""
+def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
+    """The configured permissions, with further folders."""
     from codex_framework.errors import ConfigError
     from codex_framework.protocol.policies import WorkspaceWrite
 
-    policy = kernel.settings().sandbox_policy
+    permissions = kernel.settings().permissions
     folders = tuple(os.path.normpath(Path.cwd() / folder) for folder in options["writable"])
     if not folders:
-        return policy
-    if not isinstance(policy, WorkspaceWrite):
+        return permissions
+    if not isinstance(permissions.sandbox_policy, WorkspaceWrite):
         raise ConfigError(
             "--add-writable goes with the mode workspace-write", slug="add-writable", hint="Add --mode workspace-write."
         )
     for folder in folders:
         if not Path(folder).exists():
             raise ConfigError(f"{folder} does not exist", slug="add-writable", hint="Make it first, or name another.")
-    return policy.evolve(writable_roots=tuple(dict.fromkeys((*policy.writable_roots, *folders))))
+    return permissions.with_writable(folders)
 
 
 async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
@@ -157,14 +157,15 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
     from codex_framework.confinement import Confinements
     from codex_framework.errors import CodexError
     from codex_framework.process.environment import command_environment
+    from codex_framework.roles.sandboxes import NetworkMode
 
     config = _config(options)
     if not config.cwd.is_dir():
         raise CodexError(f"{config.cwd} is not a folder", slug="cwd", hint="Name a folder with -C.")
     async with await _kernel(config) as kernel:
-        access = file_access(_policy(kernel, options), config.cwd, os.environ)
+        access = file_access(_permissions(kernel, options), config.cwd, os.environ)
         if options["network"] is not None:
-            access = access.evolve(network=options["network"] == "on")
+            access = access.evolve(network=NetworkMode.ON if options["network"] == "on" else NetworkMode.OFF)
         env = command_environment(kernel.settings().shell_environment_policy, os.environ)
         wanted = config.get("framework.sandbox")
         confinements = Confinements(kernel.registry.sandboxes, wanted)

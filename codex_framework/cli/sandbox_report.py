@@ -14,6 +14,7 @@ import click
 from codex_framework.access import file_access
 from codex_framework.confinement import choose
 from codex_framework.errors import CodexError
+from codex_framework.permissions import permissions_of
 from codex_framework.process.running import start_command
 from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import Sandbox
@@ -57,7 +58,7 @@ async def _examined(name: str, sandbox: Sandbox) -> dict[str, Any]:
 
 
 async def _ended(sandbox: Sandbox, folder: Path, argv: tuple[str, ...]) -> CommandResult:
-    confinement = sandbox.confine(file_access(_POLICY, folder, os.environ), folder)
+    confinement = sandbox.confine(file_access(permissions_of(_POLICY), folder, os.environ), folder)
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
     running = await start_command(confinement, argv=argv, cwd=str(folder), env=env, timeout_ms=_WITHIN_MS, drain_ms=200)
     return await running.wait()
@@ -94,7 +95,7 @@ async def proved(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> dict[s
 
     results = []
     with made_scene() as scene:
-        sandbox = choose(sandboxes, wanted, file_access(_POLICY, scene.work, os.environ))
+        sandbox = choose(sandboxes, wanted, file_access(permissions_of(_POLICY), scene.work, os.environ))
         await _ended(sandbox, scene.work, ("/bin/sh", "-c", ":"))  # from now on it knows what the system grants
         report = sandbox.probe()
         for attack in attacks(scene):

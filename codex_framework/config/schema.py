@@ -109,12 +109,15 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "bool", "the folder $TMPDIR is not writable", "false", _USED
         ),
         "sandbox_workspace_write.exclude_slash_tmp": Key("bool", "the folder /tmp is not writable", "false", _USED),
-        "default_permissions": Key("str", ":read-only, :workspace, :danger-full-access", "", _USED),
-        "permissions.*.description": Key("str", "what the profile is for"),
-        "permissions.*.extends": Key("str", "the profile it builds on"),
-        "permissions.*.workspace_roots": Key("map[bool]", "folders that belong to the workspace"),
-        "permissions.*.filesystem": Key("map[str | int | table]", "path to read, write, deny"),
-        "permissions.*.network": Key("table", "network rules"),
+        "default_permissions": Key(
+            "str", "a profile: :read-only, :workspace, :danger-full-access or a table of [permissions]", "", _USED
+        ),
+        "sandbox_permissions": Key("list[str]", "the oldest notation: disk-full-read-access and the like", "", _USED),
+        "permissions.*.description": Key("str", "what the profile is for", "", _USED),
+        "permissions.*.extends": Key("str", "the profile it builds on", "", _USED),
+        "permissions.*.workspace_roots": Key("map[bool]", "folders that belong to the workspace", "", _USED),
+        "permissions.*.filesystem": Key("map[str | int | table]", "path to read, write, deny", "", _USED),
+        "permissions.*.network": Key("table", "whether and how the network is reached", "", _USED),
         "projects.*.trust_level": Key(
             '"trusted" | "untrusted"', "whether a project may bring its own settings", "", _USED
         ),

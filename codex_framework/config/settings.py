@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
 from codex_framework.config.layers import Config
+from codex_framework.config.permissions import starting_permissions
 from codex_framework.config.provider_table import provider_info
-from codex_framework.protocol.policies import (
-    ApprovalPolicy,
-    DangerFullAccess,
-    GranularApproval,
-    ReadOnly,
-    SandboxPolicy,
-    WorkspaceWrite,
-)
+from codex_framework.permissions import Permissions, permissions_of
+from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.roles.providers import ModelInfo, ProviderInfo
 from codex_framework.value import Value
 
@@ -28,12 +23,6 @@ DEFAULT_MODEL = "gpt-5.5"
 
 _BYTES_PER_TOKEN = 4
 """Codex's estimate, for models whose outputs are measured in bytes."""
-
-_BUILTIN_PERMISSIONS: Mapping[str, SandboxPolicy] = {
-    ":read-only": ReadOnly(),
-    ":workspace": WorkspaceWrite(),
-    ":danger-full-access": DangerFullAccess(),
-}
 
 _SERVICE_TIERS = {"fast": "priority", "default": None}
 """Words of the configuration and what a request says instead (Codex's)."""
@@ -54,7 +43,7 @@ class Settings(Value, kw_only=True):
     model: str
     provider: ProviderInfo
     approval_policy: ApprovalPolicy | GranularApproval
-    sandbox_policy: SandboxPolicy
+    permissions: Permissions
     cwd: Path
     reasoning_effort: str | None = None
     reasoning_summary: str | None = None
@@ -66,6 +55,11 @@ class Settings(Value, kw_only=True):
     shell_environment_policy: Mapping[str, Any] = attrs.field(factory=dict)
     hide_agent_reasoning: bool = False
     ephemeral: bool = False
+
+    @property
+    def sandbox_policy(self) -> SandboxPolicy:
+        """The nearest sandbox policy to the permissions."""
+        return self.permissions.sandbox_policy
 
     @classmethod
     def from_config(cls, config: Config, builtin_providers: Mapping[str, ProviderInfo]) -> Settings:
@@ -83,7 +77,7 @@ class Settings(Value, kw_only=True):
             model=config.get("model", DEFAULT_MODEL),
             provider=provider_info(config, builtin_providers),
             approval_policy=_approval_policy(config),
-            sandbox_policy=_sandbox_policy(config),
+            permissions=starting_permissions(config),
             cwd=config.cwd,
             reasoning_effort=config.get("model_reasoning_effort"),
             reasoning_summary=config.get("model_reasoning_summary"),
@@ -95,6 +89,12 @@ class Settings(Value, kw_only=True):
             shell_environment_policy=config.get("shell_environment_policy", {}),
             hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
         )
+
+    def evolve(self, **changes: Any) -> Self:
+        """A copy with some fields changed. A ``sandbox_policy`` among them becomes permissions."""
+        if "sandbox_policy" in changes:
+            changes["permissions"] = permissions_of(changes.pop("sandbox_policy"))
+        return super().evolve(**changes)
 
     def with_overrides(self, info: ModelInfo) -> ModelInfo:
         """What is known of the model, with what the configuration says instead."""
@@ -157,40 +157,3 @@ def _granular(config: Config, value: Mapping[str, Any]) -> GranularApproval:
             hint="Set each of them to true or false.",
         )
     return GranularApproval(**answers)
-
-
-def _sandbox_policy(config: Config) -> SandboxPolicy:
-    mode = config.get("sandbox_mode")
-    if mode is None:
-        profile = config.get("default_permissions")
-        if profile is not None:
-            return _permissions(config, profile)
-        mode = "read-only" if config.trust is None else "workspace-write"
-    if mode == "danger-full-access":
-        return DangerFullAccess()
-    if mode == "read-only":
-        return ReadOnly()
-    return _workspace_write(config)
-
-
-def _workspace_write(config: Config) -> WorkspaceWrite:
-    table = config.get("sandbox_workspace_write", {})
-    return WorkspaceWrite(
-        writable_roots=tuple(table.get("writable_roots", ())),
-        network_access=table.get("network_access", False),
-        exclude_tmpdir_env_var=table.get("exclude_tmpdir_env_var", False),
-        exclude_slash_tmp=table.get("exclude_slash_tmp", False),
-    )
-
-
-def _permissions(config: Config, profile: str) -> SandboxPolicy:
-    policy = _BUILTIN_PERMISSIONS.get(profile)
-    if policy is not None:
-        return _workspace_write(config) if isinstance(policy, WorkspaceWrite) else policy
-    # To go on with another sandbox than the one asked for could permit what was meant to be forbidden.
-    raise config.error(
-        "default_permissions",
-        f"`default_permissions` is {profile!r}; only {', '.join(_BUILTIN_PERMISSIONS)} can be applied here",
-        hint="Set sandbox_mode and [sandbox_workspace_write] instead.",
-        slug="permissions",
-    )

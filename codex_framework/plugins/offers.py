@@ -19,6 +19,7 @@ ROLES: Mapping[str, str] = {
     "codex_tools": "tools",
     "codex_model_providers": "providers",
     "codex_sandboxes": "sandboxes",
+    "codex_network_proxies": "network_proxies",
     "codex_notifiers": "notifiers",
     "codex_telemetry": "telemetry",
     "codex_context_sources": "context_sources",
@@ -181,9 +182,13 @@ def _value_problems(hook: str, item: Any) -> list[str]:
 
 def _noun(hook: str) -> str:
     words = hook.removeprefix("codex_").replace("_", " ")
-    return {"sandboxes": "sandbox", "telemetry": "telemetry", "command policies": "command policy"}.get(
-        words, words.removesuffix("s")
-    )
+    irregular = {
+        "sandboxes": "sandbox",
+        "network proxies": "network proxy",
+        "telemetry": "telemetry",
+        "command policies": "command policy",
+    }
+    return irregular.get(words, words.removesuffix("s"))
 
 
 def _command_problems(item: object) -> list[str]:

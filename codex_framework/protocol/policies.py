@@ -113,11 +113,13 @@ class ReviewDecision(Value):
         decision: The answer itself.
         execpolicy_amendment: A command prefix to allow from now on (wire: ``approved_execpolicy_amendment``).
         network_amendment: ``{"host", "action"}`` to remember (wire: ``network_policy_amendment``).
+        message: What the model reads of a refusal; of ``abort``, what people read. Not on the wire.
     """
 
     decision: Decision
     execpolicy_amendment: tuple[str, ...] | None = None
     network_amendment: Mapping[str, str] | None = None
+    message: str | None = None
 
     @property
     def approved(self) -> bool:

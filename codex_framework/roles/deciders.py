@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.items import ResponseItem
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
-from codex_framework.roles.providers import ModelRequest
+from codex_framework.roles.networks import NetworkTarget
+from codex_framework.roles.providers import ModelInfo, ModelRequest
+from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest, ToolCall, ToolOutput
 from codex_framework.value import Value
 
@@ -18,7 +21,11 @@ __all__ = [
     "CommandFacts",
     "CommandPolicy",
     "CommandVerdict",
+    "Delegate",
     "Interceptor",
+    "NetworkPolicy",
+    "Remembers",
+    "ReviewFacts",
     "RunsAlone",
     "Verdict",
 ]
@@ -54,6 +61,7 @@ class CommandFacts(Value, kw_only=True):
     """What a policy may know of the turn.
 
     Attributes:
+        sandbox_policy: The nearest one to the permissions of the turn.
         codex_home: ``$CODEX_HOME``; None where the caller has none.
     """
 
@@ -77,6 +85,82 @@ class CommandPolicy(Protocol):
         ...
 
 
+@runtime_checkable
+class NetworkPolicy(Protocol):
+    """A command policy that has an opinion about hosts as well."""
+
+    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+        """Whether a target that the permission profile says nothing of may be reached; None: no opinion. An exception forbids."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A command policy that can keep what a person allowed or refused, so that it need not be asked again."""
+
+    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+        """Allow every command that begins with these words, from now on and for all sessions.
+
+        Returns:
+            What the model is told of it.
+
+        Raises:
+            CodexError: It cannot be kept.
+        """
+        ...
+
+    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+        """Allow or deny a host for one protocol, from now on and for all sessions. Returns and raises as above."""
+        ...
+
+
+class ReviewFacts(Value, kw_only=True):
+    """What a reviewer may know of the turn, and what it may use.
+
+    Attributes:
+        history: The conversation so far, as the model sees it.
+        access: What commands may do without the approval.
+        delegate: Runs one prompt in a thread of its own on this kernel: see :class:`Delegate`.
+        warn: Shows a sentence to the person.
+    """
+
+    thread_id: str
+    turn_id: str
+    cwd: Path
+    approval_policy: ApprovalPolicy | GranularApproval
+    access: FileAccess
+    config: Mapping[str, Any]
+    codex_home: Path
+    model: ModelInfo
+    history: Sequence[ResponseItem]
+    delegate: Delegate
+    warn: Callable[[str], None]
+
+
+class Delegate(Protocol):
+    """A short-lived thread of its own: read-only, nobody is asked, nothing is kept on disk."""
+
+    async def __call__(
+        self,
+        prompt: str,
+        *,
+        instructions: str,
+        model: str | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Run one turn and return the model's last message; cancelling it ends the thread.
+
+        Args:
+            instructions: The base instructions.
+            model: Another model of the same provider than the turn's.
+            output_schema: JSON schema that the provider holds the answer to.
+
+        Raises:
+            ThreadError: The turn failed, or said nothing.
+        """
+        ...
+
+
 class ApprovalReviewer(Protocol):
     """Answers an approval in place of a person. The first answer wins."""
 
@@ -85,8 +169,13 @@ class ApprovalReviewer(Protocol):
         """Short and unique."""
         ...
 
-    async def review(self, request: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> ReviewDecision | None:
-        """A decision, or None to leave it to the next one. An exception or a silence of 90 s counts as ``denied``."""
+    async def review(
+        self, request: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent, facts: ReviewFacts
+    ) -> ReviewDecision | None:
+        """A decision, or None to leave it to the next one. An exception or a silence of 90 s counts as ``denied``.
+
+        ``ReviewDecision.message`` is what the model reads of a refusal; with ``abort`` the turn ends, and people read it.
+        """
         ...
 
 

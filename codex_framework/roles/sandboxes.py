@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import attrs
 
+from codex_framework.globs import deny_matcher
+from codex_framework.protocol.permissions import AccessMode
+from codex_framework.roles.networks import NetworkGate, NetworkRules
 from codex_framework.value import Value
 
 __all__ = [
@@ -16,6 +20,9 @@ __all__ = [
     "Explains",
     "FileAccess",
     "Launch",
+    "NetworkMode",
+    "PathRule",
+    "Protection",
     "Sandbox",
     "SandboxReport",
     "Warms",
@@ -26,55 +33,177 @@ PROTECTED_NAMES = (".git", ".agents", ".codex")
 """Names right below a writable root that stay read-only, present or not (Codex: ``PROTECTED_METADATA_PATH_NAMES``)."""
 
 
-class WritableRoot(Value):
-    """A folder that may be written.
+class NetworkMode(enum.StrEnum):
+    """How a command reaches the network."""
+
+    OFF = "off"
+    """Not at all."""
+    LOOPBACK = "loopback"
+    """Only servers on this machine; a sandbox with a network of its own gives it one, so that it reaches only what it started."""
+    PROXY = "proxy"
+    """Only by the gate of its launch (see :class:`codex_framework.roles.networks.NetworkGate`)."""
+    ON = "on"
+    """Without limits."""
+
+
+class Protection(enum.StrEnum):
+    """What a sandbox can hold back: the words of its report, of ``sandbox doctor`` and of ``[framework] sandbox_floor``."""
+
+    WRITING = "writing"
+    """Writing, making, moving and removing files outside of the roots."""
+    METADATA = "metadata"
+    """Changing modes, owners, times and attributes outside of the roots."""
+    PROTECTED_NAMES = "protected-names"
+    """Changing ``.git``, ``.codex`` and the like in the roots, also making them where they do not exist."""
+    READING = "reading"
+    """Reading what the profile denies."""
+    PROCESSES = "processes"
+    """Seeing and tracing processes that do not belong to the command."""
+    SIGNALS = "signals"
+    """Sending signals to them."""
+    SHARED_MEMORY = "shared-memory"
+    """Shared memory, semaphores and message queues of others."""
+    TERMINALS = "terminals"
+    """Other terminals, and typing into the person's own."""
+    NETWORK = "network"
+    """Network access that the profile does not give."""
+    UNIX_SOCKETS = "unix-sockets"
+    """Sockets of services on this machine."""
+    KERNEL = "kernel"
+    """Kernel interfaces that programs for ordinary work do not need, and privileges."""
+    LIFETIME = "lifetime"
+    """Processes that outlive their command."""
+    PROCESS_COUNT = "process-count"
+    """Making processes without end."""
+    RESOURCES = "resources"
+    """Memory and file size without end."""
+
+
+class PathRule(Value):
+    """What may be done with a path and everything below it, where no longer rule speaks of it.
 
     Attributes:
-        root: Absolute and real (no symlink in it).
-        read_only: Absolute paths below it that may not: protected names and the target of a ``.git`` file.
+        path: Absolute and real (no symlink in it).
+    """
+
+    path: Path
+    access: AccessMode
+
+
+class WritableRoot(Value):
+    """A folder that may be written, with what may not be in it.
+
+    Attributes:
+        read_only: What below it may only be read, or not even that: protected names, the target of a ``.git`` file, entries.
     """
 
     root: Path
     read_only: tuple[Path, ...] = ()
 
-    def writable(self, path: Path) -> bool:
-        """Whether ``path`` (absolute, real) may be written by way of this root."""
-        return path.is_relative_to(self.root) and not any(path.is_relative_to(kept) for kept in self.read_only)
-
 
 class FileAccess(Value, kw_only=True):
-    """A thread's policy, realised for one turn: symbolic roots replaced by real folders. Frozen; plans are cached by it.
+    """A thread's permissions, realised for one turn: symbolic places replaced by real paths. Frozen; plans are cached by it.
+
+    Of all rules (and matches of ``denied_globs``) that a path lies at or below, the one with the longest path decides. With the
+    defaults everything may be read and nothing written.
 
     Attributes:
-        full: No limit at all.
-        roots: What may be written, where ``full`` is False.
-        deny_read: Absolute paths that may not even be read.
-        network: Whether commands may use the network.
+        full: No limit at all on files.
+        rules: One for each path, by path.
+        otherwise: What may be done where no rule speaks: ``read`` or ``deny``.
+        denied_globs: Patterns with absolute beginnings (see :mod:`codex_framework.globs`): what matches is denied, and what is
+            below it. An equally long rule does not lift that.
+        glob_depth: How many folders deep to look for matches; None: as deep as it goes.
+        network: How the network is reached.
+        network_rules: What the gate lets through, where ``network`` is ``proxy``.
+        floor: What has to be held back: where it cannot be, nothing runs.
     """
 
     full: bool = False
-    roots: tuple[WritableRoot, ...] = ()
-    deny_read: tuple[Path, ...] = ()
-    network: bool = False
+    rules: tuple[PathRule, ...] = ()
+    otherwise: AccessMode = AccessMode.READ
+    denied_globs: tuple[str, ...] = ()
+    glob_depth: int | None = None
+    network: NetworkMode = NetworkMode.OFF
+    network_rules: NetworkRules | None = None
+    floor: frozenset[Protection] = frozenset()
+
+    @classmethod
+    def writing(
+        cls,
+        *roots: Path,
+        read_only: Iterable[Path] = (),
+        deny: Iterable[Path] = (),
+        network: NetworkMode = NetworkMode.OFF,
+    ) -> Self:
+        """Read everything, write below ``roots``, but not below ``read_only``, and not even read below ``deny``."""
+        modes = dict.fromkeys(roots, AccessMode.WRITE)
+        modes |= dict.fromkeys(read_only, AccessMode.READ) | dict.fromkeys(deny, AccessMode.DENY)
+        return cls(rules=tuple(PathRule(path, mode) for path, mode in sorted(modes.items())), network=network)
 
     @property
     def confines(self) -> bool:
         """Whether a sandbox has anything to do."""
-        return not self.full or not self.network
+        return not self.full or self.network is not NetworkMode.ON
+
+    @property
+    def confines_files(self) -> bool:
+        """Whether there is anything that may not be read or not be written."""
+        return not self.full
+
+    @property
+    def denies(self) -> bool:
+        """Whether there is anything that may not be read."""
+        if self.full:
+            return False
+        deny = AccessMode.DENY
+        return self.otherwise is deny or bool(self.denied_globs) or any(rule.access is deny for rule in self.rules)
+
+    @property
+    def roots(self) -> tuple[WritableRoot, ...]:
+        """The folders that may be written, each with what in it may not."""
+        kept = [rule.path for rule in self.rules if rule.access is not AccessMode.WRITE]
+        return tuple(
+            WritableRoot(rule.path, tuple(path for path in kept if path.is_relative_to(rule.path)))
+            for rule in self.rules
+            if rule.access is AccessMode.WRITE
+        )
+
+    @property
+    def denied(self) -> tuple[Path, ...]:
+        """The paths that rules deny, apart from patterns."""
+        return tuple(rule.path for rule in self.rules if rule.access is AccessMode.DENY)
+
+    def mode_of(self, path: Path) -> AccessMode:
+        """What may be done with ``path``, which is absolute and real. Looks at no file."""
+        if self.full:
+            return AccessMode.WRITE
+        rules = {rule.path: rule.access for rule in self.rules}
+        matches = deny_matcher(self.denied_globs)
+        for at in (path, *path.parents):
+            if matches is not None and matches(str(at)):
+                return AccessMode.DENY
+            mode = rules.get(at)
+            if mode is not None:
+                return mode
+        return self.otherwise
 
     def may_write(self, path: Path) -> bool:
         """Whether ``path`` may be written. Symlinks are resolved first, so a link out of a root does not help."""
-        if self.full:
-            return True
-        real = path.resolve()
-        return any(root.writable(real) for root in self.roots)
+        return self.full or self._strictest(path) is AccessMode.WRITE
 
     def may_read(self, path: Path) -> bool:
-        """Whether ``path`` may be read. Symlinks are resolved first."""
-        if self.full or not self.deny_read:
-            return True
-        real = path.resolve()
-        return not any(real.is_relative_to(denied) for denied in self.deny_read)
+        """Whether ``path`` may be read. Neither what a link leads to nor the link itself may be denied."""
+        return self.full or not self.denies or self._strictest(path) is not AccessMode.DENY
+
+    def _strictest(self, path: Path) -> AccessMode:
+        """The mode of what a path leads to; but ``deny`` also where the path itself, as it is named, is denied."""
+        mode = self.mode_of(path.resolve())
+        if self.denied_globs and mode is not AccessMode.DENY:
+            named = path.parent.resolve() / path.name
+            if self.mode_of(named) is AccessMode.DENY:
+                return AccessMode.DENY
+        return mode
 
 
 class Launch(Value, kw_only=True):
@@ -86,6 +215,8 @@ class Launch(Value, kw_only=True):
         env: The whole environment.
         stdin, stdout, stderr: Open file descriptors of the caller, which closes them afterwards.
         tty: The descriptors are a terminal that becomes the child's controlling one.
+        gate: Where the access says ``proxy``: what carries the command's traffic. The sandbox hands it listening sockets, or
+            asks it to listen, and adds ``gate.environment(ports)`` to ``env``. It belongs to the caller.
     """
 
     argv: tuple[str, ...]
@@ -95,6 +226,7 @@ class Launch(Value, kw_only=True):
     stdout: int
     stderr: int
     tty: bool = False
+    gate: NetworkGate | None = None
 
 
 class ChildProcess(Protocol):
@@ -120,16 +252,20 @@ class SandboxReport(Value, kw_only=True):
     Attributes:
         available: Whether it can be used at all.
         level: A short word for its strength here, for people (``namespaces+landlock+seccomp``, ``landlock+seccomp``, ...).
-        protections: What is enforced here, by which layer.
+        protections: What is held back here, by which layer (see :class:`Protection`); an empty text or no entry: it is not.
         reason: Why it is not available, or weaker than it could be.
         cure: What would change that.
     """
 
     available: bool
     level: str = ""
-    protections: Mapping[str, str] = attrs.field(factory=dict)
+    protections: Mapping[Protection, str] = attrs.field(factory=dict)
     reason: str = ""
     cure: str = ""
+
+    def missing(self, floor: Iterable[Protection]) -> tuple[Protection, ...]:
+        """What of a floor is not held back here."""
+        return tuple(sorted(one for one in floor if not self.protections.get(one)))
 
 
 class Confinement(Protocol):

@@ -14,13 +14,13 @@ from codex_framework.context import CallContext, ThreadStash
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, Decision, ReviewDecision
 from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
 from codex_framework.truncation import truncate
 from codex_framework.turn_diff import TurnDiff
 
 __all__ = ["call_context"]
 
-_ANYTHING = FileAccess(full=True, network=True)
+_ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
 
 
 @asynccontextmanager

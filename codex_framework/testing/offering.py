@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codex_framework.hookspecs import hookimpl
 from codex_framework.roles.context import ContextSource
 from codex_framework.roles.deciders import ApprovalReviewer, CommandPolicy, Interceptor
+from codex_framework.roles.networks import NetworkProxy
 from codex_framework.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.roles.providers import ModelProvider
 from codex_framework.roles.sandboxes import Sandbox
@@ -35,6 +36,7 @@ class Offer:
         tools: Iterable[Tool] = (),
         providers: Iterable[ModelProvider] = (),
         sandboxes: Iterable[Sandbox] = (),
+        network_proxies: Iterable[NetworkProxy] = (),
         context: Iterable[ContextSource] = (),
         policies: Iterable[CommandPolicy] = (),
         reviewers: Iterable[ApprovalReviewer] = (),
@@ -50,6 +52,7 @@ class Offer:
         self._tools = tuple(tools)
         self._providers = tuple(providers)
         self._sandboxes = tuple(sandboxes)
+        self._network_proxies = tuple(network_proxies)
         self._context = tuple(context)
         self._policies = tuple(policies)
         self._reviewers = tuple(reviewers)
@@ -74,6 +77,11 @@ class Offer:
     def codex_sandboxes(self) -> Iterable[Sandbox]:
         """Offer them."""
         return self._sandboxes
+
+    @hookimpl
+    def codex_network_proxies(self) -> Iterable[NetworkProxy]:
+        """Offer them."""
+        return self._network_proxies
 
     @hookimpl
     def codex_context_sources(self) -> Iterable[ContextSource]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from codex_framework import Argument, ToolCall, ToolContext, ToolError, ToolOutput, ToolRefused, parse_arguments
 from codex_framework.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
+from codex_framework.protocol.permissions import AccessMode
 from codex_framework.roles.tools import PatchRequest
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.disk import Disk
@@ -109,7 +110,7 @@ def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> 
         if step.after is not None and step.move_to is None:
             continue
         place = disk.place(step.path)
-        if place != disk.target(step.path) and not any(root.writable(Path(place)) for root in context.access.roots):
+        if place != disk.target(step.path) and context.access.mode_of(Path(place)) is not AccessMode.WRITE:
             raise ToolRefused(f"patch rejected: {step.path} is a symlink outside of what may be written")
 
 

@@ -102,7 +102,7 @@ def _entries(facts: ContextFacts) -> Iterator[str]:
         for root in facts.access.roots:
             if str(root.root) in named:
                 yield from (_entry("read", "path", path) for path in root.read_only)
-    yield from (_entry("deny", "path", path) for path in facts.access.deny_read)
+    yield from (_entry("deny", "path", path) for path in facts.access.denied)
 
 
 def _entry(access: str, tag: str, value: str | Path) -> str:

@@ -15,7 +15,7 @@ from codex_framework.protocol.policies import (
     WorkspaceWrite,
 )
 from codex_framework.roles.context import ContextFacts, Fragment
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
 
 __all__ = ["DeveloperInstructions", "Permissions"]
 
@@ -80,8 +80,8 @@ def _sandbox_text(policy: SandboxPolicy, access: FileAccess) -> str:
             )
         case _:
             assert_never(policy)
-    if access.deny_read:
-        text += f" Not even reading is allowed in: {', '.join(f'`{path}`' for path in access.deny_read)}."
+    if unreadable := (*access.denied, *access.denied_globs):
+        text += f" Not even reading is allowed in: {', '.join(f'`{path}`' for path in unreadable)}."
     return text
 
 
@@ -93,7 +93,18 @@ def _kept_names(access: FileAccess) -> str:
 def _network_text(policy: SandboxPolicy, access: FileAccess) -> str:
     if isinstance(policy, ExternalSandbox) and policy.network_access != "enabled":
         return "Take it that there is no network."
-    return "The network can be used." if access.network else "The network is blocked."
+    match access.network:
+        case NetworkMode.OFF:
+            return "The network is blocked."
+        case NetworkMode.LOOPBACK:
+            return "The network is blocked, except for servers on the loopback address that a command starts itself."
+        case NetworkMode.PROXY:
+            return (
+                "Some hosts can be reached, by HTTP(S) and SOCKS5 through the proxy that `HTTP_PROXY`, `HTTPS_PROXY` and"
+                " `ALL_PROXY` name; everything else is blocked."
+            )
+        case NetworkMode.ON:
+            return "The network can be used."
 
 
 def _approval_text(policy: ApprovalPolicy | GranularApproval, *, confined: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from codex_framework import FileAccess
+from codex_framework import FileAccess, NetworkMode
 
 __all__ = ["Plan", "plan_for", "signature"]
 
@@ -54,14 +54,14 @@ class Plan:
 def plan_for(access: FileAccess) -> Plan:
     """The plan for an access. Looks at no file."""
     if access.full:
-        return Plan(writable=("/",), read_only=(), masked=(), network=access.network)
+        return Plan(writable=("/",), read_only=(), masked=(), network=access.network is NetworkMode.ON)
     writable = tuple(dict.fromkeys(str(root.root) for root in access.roots))
     kept = tuple(dict.fromkeys(str(path) for root in access.roots for path in root.read_only))
     return Plan(
         writable=writable,
         read_only=tuple(path for path in kept if path not in writable),
-        masked=tuple(str(path) for path in access.deny_read),
-        network=access.network,
+        masked=tuple(str(path) for path in access.denied),
+        network=access.network is NetworkMode.ON,
     )
 
 

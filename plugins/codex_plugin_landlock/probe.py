@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from codex_framework import SandboxReport
+from codex_framework.roles.sandboxes import Protection
 
 __all__ = ["FULL_LEVEL", "REDUCED_LEVEL", "full_report", "probe", "reduced_report"]
 
@@ -63,18 +64,18 @@ def full_report(abi: int) -> SandboxReport:
         available=True,
         level=FULL_LEVEL,
         protections={
-            "writing outside of the roots": "read-only mounts, Landlock",
-            "changing modes, owners, times and attributes outside": "read-only mounts",
-            "protected names": "read-only mounts; missing ones by a placeholder while a sandbox lives",
-            "unreadable paths": "mounts",
-            "other processes": "process namespace, own /proc",
-            "signals to others": "process namespace" + _from(abi, 6, ", Landlock"),
-            "shared memory and message queues": "IPC namespace, own /dev/shm",
-            "terminals": "own /dev/pts, seccomp",
-            "network": "network namespace, seccomp" + _from(abi, 4, ", Landlock (TCP)"),
-            "unix sockets": "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
-            "kernel interfaces": "seccomp, no capabilities, no_new_privs",
-            "nothing outlives its command": "process namespace",
+            Protection.WRITING: "read-only mounts, Landlock",
+            Protection.METADATA: "read-only mounts",
+            Protection.PROTECTED_NAMES: "read-only mounts; missing ones by a placeholder while a sandbox lives",
+            Protection.READING: "mounts",
+            Protection.PROCESSES: "process namespace, own /proc",
+            Protection.SIGNALS: "process namespace" + _from(abi, 6, ", Landlock"),
+            Protection.SHARED_MEMORY: "IPC namespace, own /dev/shm",
+            Protection.TERMINALS: "own /dev/pts, seccomp",
+            Protection.NETWORK: "network namespace, seccomp" + _from(abi, 4, ", Landlock (TCP)"),
+            Protection.UNIX_SOCKETS: "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
+            Protection.KERNEL: "seccomp, no capabilities, no_new_privs",
+            Protection.LIFETIME: "process namespace",
         },
     )
 
@@ -85,18 +86,18 @@ def reduced_report(abi: int, reason: str, cure: str) -> SandboxReport:
         available=True,
         level=REDUCED_LEVEL,
         protections={
-            "writing outside of the roots": "Landlock",
-            "changing modes, owners, times and attributes outside": "",
-            "protected names": "Landlock, by listing what stands beside them; missing ones are not protected",
-            "unreadable paths": "",
-            "other processes": "Landlock (no tracing); they stay visible",
-            "signals to others": _from(abi, 6, "Landlock"),
-            "shared memory and message queues": "seccomp; /dev/shm is shared",
-            "terminals": "seccomp; other terminals of the user stay open",
-            "network": "seccomp" + _from(abi, 4, ", Landlock (TCP)"),
-            "unix sockets": "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
-            "kernel interfaces": "seccomp, no_new_privs",
-            "nothing outlives its command": "a supervisor that kills all descendants",
+            Protection.WRITING: "Landlock",
+            Protection.METADATA: "",
+            Protection.PROTECTED_NAMES: "Landlock, by listing what stands beside them; missing ones are not protected",
+            Protection.READING: "",
+            Protection.PROCESSES: "Landlock (no tracing); they stay visible",
+            Protection.SIGNALS: _from(abi, 6, "Landlock"),
+            Protection.SHARED_MEMORY: "seccomp; /dev/shm is shared",
+            Protection.TERMINALS: "seccomp; other terminals of the user stay open",
+            Protection.NETWORK: "seccomp" + _from(abi, 4, ", Landlock (TCP)"),
+            Protection.UNIX_SOCKETS: "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
+            Protection.KERNEL: "seccomp, no_new_privs",
+            Protection.LIFETIME: "a supervisor that kills all descendants",
         },
         reason=f"namespaces are not to be had: {reason}",
         cure=cure,

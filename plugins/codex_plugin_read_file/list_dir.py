@@ -99,7 +99,7 @@ def _entries(path: Path, depth: int, access: FileAccess) -> Iterator[str]:
         if entry is None:
             levels.pop()
             continue
-        if access.deny_read and not access.may_read(Path(entry.path)):
+        if access.denies and not access.may_read(Path(entry.path)):
             continue
         yield f"{'  ' * (len(levels) - 1)}{_shown(entry.name)}{_suffix(entry)}"
         if len(levels) < depth and entry.is_dir(follow_symlinks=False):

@@ -31,7 +31,7 @@ class Asking:
 class Generous:
     name = "generous"
 
-    async def review(self, request):
+    async def review(self, request, facts):
         return ReviewDecision(Decision.APPROVED)
 
     @hookimpl
@@ -51,7 +51,7 @@ def test_codex_approval_reviewers_example_denies_a_push_and_leaves_the_rest_to_t
 
 def test_codex_approval_reviewers_that_raise_deny(run_turn):
     class Broken(Generous):
-        async def review(self, request):
+        async def review(self, request, facts):
             raise RuntimeError("no mind")
 
     replies = [call("run_words", words=["echo", "pull"]), say("Done.")]

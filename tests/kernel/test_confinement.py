@@ -56,7 +56,7 @@ def test_an_unknown_sandbox_is_named_beside_the_known():
 
 def test_without_a_working_sandbox_the_reasons_and_cures_are_told():
     with pytest.raises(SandboxError) as caught:
-        choose(boxes(BROKEN), None, FileAccess(network=True))
+        choose(boxes(BROKEN), None, FileAccess(network=NetworkMode.ON))
     assert (
         str(caught.value)
         == "commands have to be confined (read-only), but no sandbox works here (broken: no kernel support)"

@@ -365,7 +365,7 @@ class Reviewer:
         self.name = name
         self._answer = answer
 
-    async def review(self, _: Any) -> ReviewDecision | None:
+    async def review(self, _: Any, facts: Any) -> ReviewDecision | None:
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer

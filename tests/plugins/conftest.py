@@ -68,7 +68,7 @@ def open_thread(tmp_path: Path) -> Callable[..., Any]:
             call_id="call",
             turn_id="turn",
             cwd=tmp_path,
-            access=FileAccess(full=True, network=True),
+            access=FileAccess(full=True, network=NetworkMode.ON),
             approval_policy=approval,
             sandbox_policy=DangerFullAccess(),
             config=config or {},

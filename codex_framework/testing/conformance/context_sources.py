@@ -10,7 +10,7 @@ from codex_framework.errors import CodexError
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
 from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
 from codex_framework.testing.conformance.findings import Findings, Unmet
 
 __all__ = ["check_context_source"]
@@ -43,8 +43,8 @@ def check_context_source(source: ContextSource, *, cwd: Path | None = None, code
 def _circumstances(cwd: Path, codex_home: Path) -> list[ContextFacts]:
     policies: tuple[tuple[SandboxPolicy, FileAccess], ...] = (
         (ReadOnly(), FileAccess()),
-        (WorkspaceWrite(), FileAccess(roots=(WritableRoot(cwd),))),
-        (DangerFullAccess(), FileAccess(full=True, network=True)),
+        (WorkspaceWrite(), FileAccess.writing(cwd)),
+        (DangerFullAccess(), FileAccess(full=True, network=NetworkMode.ON)),
     )
     return [
         ContextFacts(  # noqa: S604  # the person's shell is a fact, nothing is run

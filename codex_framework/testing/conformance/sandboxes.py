@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codex_framework.errors import CommandFailed, SandboxError
+from codex_framework.protocol.permissions import AccessMode
 from codex_framework.roles.sandboxes import (
     PROTECTED_NAMES,
     ChildProcess,
     Confinement,
     FileAccess,
     Launch,
+    NetworkMode,
+    PathRule,
     Sandbox,
     SandboxReport,
-    WritableRoot,
 )
 from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
 from codex_framework.testing.conformance.confined import Ended, Runner
@@ -79,8 +81,7 @@ def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) 
 
 async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport, scene: Scene) -> None:
     runner = Runner(findings, scene.work)
-    root = WritableRoot(scene.work, tuple(scene.work / name for name in PROTECTED_NAMES))
-    access = FileAccess(roots=(root,))
+    access = FileAccess.writing(scene.work, read_only=(scene.work / name for name in PROTECTED_NAMES))
     confinement = _plan(findings, sandbox, access, scene)
     await _check_commands(findings, runner, confinement, scene)
     await _check_writing(findings, runner, confinement, scene, report)
@@ -283,7 +284,7 @@ async def _check_network(
     findings.require(
         (scene.outside / "free").exists(), f"with access to all files one outside cannot be written: {free}"
     )
-    online = _plan(findings, sandbox, access.evolve(network=True), scene)
+    online = _plan(findings, sandbox, access.evolve(network=NetworkMode.ON), scene)
     ended = await _ran(findings, runner, online, attempts[0].argv)
     findings.require(attempts[0].succeeded(ended.stdout), f"where the network is on, a command cannot connect: {ended}")
 
@@ -291,7 +292,7 @@ async def _check_network(
 async def _check_unreadable(
     findings: Findings, sandbox: Sandbox, runner: Runner, scene: Scene, access: FileAccess
 ) -> None:
-    hidden = access.evolve(deny_read=(scene.outside / "private",))
+    hidden = access.evolve(rules=(*access.rules, PathRule(scene.outside / "private", AccessMode.DENY)))
     try:
         confinement = _plan(findings, sandbox, hidden, scene, may_refuse=True)
         ended = await _ran(findings, runner, confinement, ("cat", str(scene.outside / "private")))

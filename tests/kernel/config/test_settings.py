@@ -36,7 +36,7 @@ def test_the_defaults(place):
         model="gpt-5.5",
         provider=OPENAI,
         approval_policy=ApprovalPolicy.ON_REQUEST,
-        sandbox_policy=ReadOnly(),
+        permissions=permissions_of(ReadOnly()),
         cwd=place.project,
     )
 
@@ -101,7 +101,7 @@ speed = { factor = 2 }
             options={"script": "turns.json", "speed": {"factor": 2}},
         ),
         approval_policy=ApprovalPolicy.NEVER,
-        sandbox_policy=WorkspaceWrite(("/data",), True, True, True),
+        permissions=permissions_of(WorkspaceWrite(("/data",), True, True, True)),
         cwd=place.project,
         reasoning_effort="xhigh",
         reasoning_summary="concise",

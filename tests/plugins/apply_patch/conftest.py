@@ -13,7 +13,7 @@ import pytest
 
 from codex_framework.errors import ToolError
 from codex_framework.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
 from codex_framework.roles.tools import ToolCall, ToolOutput
 from codex_plugin_apply_patch.tool import ApplyPatch
 
@@ -24,7 +24,7 @@ class Desk:
 
     folder: Path
     open_thread: Any
-    access: FileAccess = attrs.field(factory=lambda: FileAccess(full=True, network=True))
+    access: FileAccess = attrs.field(factory=lambda: FileAccess(full=True, network=NetworkMode.ON))
     approval: ApprovalPolicy = ApprovalPolicy.NEVER
     answer: Decision = Decision.APPROVED
     asked: list[Any] = attrs.field(factory=list)
@@ -33,8 +33,8 @@ class Desk:
 
     def confine(self, *, write: bool = True) -> None:
         """Let only the folder be written, and of that not ``.git``; or nothing."""
-        roots = (WritableRoot(self.folder, (self.folder / ".git",)),) if write else ()
-        self.access = FileAccess(roots=roots)
+        folder = self.folder
+        self.access = FileAccess.writing(folder, read_only=[folder / ".git"]) if write else FileAccess()
 
     def files(self, **texts: str | bytes) -> None:
         for name, text in texts.items():

@@ -19,7 +19,7 @@ from codex_framework.protocol.events.command import (
 )
 from codex_framework.protocol.policies import ApprovalPolicy, Decision
 from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import FreeformSpec, FunctionSpec, TurnFacts
 from codex_plugin_apply_patch.tool import ApplyPatch
 
@@ -227,7 +227,7 @@ def test_a_symlink_outside_is_not_deleted(desk: Any, tmp_path: Path) -> None:
 
 def test_what_may_not_be_read_is_not_shown(desk: Any) -> None:
     desk.files(secret="s\n")
-    desk.access = FileAccess(roots=(WritableRoot(desk.folder),), deny_read=(desk.folder / "secret",))
+    desk.access = FileAccess.writing(desk.folder, deny=[desk.folder / "secret"])
     output = desk.apply(patch("*** Update File: secret", "@@", "-guess", "+x"))
     assert output == (
         f"apply_patch verification failed: Failed to read file to update {desk.folder}/secret: "

@@ -8,6 +8,7 @@ import pytest
 
 from codex_framework import ContextFacts, ModelInfo
 from codex_framework.access import file_access
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, GranularApproval, SandboxPolicy
 
 
@@ -47,7 +48,7 @@ def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
             model=ModelInfo(slug="m"),
             approval_policy=approval,
             sandbox_policy=policy,
-            access=file_access(policy, cwd, {}),
+            access=file_access(permissions_of(policy), cwd, {}),
             config=config,
             first=first,
         )

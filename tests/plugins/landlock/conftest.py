@@ -18,6 +18,8 @@ import attrs
 import pytest
 
 from codex_framework.access import file_access
+from codex_framework.permissions import permissions_of
+from codex_framework.protocol.permissions import AccessMode
 from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import FileAccess, Launch
 from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
@@ -57,7 +59,9 @@ class Place:
 
     def access(self, *, network: bool = False, unreadable: tuple[Path, ...] = ()) -> FileAccess:
         policy = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True, network_access=network)
-        return file_access(policy, self.work, {}).evolve(deny_read=unreadable)
+        access = file_access(permissions_of(policy), self.work, {})
+        denied = (PathRule(path, AccessMode.DENY) for path in unreadable)
+        return access.evolve(rules=tuple(sorted((*access.rules, *denied), key=lambda rule: rule.path)))
 
 
 def make_place(uid: int) -> Place:

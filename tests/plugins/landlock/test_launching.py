@@ -16,7 +16,7 @@ import pytest
 from codex_framework.confinement import denied
 from codex_framework.errors import CommandFailed, SandboxError
 from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import FileAccess
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
@@ -244,12 +244,12 @@ def test_nothing_outlives_a_killed_parent(level, place):
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
         "from codex_framework.process.running import start_command\n"
-        "from codex_framework.roles.sandboxes import FileAccess, WritableRoot\n"
+        "from codex_framework.roles.sandboxes import FileAccess\n"
         "from codex_plugin_landlock.sandbox import LandlockSandbox\n"
         "async def main():\n"
         "    work = Path(sys.argv[1])\n"
         "    sandbox = LandlockSandbox(sys.argv[2])\n"
-        "    access = FileAccess(roots=(WritableRoot(work, (work / '.codex',)),))\n"
+        "    access = FileAccess.writing(work, read_only=[work / '.codex'])\n"
         "    confinement = sandbox.confine(access, work)\n"
         "    argv = ['sh', '-c', 'sleep 0.6; touch late']\n"
         "    await start_command(confinement, argv=argv, cwd=str(work), env=dict(os.environ))\n"
@@ -311,7 +311,7 @@ def test_placeholders_go_when_the_sandbox_goes(place, harness):
 
 def test_a_root_that_is_replaced_is_noticed(level, place):
     root = place.work / "root"
-    access = FileAccess(roots=(WritableRoot(root, (root / ".git",)),))
+    access = FileAccess.writing(root, read_only=[root / ".git"])
 
     async def work(sandbox, start):
         missing = await output_of(start("touch", str(root / "a")))
@@ -385,7 +385,7 @@ def test_protected_paths_cannot_be_moved_away_with_their_parent(place, harness):
         pytest.skip(reason)
     kept = place.work / "a" / "b" / "kept"
     kept.mkdir(parents=True)
-    access = FileAccess(roots=(WritableRoot(place.work, (kept,)),))
+    access = FileAccess.writing(place.work, read_only=[kept])
 
     async def work(sandbox, start):
         return await output_of(start("sh", "-c", "mv a x; mv a/b x; touch a/new a/b/new"))

@@ -18,14 +18,14 @@ import asyncio, os, sys
 from pathlib import Path
 from codex_framework.errors import SandboxError
 from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import FileAccess
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 async def main():
     sandbox = LandlockSandbox(sys.argv[1] or None)
     work = Path(sys.argv[2])
     try:
-        confinement = sandbox.confine(FileAccess(roots=(WritableRoot(work),)), work)
+        confinement = sandbox.confine(FileAccess.writing(work), work)
         command = await start_command(confinement, argv=["sh", "-c", "echo ran; touch $0/no", sys.argv[3]], cwd="/", env={})
         print((await command.wait()).stdout.strip(), sandbox.probe().level, "|", sandbox.probe().reason, "|", sandbox.probe().cure)
     except SandboxError as error:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework.access import file_access
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import FileAccess, WritableRoot
 from codex_plugin_landlock.jail.enclosure import allowed_below
@@ -22,7 +23,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: Path("/no-such
 
 def access_to(roots, cwd):
     policy = WorkspaceWrite(tuple(map(str, roots)), exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-    return file_access(policy, cwd, {})
+    return file_access(permissions_of(policy), cwd, {})
 
 
 @given(roots=st.lists(PATHS, max_size=4), cwd=PATHS, target=PATHS)

@@ -116,7 +116,7 @@ def test_what_may_not_be_read_is_refused(use: Use, tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "f").write_text("x\n")
     (tmp_path / "link").symlink_to("secret/f")
-    access = FileAccess(deny_read=(tmp_path / "secret",))
+    access = FileAccess.writing(deny=[tmp_path / "secret"])
     for name in ("secret/f", "link"):
         assert use(ReadFile(), access, file_path=str(tmp_path / name)) == f"reading {tmp_path / name} is not permitted"
     assert use(ListDir(), access, dir_path=str(tmp_path / "secret")) == f"reading {tmp_path}/secret is not permitted"

@@ -109,7 +109,7 @@ def test_a_model_that_cannot_see_is_told_so(open_thread: Callable[..., Any], tmp
 
 def test_what_may_not_be_read_is_not_shown(open_thread: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(png())
-    access = FileAccess(deny_read=(tmp_path,))
+    access = FileAccess.writing(deny=[tmp_path])
     assert refused(open_thread, {"path": "dot.png"}, access=access) == (
         f"unable to locate image at `{tmp_path}/dot.png`: reading it is not permitted"
     )

@@ -1,0 +1,130 @@
+"""Glob patterns for paths that must not be read.
+
+``*`` and ``?`` stand for characters of one name, ``[a-z]`` and ``[!a-z]`` for one of a class, ``**`` as a whole component for
+any number of folders, none included. A match stands for itself and everything below it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+__all__ = ["MATCH_LIMIT", "TooManyMatches", "deny_matcher", "expand", "has_wildcards", "regex_of", "static_prefix"]
+
+MATCH_LIMIT = 8192
+"""How many matches are masked at most (Codex's limit)."""
+
+_WILD = frozenset("*?[")
+
+
+class TooManyMatches(Exception):  # noqa: N818  # a turn of events
+    """A pattern matches more than can be masked."""
+
+
+def has_wildcards(text: str) -> bool:
+    """Whether a text is a pattern and not a path."""
+    return not _WILD.isdisjoint(text)
+
+
+def static_prefix(pattern: str) -> str:
+    """The folder above the first component with a wildcard: ``/a/b/**/*.pem`` to ``/a/b``."""
+    parts = pattern.split("/")
+    plain = next((index for index, part in enumerate(parts) if has_wildcards(part)), len(parts))
+    return "/".join(parts[:plain]) or "/"
+
+
+@lru_cache(maxsize=256)
+def regex_of(pattern: str) -> str:
+    """The pattern as a regular expression for a whole path, in the notation common to Python and Seatbelt (POSIX extended)."""
+    parts = pattern.split("/")
+    text = ""
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == "**":
+            text += ".*" if last else "(.*/)?"
+        else:
+            text += _component(part) + ("" if last else "/")
+    return text
+
+
+@lru_cache(maxsize=64)
+def deny_matcher(patterns: tuple[str, ...]) -> Callable[[str], object] | None:
+    """A function that tells whether a path matches one of the patterns; None where there are none."""
+    if not patterns:
+        return None
+    return re.compile("|".join(f"(?:{regex_of(pattern)})" for pattern in patterns), re.DOTALL).fullmatch
+
+
+def expand(patterns: tuple[str, ...], depth: int | None = None) -> list[str]:
+    """The paths that exist and match, the uppermost only, in order. Links are not followed; what cannot be listed is left out.
+
+    Args:
+        depth: How many folders below a pattern's static beginning are entered; None: all.
+
+    Raises:
+        TooManyMatches: There are more than :data:`MATCH_LIMIT`.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matches = deny_matcher((pattern,))
+        assert matches is not None
+        start = static_prefix(pattern)
+        limit = depth if "**" in pattern.split("/") else pattern.count("/") - start.rstrip("/").count("/")
+        for path in _walk(start, matches, limit):
+            found[path] = None
+            if len(found) > MATCH_LIMIT:
+                raise TooManyMatches(pattern)
+    return sorted(found)
+
+
+def _walk(folder: str, matches: Callable[[str], object], depth: int | None) -> Iterator[str]:
+    pending = [(folder, 0)]
+    while pending:
+        at, level = pending.pop()
+        try:
+            entries = list(os.scandir(at))
+        except OSError:
+            continue
+        for entry in entries:
+            if matches(entry.path):
+                yield entry.path
+            elif entry.is_dir(follow_symlinks=False) and (depth is None or level + 1 < depth):
+                pending.append((entry.path, level + 1))
+
+
+def _component(part: str) -> str:
+    text = ""
+    at = 0
+    while at < len(part):
+        character = part[at]
+        if character == "*":
+            text += "[^/]*"
+            while part[at + 1 : at + 2] == "*":
+                at += 1
+        elif character == "?":
+            text += "[^/]"
+        elif character == "[" and (end := _class_end(part, at)) is not None:
+            text += _class(part[at + 1 : end])
+            at = end
+        else:
+            text += re.escape(character)
+        at += 1
+    return text
+
+
+def _class_end(part: str, start: int) -> int | None:
+    """The index of the bracket that closes a class; None where it is never closed, and the bracket means itself."""
+    first = start + 1
+    if part[first : first + 1] in ("!", "^"):
+        first += 1
+    end = part.find("]", first + 1)
+    return None if end < 0 else end
+
+
+def _class(inner: str) -> str:
+    negated = inner[:1] in ("!", "^")
+    members = inner[1:] if negated else inner
+    escaped = members.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("^", "\\^")
+    return f"[^/{escaped}]" if negated else f"[{escaped}]"

@@ -1,0 +1,180 @@
+"""A thread's permissions: a profile, where it comes from, and the folders that are its workspace.
+
+Every older way to say it (sandbox modes and policies, lists of permissions) is turned into a profile here, and back into the
+nearest sandbox policy for clients that know nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from codex_framework.protocol.permissions import (
+    AbsolutePath,
+    AccessMode,
+    DisabledPermissions,
+    ExternalPermissions,
+    FileEntry,
+    FilePath,
+    ManagedPermissions,
+    NetworkPermission,
+    PermissionProfile,
+    RestrictedFiles,
+    Special,
+    SpecialPath,
+    UnrestrictedFiles,
+)
+from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
+from codex_framework.roles.networks import NetworkRules
+from codex_framework.value import Value
+
+__all__ = [
+    "BUILTIN_PROFILES",
+    "Permissions",
+    "builtin_permissions",
+    "permissions_from_list",
+    "permissions_of",
+]
+
+READ, WRITE = AccessMode.READ, AccessMode.WRITE
+ROOT = SpecialPath(Special.ROOT)
+WORKSPACE_ROOTS = SpecialPath(Special.WORKSPACE_ROOTS)
+SLASH_TMP = SpecialPath(Special.SLASH_TMP)
+TMPDIR = SpecialPath(Special.TMPDIR)
+
+READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID = ":read-only", ":workspace", ":danger-full-access"
+BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID)
+"""Profiles that exist without a table in config (Codex's ids)."""
+
+
+class Permissions(Value, kw_only=True):
+    """What a thread may do. Nothing in it depends on the file system; see :func:`codex_framework.access.file_access`.
+
+    Attributes:
+        profile: The limits.
+        id: The profile's name; None where it was made from a sandbox policy.
+        extends: The name of the profile it builds on.
+        workspace_roots: Absolute folders that belong to the workspace besides the thread's own.
+        network_rules: Which hosts may be reached by way of a proxy; None: the profile's word about the network is all.
+    """
+
+    profile: PermissionProfile
+    id: str | None = None
+    extends: str | None = None
+    workspace_roots: tuple[str, ...] = ()
+    network_rules: NetworkRules | None = None
+
+    @property
+    def entries(self) -> tuple[FileEntry, ...]:
+        """The entries of a restricted profile; none where files are not restricted."""
+        files = self.profile.file_system if isinstance(self.profile, ManagedPermissions) else None
+        return files.entries if isinstance(files, RestrictedFiles) else ()
+
+    @property
+    def sandbox_policy(self) -> SandboxPolicy:
+        """The nearest sandbox policy, for clients and files that know no profiles. Never wider in what may be written."""
+        profile = self.profile
+        if isinstance(profile, DisabledPermissions):
+            return DangerFullAccess()
+        network = profile.network is NetworkPermission.ENABLED and self.network_rules is None
+        if isinstance(profile, ExternalPermissions):
+            return ExternalSandbox("enabled" if network else "restricted")
+        if isinstance(profile.file_system, UnrestrictedFiles):
+            return DangerFullAccess() if network else ExternalSandbox("restricted")
+        written = {entry.path for entry in profile.file_system.entries if entry.access is WRITE}
+        if WORKSPACE_ROOTS not in written:
+            return ReadOnly(network)
+        folders = [path.path for path in written if isinstance(path, AbsolutePath)]
+        return WorkspaceWrite(
+            writable_roots=tuple(dict.fromkeys((*sorted(folders), *self.workspace_roots))),
+            network_access=network,
+            exclude_tmpdir_env_var=TMPDIR not in written,
+            exclude_slash_tmp=SLASH_TMP not in written,
+        )
+
+    def with_entries(self, entries: Iterable[FileEntry], *, network: bool = False) -> Permissions:
+        """The same with more entries, and the network if wanted. A ``deny`` that stands in the profile stays (ties: deny wins)."""
+        if not isinstance(self.profile, ManagedPermissions):
+            return self
+        files = self.profile.file_system
+        if isinstance(files, RestrictedFiles):
+            files = files.evolve(entries=tuple(dict.fromkeys((*files.entries, *entries))))
+        profile = self.profile.evolve(
+            file_system=files, network=NetworkPermission.ENABLED if network else self.profile.network
+        )
+        return self.evolve(profile=profile, network_rules=None if network else self.network_rules)
+
+    def with_writable(self, folders: Sequence[str]) -> Permissions:
+        """The same with further folders that may be written."""
+        return self.with_entries(FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
+
+
+def builtin_permissions(name: str) -> Permissions | None:
+    """The built-in profile of that name."""
+    policies: dict[str, SandboxPolicy] = {
+        READ_ONLY_ID: ReadOnly(),
+        WORKSPACE_ID: WorkspaceWrite(),
+        FULL_ACCESS_ID: DangerFullAccess(),
+    }
+    policy = policies.get(name)
+    return None if policy is None else permissions_of(policy).evolve(id=name)
+
+
+def permissions_of(policy: SandboxPolicy) -> Permissions:
+    """A sandbox policy as permissions."""
+    match policy:
+        case DangerFullAccess():
+            return Permissions(profile=DisabledPermissions())
+        case ExternalSandbox(network_access):
+            return Permissions(profile=ExternalPermissions(NetworkPermission(network_access)))
+        case ReadOnly(network_access):
+            return _managed((FileEntry(ROOT, READ),), network=network_access)
+        case WorkspaceWrite():
+            places: list[FilePath] = [*(AbsolutePath(root) for root in policy.writable_roots), WORKSPACE_ROOTS]
+            if not policy.exclude_slash_tmp:
+                places.append(SLASH_TMP)
+            if not policy.exclude_tmpdir_env_var:
+                places.append(TMPDIR)
+            entries = (FileEntry(ROOT, READ), *(FileEntry(place, WRITE) for place in dict.fromkeys(places)))
+            return _managed(entries, network=policy.network_access)
+
+
+_LISTED: dict[str, tuple[FileEntry, ...]] = {
+    "disk-full-read-access": (FileEntry(ROOT, READ),),
+    "disk-write-platform-user-temp-folder": (FileEntry(TMPDIR, WRITE),),
+    "disk-write-platform-global-temp-folder": (FileEntry(SLASH_TMP, WRITE),),
+    "disk-write-cwd": (FileEntry(WORKSPACE_ROOTS, WRITE),),
+    "disk-full-write-access": (FileEntry(ROOT, WRITE),),
+    "network-full-access": (),
+}
+"""The words of the oldest notation, ``sandbox_permissions`` (spec: the founding protocol)."""
+
+_WRITE_FOLDER = "disk-write-folder="
+
+
+def permissions_from_list(words: Sequence[str]) -> Permissions:
+    """The oldest notation, a list of words, as permissions.
+
+    Raises:
+        ValueError: A word is not known; the text names it.
+    """
+    entries: list[FileEntry] = []
+    for word in words:
+        if word.startswith(_WRITE_FOLDER) and len(word) > len(_WRITE_FOLDER):
+            entries.append(FileEntry(AbsolutePath(word.removeprefix(_WRITE_FOLDER)), WRITE))
+        elif word in _LISTED:
+            entries.extend(_LISTED[word])
+        else:
+            raise ValueError(word)
+    network = "network-full-access" in words
+    if FileEntry(ROOT, WRITE) in entries:
+        profile = ManagedPermissions(UnrestrictedFiles(), _network(network=network))
+        return Permissions(profile=DisabledPermissions() if network else profile)
+    return _managed(tuple(dict.fromkeys(entries)), network=network)
+
+
+def _managed(entries: tuple[FileEntry, ...], *, network: bool) -> Permissions:
+    return Permissions(profile=ManagedPermissions(RestrictedFiles(entries), _network(network=network)))
+
+
+def _network(*, network: bool) -> NetworkPermission:
+    return NetworkPermission.ENABLED if network else NetworkPermission.RESTRICTED
