@@ -62,6 +62,7 @@ def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str])
     if isinstance(profile, DisabledPermissions | ExternalPermissions):
         return _UNLIMITED
     network = _network_mode(profile, permissions)
+    options = permissions.options
     rules = permissions.network_rules if network is NetworkMode.PROXY else None
     files = profile.file_system
     if isinstance(files, RestrictedFiles):
@@ -69,6 +70,7 @@ def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str])
         access = _restricted(files, places).evolve(network=network, network_rules=rules)
     else:
         access = FileAccess(full=True, network=network, network_rules=rules)
+    access = access.evolve(floor=options.floor, limits=options.limits, private_tmp=options.private_tmp)
     if len(_interned) >= _INTERNED_LIMIT:
         _interned.clear()
     return _interned.setdefault(access, access)
@@ -81,7 +83,7 @@ def deny_write_text(access: FileAccess) -> str:
 
 def _network_mode(profile: PermissionProfile, permissions: Permissions) -> NetworkMode:
     if profile.network is NetworkPermission.RESTRICTED:  # type: ignore[union-attr]  # managed ones only get here
-        return NetworkMode.OFF
+        return NetworkMode.LOOPBACK if permissions.options.loopback else NetworkMode.OFF
     return NetworkMode.ON if permissions.network_rules is None else NetworkMode.PROXY
 
 

@@ -25,11 +25,13 @@ from codex_framework.protocol.permissions import (
 )
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.roles.networks import NetworkRules
+from codex_framework.roles.sandboxes import Protection, ResourceLimits
 from codex_framework.value import Value
 
 __all__ = [
     "BUILTIN_PROFILES",
     "Permissions",
+    "SandboxOptions",
     "builtin_permissions",
     "permissions_from_list",
     "permissions_of",
@@ -46,6 +48,20 @@ BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID)
 """Profiles that exist without a table in config (Codex's ids)."""
 
 
+class SandboxOptions(Value, kw_only=True):
+    """How limits are enforced, whatever the profile (config: ``[framework]``, ``sandbox_...``).
+
+    Attributes:
+        floor: What has to be held back, or nothing runs.
+        loopback: Where the network is off, the loopback address works all the same.
+    """
+
+    floor: frozenset[Protection] = frozenset()
+    limits: ResourceLimits = ResourceLimits()
+    private_tmp: bool = False
+    loopback: bool = False
+
+
 class Permissions(Value, kw_only=True):
     """What a thread may do. Nothing in it depends on the file system; see :func:`codex_framework.access.file_access`.
 
@@ -55,6 +71,7 @@ class Permissions(Value, kw_only=True):
         extends: The name of the profile it builds on.
         workspace_roots: Absolute folders that belong to the workspace besides the thread's own.
         network_rules: Which hosts may be reached by way of a proxy; None: the profile's word about the network is all.
+        options: How it is enforced.
     """
 
     profile: PermissionProfile
@@ -62,6 +79,7 @@ class Permissions(Value, kw_only=True):
     extends: str | None = None
     workspace_roots: tuple[str, ...] = ()
     network_rules: NetworkRules | None = None
+    options: SandboxOptions = SandboxOptions()
 
     @property
     def entries(self) -> tuple[FileEntry, ...]:

@@ -89,9 +89,9 @@ def _remaining(scene: Scene) -> Iterator[Attack]:
     yield _shell("leave a process behind", script, lived, _REMAINS)
 
 
-def _shell(what: str, script: str, succeeded: Callable[[str], bool], danger: str) -> Attack:
+def _shell(what: str, script: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
     return Attack(Attempt(what=what, argv=("/bin/sh", "-c", script), succeeded=succeeded), danger)
 
 
-def _python(what: str, code: str, succeeded: Callable[[str], bool], danger: str) -> Attack:
+def _python(what: str, code: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
     return Attack(Attempt(what=what, argv=(sys.executable, "-S", "-c", code), succeeded=succeeded), danger)

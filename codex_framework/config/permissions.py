@@ -15,6 +15,7 @@ from codex_framework.permissions import (
     BUILTIN_PROFILES,
     WORKSPACE_ID,
     Permissions,
+    SandboxOptions,
     builtin_permissions,
     permissions_from_list,
     permissions_of,
@@ -34,6 +35,7 @@ from codex_framework.protocol.permissions import (
 )
 from codex_framework.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.roles.networks import NetworkRules
+from codex_framework.roles.sandboxes import Protection, ResourceLimits
 
 __all__ = ["named_permissions", "profile_names", "starting_permissions"]
 
@@ -61,6 +63,42 @@ def starting_permissions(config: Config) -> Permissions:
     Raises:
         ConfigError: A profile is not known or contradicts itself.
     """
+    return _chosen(config).evolve(options=sandbox_options(config))
+
+
+def sandbox_options(config: Config) -> SandboxOptions:
+    """``[framework] sandbox_floor``, ``sandbox_limits``, ``sandbox_private_tmp`` and ``sandbox_loopback``.
+
+    Raises:
+        ConfigError: A word of the floor is not known.
+    """
+    floor: list[str] = config.get("framework.sandbox_floor", [])
+    for index, word in enumerate(floor):
+        if word not in tuple(Protection):
+            raise config.error(
+                ("framework", "sandbox_floor", index),
+                f"`framework.sandbox_floor` has {word!r}; it can have: {', '.join(Protection)}",
+                hint="Correct the word. `codex-framework sandbox doctor` shows what holds here.",
+                slug="permissions",
+            )
+    table: Mapping[str, Any] = config.get("framework.sandbox_limits", {})
+    return SandboxOptions(
+        floor=frozenset(map(Protection, floor)),
+        limits=ResourceLimits(
+            processes=table.get("processes", ResourceLimits().processes) or None,
+            memory_bytes=_megabytes(table.get("memory_mb")),
+            file_bytes=_megabytes(table.get("file_size_mb")),
+        ),
+        private_tmp=config.get("framework.sandbox_private_tmp", default=False),
+        loopback=config.get("framework.sandbox_loopback", default=False),
+    )
+
+
+def _megabytes(value: int | None) -> int | None:
+    return value * 1024 * 1024 if value else None
+
+
+def _chosen(config: Config) -> Permissions:
     mode = config.get("sandbox_mode")
     if mode is None and (name := config.get("default_permissions")) is not None:
         return named_permissions(config, name)

@@ -278,6 +278,21 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "framework.plugins.prefer": Key("list[str]", "whose offer counts where two offer one name", "[]", _USED),
         "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
         "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),
+        "framework.sandbox_floor": Key(
+            "list[str]",
+            "what the sandbox has to hold back, or nothing runs; `sandbox doctor` has the words",
+            "[]",
+            _USED,
+        ),
+        "framework.sandbox_limits.processes": Key(
+            "int>=0", "processes and threads of a command at a time; 0: no limit", "4096", _USED
+        ),
+        "framework.sandbox_limits.memory_mb": Key("int>=0", "address space of each process; 0: no limit", "0", _USED),
+        "framework.sandbox_limits.file_size_mb": Key("int>=0", "size of each written file; 0: no limit", "0", _USED),
+        "framework.sandbox_private_tmp": Key("bool", "commands have a /tmp of their own", "false", _USED),
+        "framework.sandbox_loopback": Key(
+            "bool", "where the network is off, the loopback address works all the same", "false", _USED
+        ),
         "framework.thread_store": Key("str", "where sessions are kept", '"rollout"', _USED),
         "framework.unknown_keys": Key(
             '"error" | "warn"', "what to do about keys that are not on this page", '"error"', _USED

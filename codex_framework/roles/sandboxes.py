@@ -23,6 +23,7 @@ __all__ = [
     "NetworkMode",
     "PathRule",
     "Protection",
+    "ResourceLimits",
     "Sandbox",
     "SandboxReport",
     "Warms",
@@ -79,6 +80,20 @@ class Protection(enum.StrEnum):
     """Memory and file size without end."""
 
 
+class ResourceLimits(Value, kw_only=True):
+    """How much a command may use, with all its descendants together or each, as the system can count it. None: no limit of ours.
+
+    Attributes:
+        processes: Processes and threads that exist at a time.
+        memory_bytes: Address space of each process.
+        file_bytes: Size of each file that is written.
+    """
+
+    processes: int | None = 4096
+    memory_bytes: int | None = None
+    file_bytes: int | None = None
+
+
 class PathRule(Value):
     """What may be done with a path and everything below it, where no longer rule speaks of it.
 
@@ -117,6 +132,7 @@ class FileAccess(Value, kw_only=True):
         network: How the network is reached.
         network_rules: What the gate lets through, where ``network`` is ``proxy``.
         floor: What has to be held back: where it cannot be, nothing runs.
+        private_tmp: Where ``/tmp`` may be written: give commands one of their own, which other programs do not see.
     """
 
     full: bool = False
@@ -127,6 +143,8 @@ class FileAccess(Value, kw_only=True):
     network: NetworkMode = NetworkMode.OFF
     network_rules: NetworkRules | None = None
     floor: frozenset[Protection] = frozenset()
+    limits: ResourceLimits = ResourceLimits()
+    private_tmp: bool = False
 
     @classmethod
     def writing(
