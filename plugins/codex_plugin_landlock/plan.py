@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 import attrs
 
-from codex_framework import FileAccess, NetworkMode
+from codex_framework import FileAccess
 
 __all__ = ["Plan", "plan_for", "signature"]
 
@@ -27,14 +27,20 @@ class Plan:
         writable: Folders and files that may be written.
         read_only: What in them may not, present or not.
         masked: What may not be read.
-        network: Whether the network may be used.
+        network: How the network is reached: ``off``, ``loopback``, ``proxy`` or ``on``.
+        limits: ``processes``, ``memory_bytes`` and ``file_bytes``, each a number or None.
+        private_tmp: Where ``/tmp`` may be written, it is the commands' own.
+        floor: What has to be held back, in order.
         key: The whole of it as text; equal plans have equal keys.
     """
 
     writable: tuple[str, ...]
     read_only: tuple[str, ...]
     masked: tuple[str, ...]
-    network: bool
+    network: str
+    limits: Mapping[str, int | None] = attrs.field(factory=dict)
+    private_tmp: bool = False
+    floor: tuple[str, ...] = ()
     key: str = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -48,20 +54,29 @@ class Plan:
             "read_only": self.read_only,
             "masked": self.masked,
             "network": self.network,
+            "limits": dict(self.limits),
+            "private_tmp": self.private_tmp,
+            "floor": self.floor,
         }
 
 
 def plan_for(access: FileAccess) -> Plan:
     """The plan for an access. Looks at no file."""
+    rest: dict[str, Any] = {
+        "network": access.network.value,
+        "limits": {name: getattr(access.limits, name) for name in ("processes", "memory_bytes", "file_bytes")},
+        "private_tmp": access.private_tmp,
+        "floor": tuple(sorted(access.floor)),
+    }
     if access.full:
-        return Plan(writable=("/",), read_only=(), masked=(), network=access.network is NetworkMode.ON)
+        return Plan(writable=("/",), read_only=(), masked=(), **rest)
     writable = tuple(dict.fromkeys(str(root.root) for root in access.roots))
     kept = tuple(dict.fromkeys(str(path) for root in access.roots for path in root.read_only))
     return Plan(
         writable=writable,
         read_only=tuple(path for path in kept if path not in writable),
         masked=tuple(str(path) for path in access.denied),
-        network=access.network is NetworkMode.ON,
+        **rest,
     )
 
 

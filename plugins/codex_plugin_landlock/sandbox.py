@@ -218,7 +218,7 @@ class LandlockConfinement:
     @property
     def env(self) -> Mapping[str, str]:
         """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where there is no network."""
-        return {} if self.plan.network else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+        return {} if self.plan.network == "on" else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 
     async def start(self, launch: Launch) -> ConfinedProcess:
         """Start a process under the plan.

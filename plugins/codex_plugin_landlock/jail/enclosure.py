@@ -11,18 +11,14 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
-from . import landlock, mounts, namespaces, seccomp
+from . import grants, landlock, mounts, namespaces, seccomp
 from .syscalls import ATTR_RDONLY, mount_setattr
 
-__all__ = ["LANDLOCK", "NAMESPACES", "Refused", "allowed_below", "enclose"]
+__all__ = ["LANDLOCK", "NAMESPACES", "Refused", "enclose"]
 
 NAMESPACES = "namespaces"
 LANDLOCK = "landlock"
 """The two levels: all layers, and Landlock with seccomp only."""
-
-_ALL = -1
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_DEVICE_RIGHTS = landlock.READ_FILE | landlock.WRITE_FILE | landlock.TRUNCATE | landlock.IOCTL_DEV
 
 
 class Refused(Exception):  # noqa: N818  # a turn of events, not a fault
@@ -51,7 +47,7 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
     """Confine this process as the plan says; returns what is enforced, by which layer.
 
     Args:
-        plan: ``writable``, ``read_only``, ``masked`` (lists of paths) and ``network``.
+        plan: A plan's data (``Plan.data``).
         level: With ``namespaces``, the process has just been started in new ones.
         uid: The user's id outside.
         gid: The group's id outside.
@@ -61,7 +57,8 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
     """
     enforced: dict[str, str] = {}
     own = level == NAMESPACES
-    outer = _outer_devices() if own else []
+    network = plan["network"] == "on"
+    outer = grants.outer_devices() if own else []
     if own:
         with _stage("namespaces"):
             namespaces.map_identity(uid, gid)
@@ -82,60 +79,10 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
         else:
             namespaces.rule_out_privileges()
     with _stage("landlock"):
-        rules = [*_rules(plan, level), *((descriptor, _DEVICE_RIGHTS) for descriptor in outer)]
-        landlock.restrict(rules, network=plan["network"])
+        rules = [*grants.rules(plan, own_mounts=own), *outer]
+        landlock.restrict(rules, network=network)
         for descriptor, _ in rules:
             os.close(descriptor)
     with _stage("seccomp"):
-        seccomp.install(seccomp.assemble(seccomp.rules_for(network=plan["network"], own_processes=own)))
+        seccomp.install(seccomp.assemble(seccomp.rules_for(network=network, own_processes=own)))
     return enforced
-
-
-def _outer_devices() -> list[int]:
-    """What a command's standard streams may be, so that re-opening them by way of ``/dev/stdout`` works."""
-    found = []
-    for path in ("/dev/null", "/dev/pts"):
-        with contextlib.suppress(OSError):
-            found.append(os.open(path, os.O_PATH | os.O_CLOEXEC))
-    return found
-
-
-def _rules(plan: dict[str, Any], level: str) -> Iterator[tuple[int, int]]:
-    yield from _rule("/", landlock.READ)
-    granted: list[str] = list(plan["writable"])
-    if level == LANDLOCK:
-        granted = [path for root in granted for path in allowed_below(root, plan["read_only"], plan["writable"])]
-    for path in granted:
-        yield from _rule(path, _ALL)
-    for name in _DEVICES:
-        yield from _rule(f"/dev/{name}", _DEVICE_RIGHTS)
-    yield from _rule("/dev/pts", _DEVICE_RIGHTS | landlock.READ)
-    yield from _rule("/dev/ptmx", _DEVICE_RIGHTS)
-    yield from _rule("/dev/shm", _ALL)  # noqa: S108
-
-
-def _rule(path: str, rights: int) -> Iterator[tuple[int, int]]:
-    try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    yield descriptor, rights
-
-
-def allowed_below(root: str, kept: list[str], roots: list[str]) -> Iterator[str]:
-    """What to grant so that ``root`` can be written but what is kept in it can't: the root itself, or else its entries.
-
-    Landlock knows no exceptions below a granted folder. So names that appear in an enumerated folder later are not granted, and
-    kept names that do not exist yet can't be kept where their folder is granted as a whole.
-    """
-    prefix = root if root.endswith("/") else f"{root}/"
-    inside = [path for path in kept if path.startswith(prefix) and os.path.lexists(path)]
-    if not inside:
-        yield root
-        return
-    with contextlib.suppress(OSError):
-        for name in os.listdir(root):
-            path = prefix + name
-            if path in inside or path in roots or os.path.islink(path):
-                continue
-            yield from allowed_below(path, inside, roots)

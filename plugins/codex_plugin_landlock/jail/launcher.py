@@ -95,7 +95,7 @@ class Launcher:
         held = placeholders.hold(plan["read_only"]) if level == NAMESPACES else {}
         uid, gid = os.geteuid(), os.getegid()
         try:
-            pid = namespaces.enter(network=plan["network"]) if level == NAMESPACES else os.fork()
+            pid = namespaces.enter(network=plan["network"] == "on") if level == NAMESPACES else os.fork()
         except OSError:
             placeholders.release(held)
             raise

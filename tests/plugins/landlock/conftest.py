@@ -21,7 +21,7 @@ from codex_framework.access import file_access
 from codex_framework.permissions import permissions_of
 from codex_framework.protocol.permissions import AccessMode
 from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import FileAccess, Launch
+from codex_framework.roles.sandboxes import FileAccess, Launch, PathRule
 from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
 
 ORDINARY_UID = 61234

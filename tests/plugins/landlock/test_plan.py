@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from codex_framework.access import file_access
 from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import FileAccess, WritableRoot
-from codex_plugin_landlock.jail.enclosure import allowed_below
+from codex_framework.roles.sandboxes import FileAccess
+from codex_plugin_landlock.jail.grants import allowed_below
 from codex_plugin_landlock.jail.mounts import parts
 from codex_plugin_landlock.plan import plan_for
 
@@ -67,14 +67,9 @@ def test_real_writes_succeed_exactly_where_the_access_says(harness, place, level
     inner.mkdir(parents=True)
     (place.outside / "repo" / "src").mkdir()
     (place.work / "sub").mkdir()
-    roots = (
-        WritableRoot(place.work, (place.work / ".git", place.work / ".codex", place.work / "sub" / "kept")),
-        WritableRoot(place.outside / "repo", (place.outside / "repo" / ".git",)),
-        WritableRoot(inner, (inner / ".git",)),
-        WritableRoot(place.outside / "victim"),
-        WritableRoot(place.base / "no-such-root"),
-    )
-    access = FileAccess(roots=roots)
+    roots = (place.work, place.outside / "repo", inner, place.outside / "victim", place.base / "no-such-root")
+    kept = [place.work / name for name in (".git", ".codex", "sub/kept")]
+    access = FileAccess.writing(*roots, read_only=[*kept, place.outside / "repo" / ".git", inner / ".git"])
     targets = [
         place.work / ".git" / "config",
         place.work / "file",
@@ -100,7 +95,7 @@ def test_a_root_in_dev_shm_can_be_written(harness, tmp_path):
     root = Path("/dev/shm") / f"root-{os.getpid()}"
     root.mkdir()
     try:
-        access = FileAccess(roots=(WritableRoot(root, (root / ".git",)),))
+        access = FileAccess.writing(root, read_only=[root / ".git"])
         command = ("/bin/sh", "-c", "touch a; mkdir .git/x; ls -A; ls /dev/shm")
         ended = harness.run_all("namespaces", "root", access, root, {"it": command})["it"]
         assert ended.output.splitlines()[1:] == [".git", "a", root.name]
@@ -113,7 +108,7 @@ def test_a_root_in_dev_shm_can_be_written(harness, tmp_path):
 def test_the_whole_file_system_can_be_a_root(harness, place):
     if reason := harness.reason_to_skip("namespaces", "root" if os.geteuid() == 0 else "ordinary"):
         pytest.skip(reason)
-    access = FileAccess(roots=(WritableRoot(Path("/"), (place.work / ".git",)),))
+    access = FileAccess.writing(Path("/"), read_only=[place.work / ".git"])
     command = ("/bin/sh", "-c", f"touch {place.outside}/new; touch .git/new")
     ended = harness.run_all("namespaces", "root", access, place.work, {"it": command})["it"]
     assert ended.output == "touch: cannot touch '.git/new': Read-only file system\n"
