@@ -12,7 +12,7 @@ from typing import Protocol
 from codex_framework.errors import SandboxError
 from codex_framework.process.login import LoginEnvironments
 from codex_framework.process.spawn import Unconfined
-from codex_framework.roles.sandboxes import Confinement, FileAccess, Sandbox, SandboxReport, Warms
+from codex_framework.roles.sandboxes import Confinement, FileAccess, NetworkMode, Sandbox, SandboxReport, Warms
 
 __all__ = ["Confinements", "choose", "denied"]
 
@@ -135,7 +135,7 @@ def _named(sandboxes: Mapping[str, Sandbox], wanted: str) -> Sandbox:
 
 def _limits(access: FileAccess) -> str:
     files = "" if access.full else "writing limited" if access.roots else "read-only"
-    network = "" if access.network else "no network"
+    network = {NetworkMode.ON: "", NetworkMode.PROXY: "some hosts only"}.get(access.network, "no network")
     return ", ".join(limit for limit in (files, network) if limit) or "no limits"
 
 

@@ -147,7 +147,7 @@ def permissions_of(policy: SandboxPolicy) -> Permissions:
         case ReadOnly(network_access):
             return _managed((FileEntry(ROOT, READ),), network=network_access)
         case WorkspaceWrite():
-            places: list[FilePath] = [*(AbsolutePath(root) for root in policy.writable_roots), WORKSPACE_ROOTS]
+            places: list[FilePath] = [WORKSPACE_ROOTS, *(AbsolutePath(root) for root in policy.writable_roots)]
             if not policy.exclude_slash_tmp:
                 places.append(SLASH_TMP)
             if not policy.exclude_tmpdir_env_var:

@@ -354,7 +354,7 @@ class Thread:
             shell=self.resources.shell,
             model=scope.model,
             approval_policy=settings.approval_policy,
-            sandbox_policy=settings.sandbox_policy,
+            permissions=settings.permissions,
             access=scope.access,
             config=self.resources.config,
             first=len(self.history) == 0,

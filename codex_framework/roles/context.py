@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from codex_framework.permissions import Permissions
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess
@@ -20,6 +21,8 @@ class ContextFacts(Value, kw_only=True):
     Attributes:
         codex_home: ``$CODEX_HOME``.
         shell: Path of the person's shell.
+        permissions: What the thread may do, with its symbolic places.
+        access: The same, realised for this turn.
         first: Whether the thread has sent nothing yet.
     """
 
@@ -29,10 +32,15 @@ class ContextFacts(Value, kw_only=True):
     shell: str
     model: ModelInfo
     approval_policy: ApprovalPolicy | GranularApproval
-    sandbox_policy: SandboxPolicy
+    permissions: Permissions
     access: FileAccess
     config: Mapping[str, Any]
     first: bool
+
+    @property
+    def sandbox_policy(self) -> SandboxPolicy:
+        """The nearest sandbox policy to the permissions."""
+        return self.permissions.sandbox_policy
 
 
 class Fragment(Value, kw_only=True):

@@ -34,6 +34,10 @@ class NetworkRules(Value, kw_only=True):
     enable_socks5_udp: bool = False
     allow_upstream_proxy: bool = False
 
+    def __hash__(self) -> int:
+        """By the domains, which tell rules apart: tables have no hash of their own."""
+        return hash((NetworkRules, tuple(sorted(self.domains.items())), self.mode))
+
 
 class NetworkTarget(Value):
     """What a command wants to reach.

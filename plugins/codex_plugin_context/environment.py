@@ -6,10 +6,22 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any
 
-from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, WorkspaceWrite
+from codex_framework.globs import has_wildcards
+from codex_framework.protocol.permissions import (
+    AbsolutePath,
+    AccessMode,
+    DisabledPermissions,
+    ExternalPermissions,
+    FilePath,
+    GlobPattern,
+    ManagedPermissions,
+    Special,
+    SpecialPath,
+    UnrestrictedFiles,
+)
 from codex_framework.roles.context import ContextFacts, Fragment
+from codex_framework.roles.sandboxes import PROTECTED_NAMES
 
 __all__ = ["Environment", "timezone_name"]
 
@@ -34,7 +46,7 @@ class Environment:
         zone = timezone_name(os.environ)
         if zone:
             lines.append(f"<timezone>{_escaped(zone)}</timezone>")
-        lines.extend(_network(facts.config))
+        lines.extend(_network(facts))
         lines.append(_filesystem(facts))
         text = "\n".join((_START, *(f"  {line}" for line in lines), _END))
         yield Fragment(role="user", text=text, start=_START, end=_END, order=200)
@@ -53,31 +65,32 @@ def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime")
     return name if is_name else ""
 
 
-def _network(config: Mapping[str, Any]) -> Iterator[str]:
-    """The domains that the permission profile in use allows and denies, where it names any."""
-    profile: Any = config
-    for key in ("permissions", config.get("default_permissions"), "network", "domains"):
-        profile = profile.get(key) if isinstance(profile, Mapping) else None
-    if not isinstance(profile, Mapping) or not profile:
+def _network(facts: ContextFacts) -> Iterator[str]:
+    """The domains that the permission profile allows and denies, where it names any."""
+    rules = facts.permissions.network_rules
+    if rules is None or not rules.domains:
         return
     parts = []
     for tag, verdict in (("allowed", "allow"), ("denied", "deny")):
-        domains = ",".join(_escaped(domain) for domain, rule in profile.items() if rule == verdict)
+        domains = ",".join(_escaped(domain) for domain, rule in rules.domains.items() if rule == verdict)
         if domains:
             parts.append(f"<{tag}>{domains}</{tag}>")
     yield f'<network enabled="true">{"".join(parts)}</network>'
 
 
 def _filesystem(facts: ContextFacts) -> str:
-    roots = f"<workspace_roots><root>{_escaped(facts.cwd)}</root></workspace_roots>"
-    match facts.sandbox_policy:
-        case DangerFullAccess():
+    folders = (facts.cwd, *facts.permissions.workspace_roots)
+    roots = "".join(f"<root>{_escaped(folder)}</root>" for folder in folders)
+    match facts.permissions.profile:
+        case DisabledPermissions():
             profile = _profile("disabled", "unrestricted")
-        case ExternalSandbox():
+        case ExternalPermissions():
             profile = _profile("external", "external-sandbox")
+        case ManagedPermissions(file_system=UnrestrictedFiles()):
+            profile = _profile("managed", "unrestricted")
         case _:
             profile = _profile("managed", "restricted", "".join(_entries(facts)))
-    return f"<filesystem>{roots}{profile}</filesystem>"
+    return f"<filesystem><workspace_roots>{roots}</workspace_roots>{profile}</filesystem>"
 
 
 def _profile(kind: str, files: str, entries: str = "") -> str:
@@ -86,23 +99,39 @@ def _profile(kind: str, files: str, entries: str = "") -> str:
 
 
 def _entries(facts: ContextFacts) -> Iterator[str]:
-    """Widest first; a later entry narrows or widens an earlier one."""
-    yield _entry("read", "special", ":root")
-    policy = facts.sandbox_policy
-    if isinstance(policy, WorkspaceWrite):
-        named = dict.fromkeys(
-            (os.path.realpath(facts.cwd), *(os.path.realpath(root) for root in policy.writable_roots))
-        )
-        for path in named:
-            yield _entry("write", "path", path)
-        if not policy.exclude_slash_tmp:
-            yield _entry("write", "special", ":slash_tmp")
-        if not policy.exclude_tmpdir_env_var:
-            yield _entry("write", "special", ":tmpdir")
-        for root in facts.access.roots:
-            if str(root.root) in named:
-                yield from (_entry("read", "path", path) for path in root.read_only)
-    yield from (_entry("deny", "path", path) for path in facts.access.denied)
+    """Those of the profile with the workspace as paths, then what stays protected in the folders that they open."""
+    opened: dict[Path, None] = {}
+    named: set[Path] = set()
+    for entry in facts.permissions.entries:
+        for tag, place in _places(entry.path, facts):
+            yield _entry(entry.access.value, tag, place)
+            if tag == "path":
+                named.add(Path(place))
+                if entry.access is AccessMode.WRITE:
+                    opened[Path(place)] = None
+    for folder in opened:
+        kept = [rule.path for rule in facts.access.rules if rule.access is AccessMode.READ and rule.path not in named]
+        kept = [path for path in kept if path.is_relative_to(folder)]
+        yield from (_entry("read", "path", path) for path in sorted(kept, key=_protected_order))
+
+
+def _places(path: FilePath, facts: ContextFacts) -> Iterator[tuple[str, str]]:
+    match path:
+        case AbsolutePath(text):
+            yield "path", os.path.realpath(os.path.expanduser(text))  # noqa: PTH111
+        case GlobPattern(pattern):
+            yield "glob_pattern", pattern
+        case SpecialPath(Special.WORKSPACE_ROOTS, subpath):
+            for root in (str(facts.cwd), *facts.permissions.workspace_roots):
+                place = os.path.join(os.path.realpath(root), subpath or "").rstrip("/")  # noqa: PTH118
+                yield "glob_pattern" if has_wildcards(subpath or "") else "path", place or "/"
+        case SpecialPath(kind):
+            yield "special", f":{kind.value}"
+
+
+def _protected_order(path: Path) -> tuple[int, Path]:
+    names = PROTECTED_NAMES
+    return (names.index(path.name) if path.name in names else len(names), path)
 
 
 def _entry(access: str, tag: str, value: str | Path) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import assert_never
 
+from codex_framework.protocol.permissions import (
+    AccessMode,
+    DisabledPermissions,
+    ExternalPermissions,
+    NetworkPermission,
+    PermissionProfile,
+)
 from codex_framework.protocol.policies import (
     ApprovalPolicy,
-    DangerFullAccess,
-    ExternalSandbox,
     GranularApproval,
-    ReadOnly,
-    SandboxPolicy,
-    WorkspaceWrite,
 )
 from codex_framework.roles.context import ContextFacts, Fragment
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
+from codex_framework.roles.sandboxes import PROTECTED_NAMES, FileAccess, NetworkMode
 
 __all__ = ["DeveloperInstructions", "Permissions"]
 
@@ -42,8 +45,8 @@ class Permissions:
         if facts.config.get("include_permissions_instructions") is False:
             return
         parts = (
-            _sandbox_text(facts.sandbox_policy, facts.access),
-            _network_text(facts.sandbox_policy, facts.access),
+            _sandbox_text(facts),
+            _network_text(facts.permissions.profile, facts.access),
             _approval_text(facts.approval_policy, confined=facts.access.confines),
         )
         text = "\n".join((_START, *parts, _END))
@@ -62,36 +65,56 @@ class DeveloperInstructions:
             yield Fragment(role="developer", text=text, start=text, order=50)
 
 
-def _sandbox_text(policy: SandboxPolicy, access: FileAccess) -> str:
-    match policy:
-        case DangerFullAccess():
-            text = (
+def _sandbox_text(facts: ContextFacts) -> str:
+    access = facts.access
+    match facts.permissions.profile:
+        case DisabledPermissions():
+            return (
                 "`sandbox_mode` is `danger-full-access`: commands are not confined and can read and write every file."
             )
-        case ExternalSandbox():
-            text = "Commands run in a sandbox that was set up from outside; nothing is added to it, and its limits are not known here."
-        case ReadOnly():
-            text = "`sandbox_mode` is `read-only`: commands can read files and write none."
-        case WorkspaceWrite():
-            folders = ", ".join(f"`{root.root}`" for root in access.roots) or "none"
-            text = (
-                "`sandbox_mode` is `workspace-write`: commands can read files, and write only below the writable folders"
-                f" ({folders}). In these, {_kept_names(access)} stay read-only."
-            )
-        case _:
-            assert_never(policy)
-    if unreadable := (*access.denied, *access.denied_globs):
-        text += f" Not even reading is allowed in: {', '.join(f'`{path}`' for path in unreadable)}."
+        case ExternalPermissions():
+            return "Commands run in a sandbox that was set up from outside; nothing is added to it, and its limits are not known here."
+        case _ if access.full:
+            return "Commands can read and write every file."
+    named = facts.permissions.id
+    head = f"The permission profile is `{named}`" if named else f"`sandbox_mode` is `{facts.sandbox_policy.type}`"
+    readable = (
+        "read files" if access.otherwise is not AccessMode.DENY else f"read files below {_list(_readable(access))}"
+    )
+    if not access.roots:
+        text = f"{head}: commands can {readable} and write none."
+    else:
+        text = (
+            f"{head}: commands can {readable}, and write only below the writable folders"
+            f" ({_list(root.root for root in access.roots)}). In these, {_kept_names(access)} stay read-only."
+        )
+    unreadable: tuple[Path | str, ...] = (*access.denied, *access.denied_globs)
+    if unreadable:
+        text += f" Not even reading is allowed in: {_list(unreadable)}."
     return text
 
 
+def _readable(access: FileAccess) -> Iterator[Path]:
+    """What is readable where all else is denied, without what lies below something that is."""
+    found: list[Path] = []
+    for rule in access.rules:
+        if rule.access is not AccessMode.DENY and not any(rule.path.is_relative_to(path) for path in found):
+            found.append(rule.path)
+    yield from found
+
+
+def _list(paths: Iterable[Path | str]) -> str:
+    return ", ".join(f"`{path}`" for path in paths) or "none"
+
+
 def _kept_names(access: FileAccess) -> str:
-    names = dict.fromkeys(path.name for root in access.roots for path in root.read_only if path.parent == root.root)
+    kept = {path.name for root in access.roots for path in root.read_only if path.parent == root.root}
+    names = [name for name in PROTECTED_NAMES if name in kept]
     return ", ".join(f"`{name}`" for name in names) or "version control and agent settings"
 
 
-def _network_text(policy: SandboxPolicy, access: FileAccess) -> str:
-    if isinstance(policy, ExternalSandbox) and policy.network_access != "enabled":
+def _network_text(profile: PermissionProfile, access: FileAccess) -> str:
+    if isinstance(profile, ExternalPermissions) and profile.network is NetworkPermission.RESTRICTED:
         return "Take it that there is no network."
     match access.network:
         case NetworkMode.OFF:

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.access import deny_write_text, file_access
+from codex_framework.access import deny_write_text
+from codex_framework.access import file_access as realised
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
-from codex_framework.roles.sandboxes import PROTECTED_NAMES, FileAccess, WritableRoot
+from codex_framework.roles.sandboxes import PROTECTED_NAMES, FileAccess, NetworkMode, WritableRoot
+
+
+def file_access(policy, cwd, environ):
+    return realised(permissions_of(policy), cwd, environ)
 
 
 def only_workspace(*roots: Path, **options: bool) -> WorkspaceWrite:
@@ -21,20 +27,21 @@ def only_workspace(*roots: Path, **options: bool) -> WorkspaceWrite:
 @pytest.mark.parametrize("policy", [DangerFullAccess(), ExternalSandbox(), ExternalSandbox("enabled")])
 def test_full_access_and_outside_sandboxes_leave_nothing_to_confine(policy, tmp_path):
     access = file_access(policy, tmp_path, {})
-    assert access == FileAccess(full=True, network=True)
+    assert access == FileAccess(full=True, network=NetworkMode.ON)
     assert not access.confines
 
 
 def test_read_only_writes_nowhere(tmp_path):
     assert file_access(ReadOnly(), tmp_path, {}) == FileAccess()
-    assert file_access(ReadOnly(network_access=True), tmp_path, {}) == FileAccess(network=True)
+    assert file_access(ReadOnly(network_access=True), tmp_path, {}) == FileAccess(network=NetworkMode.ON)
     assert not FileAccess().may_write(tmp_path / "file")
 
 
 def test_a_workspace_is_writable_but_for_the_protected_names(tmp_path):
     access = file_access(only_workspace(), tmp_path, {})
-    kept = tuple(tmp_path / name for name in PROTECTED_NAMES)
-    assert access == FileAccess(roots=(WritableRoot(tmp_path, kept),))
+    kept = [tmp_path / name for name in PROTECTED_NAMES]
+    assert access == FileAccess.writing(tmp_path, read_only=kept)
+    assert access.roots == (WritableRoot(tmp_path, tuple(sorted(kept))),)
     assert access.may_write(tmp_path / "deep" / "file")
     assert not access.may_write(tmp_path / ".git" / "config")
     assert not access.may_write(tmp_path / ".codex")
@@ -50,12 +57,12 @@ def test_the_temp_folders_are_roots_unless_excluded(tmp_path):
     environ = {"TMPDIR": str(temp)}
 
     def roots(policy):
-        return [root.root for root in file_access(policy, workspace, environ).roots]
+        return {root.root for root in file_access(policy, workspace, environ).roots}
 
-    assert roots(WorkspaceWrite()) == [workspace, Path("/tmp").resolve(), temp]
-    assert roots(WorkspaceWrite(exclude_slash_tmp=True)) == [workspace, temp]
-    assert roots(WorkspaceWrite(exclude_tmpdir_env_var=True)) == [workspace, Path("/tmp").resolve()]
-    assert roots(WorkspaceWrite((str(temp),), exclude_slash_tmp=True)) == [temp, workspace]
+    assert roots(WorkspaceWrite()) == {workspace, Path("/tmp").resolve(), temp}
+    assert roots(WorkspaceWrite(exclude_slash_tmp=True)) == {workspace, temp}
+    assert roots(WorkspaceWrite(exclude_tmpdir_env_var=True)) == {workspace, Path("/tmp").resolve()}
+    assert roots(WorkspaceWrite((str(temp),), exclude_slash_tmp=True)) == {temp, workspace}
 
 
 @pytest.mark.parametrize("tmpdir", ["", "relative/folder", "with\0null"])

@@ -9,7 +9,7 @@ import pytest
 
 from codex_framework.confinement import choose, denied
 from codex_framework.errors import SandboxError
-from codex_framework.roles.sandboxes import FileAccess, SandboxReport
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode, SandboxReport
 from codex_framework.roles.tools import CommandResult
 
 

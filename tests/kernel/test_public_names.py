@@ -9,6 +9,7 @@ import sys
 import codex_framework
 
 NAMES = """
+AccessMode NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget PathRule Protection ProxyPorts ReviewFacts
 ApprovalPolicy ApprovalReviewer Argument Cassette ChildProcess CodexError CommandFacts CommandFailed CommandPolicy
 CommandRequest CommandResult CommandVerdict Completed ConfigError Confinement ContextFacts ContextSource Decision
 Event EventMsg FatalToolError Fault FileAccess Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec

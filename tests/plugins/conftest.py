@@ -16,7 +16,7 @@ from codex_framework.commands import CallFacts, CommandPath, Confinements
 from codex_framework.context import CallContext, ThreadStash
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess
 from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
 from codex_framework.roles.tools import ToolCall, ToolOutput
 from codex_framework.truncation import truncate
 from codex_framework.turn_diff import TurnDiff

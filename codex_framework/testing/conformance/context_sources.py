@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.errors import CodexError
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
 from codex_framework.roles.providers import ModelInfo
@@ -54,7 +55,7 @@ def _circumstances(cwd: Path, codex_home: Path) -> list[ContextFacts]:
             shell="/bin/sh",
             model=ModelInfo(slug="test-model"),
             approval_policy=approval,
-            sandbox_policy=policy,
+            permissions=permissions_of(policy),
             access=access,
             config={},
             first=first,

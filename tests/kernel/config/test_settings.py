@@ -6,6 +6,7 @@ import pytest
 from codex_framework.config import Settings, plugin_config
 from codex_framework.config.settings import fallback_model, fallback_warning
 from codex_framework.errors import ConfigError
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import (
     ApprovalPolicy,
     DangerFullAccess,
@@ -149,10 +150,10 @@ def test_the_sandbox_policy_comes_from_mode_or_permissions(place, text, policy):
 
 
 def test_a_permission_profile_that_cannot_be_applied_is_an_error(place):
-    found = error(place, 'default_permissions = "strict"\n[permissions.strict]\nfilesystem = { ":root" = "read" }\n')
+    found = error(place, 'default_permissions = "strict"\n[permissions.loose]\nfilesystem = { ":root" = "read" }\n')
     assert str(found) == (
-        f"{place.codex_home}/config.toml:1: `default_permissions` is 'strict'; "
-        "only :read-only, :workspace, :danger-full-access can be applied here"
+        f"{place.codex_home}/config.toml:1: there is no permission profile 'strict'; there are:"
+        " :read-only, :workspace, :danger-full-access, loose"
     )
 
 

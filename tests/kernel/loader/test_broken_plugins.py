@@ -258,10 +258,10 @@ ITEM_MISTAKES = {
     ),
     "a plain method that is awaited": (
         (
-            "class Thing:\n    name = 'thing'\n    def review(self, request) -> str: return 'no'\n"
+            "class Thing:\n    name = 'thing'\n    def review(self, request, facts) -> str: return 'no'\n"
             "@hookimpl\ndef codex_approval_reviewers():\n    return [Thing()]\n"
         ),
-        "its review is not async: write `async def review(self, request)`",
+        "its review is not async: write `async def review(self, request, facts)`",
     ),
     "a name that is a method": (
         (

@@ -8,7 +8,7 @@ import pytest
 
 from codex_framework import ContextFacts, ModelInfo
 from codex_framework.access import file_access
-from codex_framework.permissions import permissions_of
+from codex_framework.permissions import Permissions, permissions_of
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, GranularApproval, SandboxPolicy
 
 
@@ -33,13 +33,14 @@ def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
     def make(
         *,
         sandbox: SandboxPolicy | None = None,
+        permissions: Permissions | None = None,
         approval: ApprovalPolicy | GranularApproval = ApprovalPolicy.NEVER,
         cwd: Path = work,
         shell: str = "/bin/bash",
         first: bool = True,
         **config: Any,
     ) -> ContextFacts:
-        policy = sandbox if sandbox is not None else DangerFullAccess()
+        permissions = permissions or permissions_of(sandbox if sandbox is not None else DangerFullAccess())
         return ContextFacts(
             thread_id="thread",
             cwd=cwd,
@@ -47,8 +48,8 @@ def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
             shell=shell,
             model=ModelInfo(slug="m"),
             approval_policy=approval,
-            sandbox_policy=policy,
-            access=file_access(permissions_of(policy), cwd, {}),
+            permissions=permissions,
+            access=file_access(permissions, cwd, {}),
             config=config,
             first=first,
         )

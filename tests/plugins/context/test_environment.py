@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from codex_framework import ContextFacts, Fragment
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import ExternalSandbox, ReadOnly, WorkspaceWrite
+from codex_framework.roles.networks import NetworkRules
 from codex_plugin_context import Environment
 from codex_plugin_context.environment import timezone_name
 
@@ -92,8 +94,8 @@ def test_an_outer_sandbox_is_named(facts: Facts) -> None:
 
 def test_the_domains_of_the_profile_in_use_are_told(facts: Facts) -> None:
     domains = {"packages.example": "allow", "example.org": "allow", "evil.example": "deny"}
-    config = {"default_permissions": "dev", "permissions": {"dev": {"network": {"domains": domains}}}}
-    (fragment,) = Environment().fragments(facts(**config))
+    permissions = permissions_of(ReadOnly(network_access=True)).evolve(network_rules=NetworkRules(domains=domains))
+    (fragment,) = Environment().fragments(facts(permissions=permissions))
     assert (
         '  <network enabled="true"><allowed>packages.example,example.org</allowed><denied>evil.example</denied></network>\n'
         in fragment.text
