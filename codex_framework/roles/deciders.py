@@ -49,12 +49,14 @@ class CommandVerdict(Value, kw_only=True):
         reason: For the person (ask) or the model (forbid).
         bypass_sandbox: An allow that a rule states expressly: the command runs unconfined.
         amendment: A command prefix that, once allowed, would make this pass.
+        by_rule: Whether a rule that somebody wrote asks, rather than judgement (granular approval tells them apart).
     """
 
     verdict: Verdict
     reason: str = ""
     bypass_sandbox: bool = False
     amendment: tuple[str, ...] | None = None
+    by_rule: bool = False
 
 
 class CommandFacts(Value, kw_only=True):
