@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 from .syscalls import call, prctl
 
-__all__ = ["MINIMUM_ABI", "READ", "abi_version", "restrict"]
+__all__ = ["ABI_NETWORK", "ABI_SCOPE", "MINIMUM_ABI", "READ", "abi_version", "restrict"]
 
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
-_RULE_PATH_BENEATH = 1
+_RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _PR_SET_NO_NEW_PRIVS = 38
 
 MINIMUM_ABI = 3
@@ -26,11 +26,11 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 _FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-_CONNECT_AND_BIND_TCP = 0b11
+_BIND_TCP, _CONNECT_TCP = 0b01, 0b10
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL = 0b11
 
-_ABI_NETWORK = 4
-_ABI_SCOPE = 6
+ABI_NETWORK, ABI_SCOPE = 4, 6
+"""From which on TCP can be refused, and signals and abstract unix sockets kept within the sandbox."""
 
 
 def abi_version() -> int:
@@ -52,12 +52,13 @@ def _handled(abi: int) -> int:
     return rights
 
 
-def restrict(rules: Iterable[tuple[int, int]], *, network: bool) -> int:
+def restrict(rules: Iterable[tuple[int, int]], *, network: bool, ports: Iterable[int] = ()) -> int:
     """Confine this process for good; returns the ABI that was used.
 
     Args:
         rules: Descriptors of folders or files, each with the rights below it (-1: all). Not closed.
         network: Whether TCP stays open.
+        ports: Where it does not: what may be connected to all the same, on whatever host. Needs :data:`ABI_NETWORK`.
 
     Raises:
         OSError: It cannot be enforced; the process is not confined then.
@@ -66,14 +67,17 @@ def restrict(rules: Iterable[tuple[int, int]], *, network: bool) -> int:
     if abi < 1:
         raise OSError(errno.ENOSYS, "Landlock is not available", "landlock")
     handled = _handled(abi)
-    ports = 0 if network or abi < _ABI_NETWORK else _CONNECT_AND_BIND_TCP
-    scopes = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL if abi >= _ABI_SCOPE else 0
-    attributes = struct.pack("QQQ", handled, ports, scopes)
-    size = 24 if abi >= _ABI_SCOPE else 16 if abi >= _ABI_NETWORK else 8
+    tcp = 0 if network or abi < ABI_NETWORK else _BIND_TCP | _CONNECT_TCP
+    scopes = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL if abi >= ABI_SCOPE else 0
+    attributes = struct.pack("QQQ", handled, tcp, scopes)
+    size = 24 if abi >= ABI_SCOPE else 16 if abi >= ABI_NETWORK else 8
     ruleset = call("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     try:
         for descriptor, rights in rules:
             _allow(ruleset, descriptor, handled & rights)
+        for port in ports:
+            rule = struct.pack("QQ", _CONNECT_TCP, port)
+            call("landlock_add_rule", _ADD_RULE, ruleset, _RULE_NET_PORT, rule, 0)
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
         call("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
     finally:
