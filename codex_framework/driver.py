@@ -447,6 +447,8 @@ class TurnDriver:
             try:
                 async with asyncio.timeout(REVIEW_PATIENCE_S):
                     decision = await reviewer.review(event, facts)
+                    if decision is not None:
+                        return self._reviewed(_checked(decision, ReviewDecision, f"reviewer {reviewer.name!r}"))
             except TimeoutError:
                 self._scope.emit(WarningEvent(f"approval reviewer {reviewer.name!r} did not answer in time; denied"))
                 return ReviewDecision(Decision.TIMED_OUT)
@@ -455,8 +457,6 @@ class TurnDriver:
                     WarningEvent(f"approval reviewer {reviewer.name!r} failed: {type(error).__name__}: {error}; denied")
                 )
                 return ReviewDecision(Decision.DENIED)
-            if decision is not None:
-                return self._reviewed(decision)
         approval, event = self._named(event)
         waiter: asyncio.Future[ReviewDecision] = self._loop.create_future()
         self._waiters[approval] = waiter

@@ -118,6 +118,7 @@ class Thread:
         self.total_usage = _usage_so_far(past)
         self.stash = ThreadStash()
         self.approved_patches = ApprovalCache()
+        self.granted: tuple[str, ...] = ()
         self.commands = CommandPath(
             policies=tuple(resources.registry.command_policies),
             confinements=resources.confinements,
@@ -131,6 +132,7 @@ class Thread:
             },
             search_path=resources.programs.path,
             limit_text=lambda text: truncate(text, ("tokens", 10_000)),
+            proxy=next(iter(resources.registry.network_proxies.values()), None),
         )
         self._recorder = recorder
         self._subscriptions: list[Subscription] = []
@@ -332,8 +334,9 @@ class Thread:
             driver.feed(first)
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy for ever
             driver.break_down(error)
-        # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
-        self._warming = asyncio.ensure_future(self.commands.warm(scope.access, settings.cwd, self.resources.config))
+        if scope.tools:  # without any, no command will run
+            # The first request is on its way by the time this task runs; the sandbox gets ready while the model answers.
+            self._warming = asyncio.ensure_future(self.commands.warm(scope.access, settings.cwd, self.resources.config))
 
     def _refuse_turn(self, turn_id: str, first: InputArrived, error: Exception) -> None:
         """A turn that cannot even begin: its input is kept, and it fails in the way turns do."""
@@ -399,7 +402,9 @@ class Thread:
                 attributes={"model": scope.model.slug, "status": outcome.status.value},
             )
         )
-        if outcome.status is Status.COMPLETED:
+        if (
+            outcome.status is Status.COMPLETED and self.meta.source != "subagent"
+        ):  # people wait for threads of their own
             self.resources.broadcast.notification(
                 Notification(
                     type="agent-turn-complete",

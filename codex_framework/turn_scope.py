@@ -21,7 +21,7 @@ from codex_framework.protocol.events import (
     WarningEvent,
 )
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
-from codex_framework.protocol.items import ContentItem, ResponseItem
+from codex_framework.protocol.items import ContentItem, InputText, Message, ResponseItem
 from codex_framework.registry import RegisteredTool, Registry
 from codex_framework.roles.deciders import ApprovalReviewer, Interceptor, ReviewFacts
 from codex_framework.roles.observers import Measurement, Notification
@@ -67,7 +67,10 @@ class TurnScope:
         self.provider = settings.provider
         self.model = resources.model(settings)
         self.client = resources.client(settings.provider)
-        self.access: FileAccess = file_access(settings.permissions, settings.cwd, resources.environ)
+        self.permissions = (
+            settings.permissions.with_writable(thread.granted) if thread.granted else settings.permissions
+        )
+        self.access: FileAccess = file_access(self.permissions, settings.cwd, resources.environ)
         self.diff = TurnDiff(settings.cwd)
         self.tools: Mapping[str, RegisteredTool] = resources.registry.tools_by_call
         self.interceptors: Sequence[Interceptor] = resources.registry.interceptors
@@ -108,11 +111,14 @@ class TurnScope:
             cwd=self.settings.cwd,
             access=self.access,
             approval_policy=self.settings.approval_policy,
-            sandbox_policy=self.settings.sandbox_policy,
+            permissions=self.permissions,
             config=thread.resources.config,
             env={"CODEX_TOOL_CALL_ID": call.call_id},
             emit=self.emit,
             ask=ask,
+            realise=lambda wider: file_access(wider, self.settings.cwd, thread.resources.environ),
+            note=self._note,
+            grant=self._grant,
             codex_home=thread.resources.codex_home,
         )
         return CallContext(
@@ -124,6 +130,16 @@ class TurnScope:
             stash=thread.stash,
             diff=self.diff,
         )
+
+    def _note(self, text: str) -> None:
+        """Tell the model something that it need not answer."""
+        self.record([Message(role="developer", content=(InputText(text),))])
+
+    def _grant(self, folders: Sequence[str]) -> None:
+        """Let the rest of the session write below these folders, this turn included."""
+        self._thread.granted = tuple(dict.fromkeys((*self._thread.granted, *folders)))
+        self.permissions = self.settings.permissions.with_writable(self._thread.granted)
+        self.access = file_access(self.permissions, self.settings.cwd, self._thread.resources.environ)
 
     def review_facts(self) -> ReviewFacts:
         """What a reviewer gets to know of the turn, as it is now."""
@@ -139,6 +155,7 @@ class TurnScope:
             model=self.model,
             history=self._thread.history.items,
             delegate=Delegation(resources.start, self.settings),
+            state=self._thread.stash.get,
             warn=lambda text: self.emit(WarningEvent(text)),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.items import ResponseItem
@@ -27,8 +27,11 @@ __all__ = [
     "Remembers",
     "ReviewFacts",
     "RunsAlone",
+    "ThreadState",
     "Verdict",
 ]
+
+T = TypeVar("T")
 
 
 class Verdict(enum.IntEnum):
@@ -123,6 +126,7 @@ class ReviewFacts(Value, kw_only=True):
         history: The conversation so far, as the model sees it.
         access: What commands may do without the approval.
         delegate: Runs one prompt in a thread of its own on this kernel: see :class:`Delegate`.
+        state: The reviewer's own object for this thread, which goes with the thread.
         warn: Shows a sentence to the person.
     """
 
@@ -136,11 +140,24 @@ class ReviewFacts(Value, kw_only=True):
     model: ModelInfo
     history: Sequence[ResponseItem]
     delegate: Delegate
+    state: ThreadState
     warn: Callable[[str], None]
 
 
+class ThreadState(Protocol):
+    """Keeps a plugin's own objects for one thread."""
+
+    def __call__(self, key: object, factory: Callable[[], T]) -> T:
+        """The object under ``key``, made at first use. One with ``aclose()`` is closed when the thread ends."""
+        ...
+
+
 class Delegate(Protocol):
-    """A short-lived thread of its own: read-only, nobody is asked, nothing is kept on disk."""
+    """A short-lived thread of its own: a model, its instructions and the prompt, and nothing else.
+
+    It has no tools, no context of the workspace (no ``AGENTS.md``) and no history; nothing is kept on disk, nobody is asked, no
+    notifier hears of it, and its tokens are not counted as the turn's. Interceptors see its requests as they see all others.
+    """
 
     async def __call__(
         self,
@@ -148,13 +165,15 @@ class Delegate(Protocol):
         *,
         instructions: str,
         model: str | None = None,
+        reasoning_effort: str | None = None,
         output_schema: Mapping[str, Any] | None = None,
     ) -> str:
-        """Run one turn and return the model's last message; cancelling it ends the thread.
+        """Run one turn and return the model's last message; cancelling it ends the thread. Any number may run at once.
 
         Args:
             instructions: The base instructions.
             model: Another model of the same provider than the turn's.
+            reasoning_effort: Another one than the turn's.
             output_schema: JSON schema that the provider holds the answer to.
 
         Raises:
