@@ -5,12 +5,14 @@ The rules are pure functions of policies and facts; asking itself is a step of t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 
 from codex_framework.access import deny_write_text
 from codex_framework.errors import ToolRefused
 from codex_framework.protocol.events.command import FileChange, UpdateFile
+from codex_framework.protocol.permissions import AccessMode
 from codex_framework.protocol.policies import (
     ApprovalPolicy,
     Decision,
@@ -22,7 +24,16 @@ from codex_framework.roles.deciders import CommandVerdict, Verdict
 from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.value import Value
 
-__all__ = ["ApprovalCache", "Requirement", "command_requirement", "patch_paths", "patch_requirement", "retry_allowed"]
+__all__ = [
+    "ApprovalCache",
+    "Requirement",
+    "command_requirement",
+    "folder_to_grant",
+    "may_ask_about_hosts",
+    "patch_paths",
+    "patch_requirement",
+    "retry_allowed",
+]
 
 AnyPolicy = ApprovalPolicy | GranularApproval
 
@@ -42,11 +53,13 @@ class Requirement(Value):
         ask: Whether an approval is needed.
         reason: Shown with the question.
         unconfined: Whether it then runs without a sandbox.
+        amendment: A prefix that could be allowed from now on, to offer with the question.
     """
 
     ask: bool
     reason: str | None = None
     unconfined: bool = False
+    amendment: tuple[str, ...] | None = None
 
 
 class ApprovalCache:
@@ -79,9 +92,9 @@ def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdic
     if verdict is not None and verdict.verdict is Verdict.FORBID:
         raise ToolRefused(verdict.reason or "rejected: blocked by policy")
     if escalate != SandboxPermissions.USE_DEFAULT and not _allowed_outside(verdict):
-        return _escalation(policy, escalate)
+        return _escalation(policy, escalate, verdict)
     if verdict is not None and verdict.verdict is Verdict.ASK:
-        return _asking(policy, verdict.reason)
+        return _asking(policy, verdict)
     if verdict is not None:
         return Requirement(ask=False, unconfined=verdict.bypass_sandbox)
     if policy is ApprovalPolicy.UNTRUSTED:
@@ -94,26 +107,37 @@ def _allowed_outside(verdict: CommandVerdict | None) -> bool:
     return verdict is not None and verdict.verdict is Verdict.ALLOW and verdict.bypass_sandbox
 
 
-def _escalation(policy: AnyPolicy, escalate: str) -> Requirement:
-    if escalate != SandboxPermissions.REQUIRE_ESCALATED:
-        raise ToolRefused(
-            f"sandbox_permissions {escalate!r} is not available here; use 'use_default' or 'require_escalated'"
-        )
+def _escalation(policy: AnyPolicy, escalate: str, verdict: CommandVerdict | None) -> Requirement:
     may_ask = policy.sandbox_approval if isinstance(policy, GranularApproval) else policy is ApprovalPolicy.ON_REQUEST
     if may_ask:
-        return Requirement(ask=True, unconfined=True)
+        return Requirement(
+            ask=True,
+            reason=(verdict.reason or None) if verdict is not None else None,
+            unconfined=escalate == SandboxPermissions.REQUIRE_ESCALATED,
+            amendment=None if verdict is None else verdict.amendment,
+        )
     word = "Granular" if isinstance(policy, GranularApproval) else _WORDS[policy]
+    if escalate != SandboxPermissions.REQUIRE_ESCALATED:
+        raise ToolRefused(f"approval policy is {word}: additional permissions cannot be asked for; work without them")
     raise ToolRefused(
         f"approval policy is {word}; reject command — you cannot ask for escalated permissions if the approval policy is {word}"
     )
 
 
-def _asking(policy: AnyPolicy, reason: str) -> Requirement:
+def _asking(policy: AnyPolicy, verdict: CommandVerdict) -> Requirement:
     if policy is ApprovalPolicy.NEVER:
         raise ToolRefused("approval required by policy, but AskForApproval is set to Never")
-    if isinstance(policy, GranularApproval) and not policy.rules:
-        raise ToolRefused("approval required by policy rule, but AskForApproval::Granular.rules is false")
-    return Requirement(ask=True, reason=reason or None)
+    if isinstance(policy, GranularApproval):
+        if verdict.by_rule and not policy.rules:
+            raise ToolRefused("approval required by policy rule, but AskForApproval::Granular.rules is false")
+        if not verdict.by_rule and not policy.sandbox_approval:
+            raise ToolRefused("approval required by policy, but AskForApproval::Granular.sandbox_approval is false")
+    return Requirement(ask=True, reason=verdict.reason or None, amendment=verdict.amendment)
+
+
+def may_ask_about_hosts(policy: AnyPolicy) -> bool:
+    """Whether a person may be asked about a host that no rule speaks of."""
+    return policy.sandbox_approval if isinstance(policy, GranularApproval) else policy is not ApprovalPolicy.NEVER
 
 
 def retry_allowed(policy: AnyPolicy) -> bool:
@@ -127,6 +151,23 @@ def patch_paths(changes: Mapping[str, FileChange]) -> tuple[str, ...]:
     """Every path the changes write, move targets included."""
     moved = (change.move_path for change in changes.values() if isinstance(change, UpdateFile) and change.move_path)
     return (*changes, *moved)
+
+
+def folder_to_grant(access: FileAccess, paths: Iterable[str]) -> str | None:
+    """A folder whose grant for the session would let all these paths be written; None where it would be too much.
+
+    That is the nearest folder around what may not be written now, unless it is the root, a folder right below it, the person's
+    home, or around either; nor may anything in it be kept from them on purpose (a protected name, an entry).
+    """
+    outside = [os.path.dirname(path) for path in paths if not access.may_write(Path(path))]  # noqa: PTH120
+    if not outside:
+        return None
+    folder = Path(os.path.commonpath(outside))
+    home = Path.home()
+    if len(folder.parts) <= 2 or home.is_relative_to(folder):  # the root and one name
+        return None
+    blocked = any(rule.access is not AccessMode.WRITE and folder.is_relative_to(rule.path) for rule in access.rules)
+    return None if blocked or access.denies_by_name(folder) else str(folder)
 
 
 def patch_requirement(policy: AnyPolicy, access: FileAccess, changes: Mapping[str, FileChange]) -> Requirement:

@@ -11,27 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.approval import ApprovalCache, Requirement, command_requirement, retry_allowed
+from codex_framework.approval import command_requirement, retry_allowed
 from codex_framework.confinement import Confinements, denied
 from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
 from codex_framework.process.environment import command_environment
 from codex_framework.process.running import start_command
 from codex_framework.protocol.events.command import (
-    ApplyPatchApprovalRequestEvent,
-    ExecApprovalRequestEvent,
     ExecCommandBeginEvent,
     ExecCommandEndEvent,
     ExecCommandOutputDeltaEvent,
 )
-from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
-from codex_framework.roles.deciders import CommandFacts, CommandPolicy, CommandVerdict, Verdict
-from codex_framework.roles.sandboxes import Confinement, FileAccess
+from codex_framework.protocol.policies import SandboxPermissions
+from codex_framework.questions import CallFacts, HostRefused, Questions, parsed, refused_host_text
+from codex_framework.roles.deciders import CommandPolicy, CommandVerdict, Verdict
+from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkRules, NetworkTarget
+from codex_framework.roles.sandboxes import Confinement, FileAccess, NetworkMode
 from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
 from codex_framework.shells import user_shell
 from codex_framework.value import Value
@@ -41,20 +40,11 @@ __all__ = ["AnnouncedCommand", "CallFacts", "CommandPath", "Confinements"]
 _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
 
-class CallFacts(Value, kw_only=True):
-    """The call on whose behalf a command runs, and its turn."""
+class _Way(Value, kw_only=True):
+    """How a command is to run: what it may do, and whether somebody was asked."""
 
-    call_id: str
-    turn_id: str
-    cwd: Path
     access: FileAccess
-    approval_policy: ApprovalPolicy | GranularApproval
-    sandbox_policy: SandboxPolicy
-    config: Mapping[str, Any]
-    env: Mapping[str, str]
-    emit: Callable[[Any], None]
-    ask: Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
-    codex_home: Path | None = None
+    asked: bool = False
 
 
 class CommandPath:
@@ -70,6 +60,7 @@ class CommandPath:
         extra_env: Mapping[str, str],
         search_path: Callable[[], str | None],
         limit_text: Callable[[str], str],
+        proxy: NetworkProxy | None = None,
     ) -> None:
         self._policies = policies
         self._confinements = confinements
@@ -77,52 +68,100 @@ class CommandPath:
         self._extra_env = extra_env
         self._search_path = search_path
         self._limit_text = limit_text
-        self.approved = ApprovalCache()
+        self._proxy = proxy
+        self.questions = Questions(policies)
 
-    async def start(self, request: CommandRequest, call: CallFacts, *, retry: bool = False) -> AnnouncedCommand:
+    async def start(self, request: CommandRequest, call: CallFacts) -> AnnouncedCommand:
         """Start a command.
-
-        Args:
-            retry: It was refused by the sandbox and approved to run without: no policy, no sandbox.
 
         Raises:
             ToolRefused: Policy, reviewer, person or sandbox said no.
             ToolError: It could not be started.
         """
+        return (await self._start(request, call))[0]
+
+    async def run(self, request: CommandRequest, call: CallFacts) -> CommandResult:
+        """Run a command to its end. Raises as :meth:`start`; where the sandbox refused it, it may run again without."""
+        command, way = await self._start(request, call)
+        result = await _ended(command)
+        if command.refused_host:
+            raise ToolRefused(refused_host_text())
+        lifted = way.access.lifted
+        if not result.denied or not retry_allowed(call.approval_policy) or command.was_blocked or lifted.confines_files:
+            return result
+        if not way.asked:
+            try:
+                await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
+            except ToolRefused:
+                return result
+        again, _ = await self._start(request, call, _Way(access=lifted, asked=True))
+        return await _ended(again)
+
+    async def _start(
+        self, request: CommandRequest, call: CallFacts, way: _Way | None = None
+    ) -> tuple[AnnouncedCommand, _Way]:
         cwd = _folder(request, call)
         try:
-            requirement = Requirement(ask=False, unconfined=True) if retry else self._requirement(request, call)
-            if requirement.ask:
-                await self._ask(request, call, cwd, requirement.reason)
-            plan = (
-                self._confinements.unconfined
-                if requirement.unconfined
-                else self._confinements.plan(call.access, call.cwd)
+            way = way or await self._permitted(request, call, cwd)
+            plan = self._confinements.plan(way.access, call.cwd)
+            command = AnnouncedCommand(
+                request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined
             )
+            gate = self._gate(way.access, request, call, command)
         except SandboxError as error:
             self._decline(request, call, cwd, str(error))
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
             self._decline(request, call, cwd, str(error))
             raise
-        command = AnnouncedCommand(
-            request, call, cwd, self._limit_text, confined=plan is not self._confinements.unconfined
-        )
-        argv, env = await self._launch(request, call, plan)
-        await command.start(plan, argv, env)
-        return command
-
-    async def run(self, request: CommandRequest, call: CallFacts) -> CommandResult:
-        """Run a command to its end. Raises as :meth:`start`."""
-        command = await self.start(request, call)
-        result = await _ended(command)
-        if not (result.denied and retry_allowed(call.approval_policy)):
-            return result
         try:
-            await self._ask(request, call, command.cwd, _ON_FAILURE_QUESTION, retry=True)
-        except ToolRefused:
-            return result
-        return await _ended(await self.start(request, call, retry=True))
+            argv, env = await self._launch(request, call, plan)
+            await command.start(plan, argv, env, gate)
+        except BaseException:
+            if gate is not None:
+                await gate.aclose()
+            raise
+        return command, way
+
+    async def _permitted(self, request: CommandRequest, call: CallFacts, cwd: Path) -> _Way:
+        """What the command may do, once everybody who has a say has said yes.
+
+        Raises:
+            ToolRefused: Somebody said no.
+        """
+        requirement = command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
+        access = call.access
+        if request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined:
+            access = _widened(request, call)
+        if requirement.ask:
+            await self.questions.command(request, call, cwd, reason=requirement.reason, amendment=requirement.amendment)
+        return _Way(access=access.lifted if requirement.unconfined else access, asked=requirement.ask)
+
+    def _gate(
+        self, access: FileAccess, request: CommandRequest, call: CallFacts, command: AnnouncedCommand
+    ) -> NetworkGate | None:
+        """The command's own way to the hosts that it may reach, where it may not reach all.
+
+        Raises:
+            SandboxError: No plugin offers a proxy, or the rules contradict themselves.
+        """
+        if access.network is not NetworkMode.PROXY:
+            return None
+        if self._proxy is None:
+            raise SandboxError(
+                "only some hosts may be reached, but no network proxy is loaded",
+                slug="no-network-proxy",
+                hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
+            )
+
+        async def ask(target: NetworkTarget) -> bool:
+            try:
+                return await self.questions.host(target, request, call, command.cwd)
+            except HostRefused:
+                command.refuse_host()
+                return False
+
+        return self._proxy.gate(access.network_rules or NetworkRules(), ask)
 
     async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
         """Get ready for the first command while the model is thinking. Waits for nothing; errors are left to that command.
@@ -138,17 +177,8 @@ class CommandPath:
             if plan is not self._confinements.unconfined:  # what nothing confines runs only when it is asked for
                 self._confinements.logins.begin(plan, user_shell(), self._policy_env)
 
-    def _requirement(self, request: CommandRequest, call: CallFacts) -> Requirement:
-        return command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
-
     def _verdict(self, request: CommandRequest, call: CallFacts) -> CommandVerdict | None:
-        facts = CommandFacts(
-            approval_policy=call.approval_policy,
-            sandbox_policy=call.sandbox_policy,
-            cwd=call.cwd,
-            config=call.config,
-            codex_home=call.codex_home,
-        )
+        facts = call.for_policies()
         worst: CommandVerdict | None = None
         for policy in self._policies:
             try:
@@ -159,28 +189,6 @@ class CommandPath:
             if verdict is not None and (worst is None or verdict.verdict > worst.verdict):
                 worst = verdict
         return worst
-
-    async def _ask(
-        self, request: CommandRequest, call: CallFacts, cwd: Path, reason: str | None, *, retry: bool = False
-    ) -> None:
-        keys = [("command", request.argv, str(cwd), request.escalate, request.tty, retry)]
-        if self.approved.covers(keys):
-            return
-        decision = await call.ask(
-            ExecApprovalRequestEvent(
-                call_id=call.call_id,
-                turn_id=call.turn_id,
-                command=request.argv,
-                cwd=str(cwd),
-                started_at_ms=_now_ms(),
-                reason=request.justification or reason,
-                available_decisions=("approved", "approved_for_session", "denied", "abort"),
-                parsed_cmd=_parsed(request),
-            )
-        )
-        if not decision.approved:
-            raise ToolRefused("rejected by user")
-        self.approved.remember(keys, decision)
 
     async def _launch(
         self, request: CommandRequest, call: CallFacts, plan: Confinement
@@ -220,8 +228,14 @@ class AnnouncedCommand:
         self._confined = confined
         self._running: RunningCommand | None = None
         self._result: asyncio.Future[CommandResult] | None = None
+        self._gate: NetworkGate | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.refused_host = False
+        self.was_blocked = False
 
-    async def start(self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str]) -> None:
+    async def start(
+        self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str], gate: NetworkGate | None = None
+    ) -> None:
         """Start it and announce it. Raises ToolError, ToolRefused."""
         try:
             self._running = await start_command(
@@ -234,6 +248,7 @@ class AnnouncedCommand:
                 timeout_ms=self._request.timeout_ms,
                 drain_ms=self._request.drain_ms,
                 on_chunk=self._chunk if self._request.announce else None,
+                gate=gate,
             )
         except CommandFailed as error:
             raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
@@ -241,7 +256,14 @@ class AnnouncedCommand:
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         if self._request.announce:
             self._call.emit(_begin(self._request, self._call, self.cwd, self._running.process_id))
+        self._gate = gate
         self._result = asyncio.ensure_future(self._finish())
+
+    def refuse_host(self) -> None:
+        """A person has refused the command a host: end it."""
+        self.refused_host = True
+        if self._running is not None and self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._running.kill())
 
     @property
     def process_id(self) -> int:
@@ -289,6 +311,9 @@ class AnnouncedCommand:
 
     async def _finish(self) -> CommandResult:
         result = await self._process.wait()
+        if self._gate is not None:
+            self.was_blocked = bool(self._gate.blocked)
+            await self._gate.aclose()
         if denied(result, confined=self._confined):
             result = result.evolve(denied=True)
         if self._request.announce:
@@ -316,14 +341,32 @@ def _snapshots(config: Mapping[str, Any]) -> bool:
     return (config.get("features") or {}).get("shell_snapshot") is not False
 
 
+def _widened(request: CommandRequest, call: CallFacts) -> FileAccess:
+    """The turn's access with what the call asks for on top.
+
+    Raises:
+        ToolRefused: It asks for nothing, or for what is denied.
+    """
+    if (call.config.get("features") or {}).get("exec_permission_approvals") is not True:
+        raise ToolRefused(
+            "additional permissions are disabled; enable `features.exec_permission_approvals` before using"
+            " `with_additional_permissions`"
+        )
+    if not request.additional:
+        raise ToolRefused(
+            "missing `additional_permissions`; provide at least one of `network` or `file_system` when using"
+            " `with_additional_permissions`"
+        )
+    try:
+        return call.realise(call.permissions.widened(request.additional, call.access, call.cwd))
+    except ValueError as error:
+        raise ToolRefused(f"additional permissions refused: {error}") from error
+
+
 def _folder(request: CommandRequest, call: CallFacts) -> Path:
     if request.cwd is None:
         return call.cwd
     return Path(os.path.normpath(call.cwd / request.cwd))
-
-
-def _parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
-    return ({"type": "unknown", "cmd": request.script if request.script is not None else shlex.join(request.argv)},)
 
 
 def _begin(request: CommandRequest, call: CallFacts, cwd: Path, process_id: int | None) -> ExecCommandBeginEvent:
@@ -334,7 +377,7 @@ def _begin(request: CommandRequest, call: CallFacts, cwd: Path, process_id: int 
         cwd=str(cwd),
         started_at_ms=_now_ms(),
         process_id=None if process_id is None else str(process_id),
-        parsed_cmd=_parsed(request),
+        parsed_cmd=parsed(request),
         source=request.source,
     )
 
@@ -362,7 +405,7 @@ def _end(
         formatted_output=formatted,
         status=status,
         process_id=None if process_id is None else str(process_id),
-        parsed_cmd=_parsed(request),
+        parsed_cmd=parsed(request),
         source=request.source,
     )
 

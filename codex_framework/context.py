@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codex_framework.approval import ApprovalCache, patch_paths, patch_requirement
+from codex_framework.approval import ApprovalCache, folder_to_grant, patch_paths, patch_requirement
 from codex_framework.commands import CallFacts, CommandPath
 from codex_framework.errors import ToolError, ToolRefused
 from codex_framework.protocol.events import EventMsg
@@ -137,6 +137,7 @@ class CallContext(Value, kw_only=True):
         keys = [("patch", path) for path in patch_paths(patch.changes)]
         if not requirement.ask or self.patches.covers(keys):
             return ReviewDecision(Decision.APPROVED)
+        granted = patch.grant_root or folder_to_grant(self.access, patch_paths(patch.changes))
         decision = await self.facts.ask(
             ApplyPatchApprovalRequestEvent(
                 call_id=self.call_id,
@@ -144,12 +145,14 @@ class CallContext(Value, kw_only=True):
                 started_at_ms=int(time.time() * 1000),
                 changes=patch.changes,
                 reason=patch.reason or requirement.reason,
-                grant_root=patch.grant_root,
+                grant_root=granted,
             )
         )
         if not decision.approved:
-            raise ToolRefused("patch rejected by user")
+            raise ToolRefused(decision.message or "patch rejected by user")
         self.patches.remember(keys, decision)
+        if granted is not None and decision.decision is Decision.APPROVED_FOR_SESSION:
+            self.facts.grant([granted])
         return decision
 
     def emit(self, event: EventMsg) -> None:

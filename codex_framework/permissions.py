@@ -6,15 +6,19 @@ nearest sandbox policy for clients that know nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from codex_framework.protocol.permissions import (
     AbsolutePath,
     AccessMode,
+    AdditionalPermissions,
     DisabledPermissions,
     ExternalPermissions,
     FileEntry,
     FilePath,
+    GlobPattern,
     ManagedPermissions,
     NetworkPermission,
     PermissionProfile,
@@ -25,13 +29,14 @@ from codex_framework.protocol.permissions import (
 )
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.roles.networks import NetworkRules
-from codex_framework.roles.sandboxes import Protection, ResourceLimits
+from codex_framework.roles.sandboxes import FileAccess, Protection, ResourceLimits
 from codex_framework.value import Value
 
 __all__ = [
     "BUILTIN_PROFILES",
     "Permissions",
     "SandboxOptions",
+    "additional_from_wire",
     "builtin_permissions",
     "permissions_from_list",
     "permissions_of",
@@ -121,6 +126,23 @@ class Permissions(Value, kw_only=True):
         )
         return self.evolve(profile=profile, network_rules=None if network else self.network_rules)
 
+    def widened(self, additional: AdditionalPermissions, access: FileAccess, cwd: Path) -> Permissions:
+        """The same with what a call asks for on top.
+
+        Args:
+            access: These permissions, realised: what it denies stays denied, also in part.
+
+        Raises:
+            ValueError: Something of it is denied by the profile; the text says what.
+        """
+        for entry in additional.entries:
+            if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
+                continue
+            wanted = (cwd / Path(entry.path.path).expanduser()).resolve()
+            if access.denies_by_name(wanted):
+                raise ValueError(f"{wanted} is denied by the permission profile")
+        return self.with_entries(additional.entries, network=additional.network)
+
     def with_writable(self, folders: Sequence[str]) -> Permissions:
         """The same with further folders that may be written."""
         return self.with_entries(FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
@@ -154,6 +176,52 @@ def permissions_of(policy: SandboxPolicy) -> Permissions:
                 places.append(TMPDIR)
             entries = (FileEntry(ROOT, READ), *(FileEntry(place, WRITE) for place in dict.fromkeys(places)))
             return _managed(entries, network=policy.network_access)
+
+
+def additional_from_wire(raw: Any) -> AdditionalPermissions:
+    """What a call asks for on top of the profile, from the JSON of the model.
+
+    Args:
+        raw: ``{"network": {"enabled": true}, "file_system": {"read": [PATH], "write": [PATH], "entries": [ENTRY]}}``.
+
+    Raises:
+        ValueError: It has another form; the text says where.
+    """
+    if raw is None:
+        return AdditionalPermissions()
+    table = _table(raw, "additional_permissions", ("network", "file_system"))
+    network = _table(table.get("network"), "network", ("enabled",)).get("enabled") or False
+    if not isinstance(network, bool):
+        raise ValueError("network.enabled has to be true or false")
+    files = _table(table.get("file_system"), "file_system", ("read", "write", "entries", "glob_scan_max_depth"))
+    entries: list[FileEntry] = []
+    for access in (READ, WRITE):
+        paths = files.get(access.value) or []
+        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+            raise ValueError(f"file_system.{access} has to be a list of paths")
+        entries.extend(FileEntry(AbsolutePath(path), access) for path in paths)
+    entries.extend(_entries_from_wire(files.get("entries") or []))
+    return AdditionalPermissions(tuple(dict.fromkeys(entries)), network)
+
+
+def _entries_from_wire(raw: Any) -> tuple[FileEntry, ...]:
+    from codex_framework.protocol.wire import WireError, read
+
+    try:
+        found = read(tuple[FileEntry, ...], raw, where="file_system.entries")
+    except WireError as error:
+        raise ValueError(str(error)) from error
+    if any(isinstance(entry.path, GlobPattern) and entry.access is not AccessMode.DENY for entry in found):
+        raise ValueError("file_system.entries: a pattern can only be denied")
+    return found
+
+
+def _table(value: Any, name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not set(value) <= set(keys):
+        raise ValueError(f"{name} has to be an object with {' or '.join(keys)}")
+    return value
 
 
 _LISTED: dict[str, tuple[FileEntry, ...]] = {

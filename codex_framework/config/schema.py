@@ -344,7 +344,7 @@ _FEATURES = """
 """
 
 
-USED_FEATURES = ("shell_tool", "unified_exec")
+USED_FEATURES = ("exec_permission_approvals", "shell_snapshot", "shell_tool", "unified_exec")
 """Features that have an effect here."""
 
 

@@ -13,6 +13,7 @@ from codex_framework.process.output import CappedOutput
 from codex_framework.process.spawn import os_error_text, signal_group, signal_session
 from codex_framework.process.streams import Streams, open_pipes, open_terminal
 from codex_framework.process.tap import Tap
+from codex_framework.roles.networks import NetworkGate
 from codex_framework.roles.sandboxes import ChildProcess, Confinement, Explains, Launch
 from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
 
@@ -52,6 +53,7 @@ async def start_command(
     timeout_ms: int | None = None,
     drain_ms: int = DRAIN_MS,
     on_chunk: Callable[[OutputChunk], None] | None = None,
+    gate: NetworkGate | None = None,
 ) -> Command:
     """Start a command.
 
@@ -66,6 +68,7 @@ async def start_command(
         timeout_ms: Kill the process group after so many milliseconds; exit code 124.
         drain_ms: How long to go on reading, after its end, while descendants hold its output open.
         on_chunk: Called in the event loop with pieces of at most 8,192 bytes, for the first 10,000 pieces.
+        gate: What carries its network traffic, where the confinement wants one.
 
     Raises:
         CommandFailed: It cannot be started; the fact is the system's text (``No such file or directory (os error 2)``).
@@ -88,6 +91,7 @@ async def start_command(
         stdout=fds[1],
         stderr=fds[2],
         tty=tty,
+        gate=gate,
     )
     try:
         child = await confinement.start(launch)

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar, cast, get_args
 
 from codex_framework.errors import CodexError
-from codex_framework.protocol import events, items, ops, policies
+from codex_framework.protocol import events, items, ops, permissions, policies
 
 __all__ = ["WireError", "encode_item", "encode_json", "read", "read_event", "read_item", "read_op", "to_wire"]
 
@@ -138,6 +138,11 @@ def _decision_to_wire(value: policies.ReviewDecision) -> Any:
     return value.decision.value
 
 
+def _special_to_wire(value: permissions.SpecialPath) -> dict[str, Any]:
+    inner = {"kind": value.kind.value, "subpath": value.subpath, "path": value.path}
+    return {"type": value.type, "value": {key: part for key, part in inner.items() if part is not None}}
+
+
 def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
     wire = _object_to_wire(value)
     seconds = wire.pop("duration_s")
@@ -217,6 +222,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     policies.ReviewDecision: _decision_to_wire,
     policies.GranularApproval: lambda value: {"granular": _object_to_wire(value)},
     events.ExecCommandEndEvent: _command_end_to_wire,
+    permissions.SpecialPath: _special_to_wire,
 }
 
 
@@ -272,6 +278,13 @@ def _converter() -> Any:
         _hook(converter, union, _tagged(converter, union, unknown))
     for closed in (policies.SandboxPolicy, events.FileChange):
         _hook(converter, closed, _closed(converter, closed))
+    for closed in (permissions.FilePath, permissions.FileSystemPermissions, permissions.PermissionProfile):
+        _hook(converter, closed, _closed(converter, closed))
+    special = permissions.SpecialPath
+    converter.register_structure_hook(special, lambda value, _: _read_special(value))
+    converter.register_structure_hook(
+        permissions.AccessMode, lambda value, _: permissions.AccessMode("deny" if value == "none" else value)
+    )
     # Fields of a type that cannot be told apart by structure are taken as they come.
     _hook(converter, str | Mapping[str, Any], lambda value, _: value)
     _hook(converter, str | tuple[items.ContentItem, ...], _text_or(converter, tuple[items.ContentItem, ...]))
@@ -376,6 +389,19 @@ def _command_end(converter: Any) -> _Structure:
         return plain({**known, "duration_s": duration.get("secs", 0) + duration.get("nanos", 0) / 1e9}, kind)
 
     return structure
+
+
+def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
+    """A place of a newer version is kept as ``unknown``: it permits nothing."""
+    inner = value.get("value") if isinstance(value, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("kind"), str):
+        raise ValueError("a special path needs a value with a kind")  # cattrs reports it by its text
+    kind, subpath = inner["kind"], inner.get("subpath")
+    if kind == "current_working_directory":  # the older name
+        kind = permissions.Special.WORKSPACE_ROOTS
+    if kind in tuple(permissions.Special):
+        return permissions.SpecialPath(permissions.Special(kind), subpath, inner.get("path"))
+    return permissions.SpecialPath(permissions.Special.UNKNOWN, subpath, kind)
 
 
 def _read_decision(value: Any) -> policies.ReviewDecision:

@@ -192,6 +192,23 @@ class FileAccess(Value, kw_only=True):
         """The paths that rules deny, apart from patterns."""
         return tuple(rule.path for rule in self.rules if rule.access is AccessMode.DENY)
 
+    @property
+    def lifted(self) -> FileAccess:
+        """The same for a command that was approved to run without the sandbox: only what is denied by name stays denied."""
+        denied = [rule for rule in self.rules if rule.access is AccessMode.DENY]
+        if self.full or not (denied or self.denied_globs):
+            return FileAccess(full=True, network=NetworkMode.ON)
+        kept = [rule for rule in self.rules if any(rule.path.is_relative_to(one.path) for one in denied)]
+        rules = {PathRule(Path("/"), AccessMode.WRITE), *kept}
+        return FileAccess(
+            rules=tuple(sorted(rules, key=lambda rule: rule.path)),
+            denied_globs=self.denied_globs,
+            glob_depth=self.glob_depth,
+            network=NetworkMode.ON,
+            floor=self.floor,
+            limits=self.limits,
+        )
+
     def mode_of(self, path: Path) -> AccessMode:
         """What may be done with ``path``, which is absolute and real. Looks at no file."""
         if self.full:
@@ -205,6 +222,12 @@ class FileAccess(Value, kw_only=True):
             if mode is not None:
                 return mode
         return self.otherwise
+
+    def denies_by_name(self, path: Path) -> bool:
+        """Whether a rule or a pattern denies ``path`` or a folder around it, whatever longer rules say."""
+        matches = deny_matcher(self.denied_globs)
+        denied = set(self.denied)
+        return any(at in denied or (matches is not None and matches(str(at))) for at in (path, *path.parents))
 
     def may_write(self, path: Path) -> bool:
         """Whether ``path`` may be written. Symlinks are resolved first, so a link out of a root does not help."""

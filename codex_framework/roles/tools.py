@@ -13,6 +13,7 @@ from codex_framework.value import Value
 
 if TYPE_CHECKING:
     from codex_framework.protocol.events import EventMsg, FileChange
+    from codex_framework.protocol.permissions import AdditionalPermissions
     from codex_framework.protocol.policies import ReviewDecision
     from codex_framework.roles.providers import ModelInfo
     from codex_framework.roles.sandboxes import FileAccess
@@ -231,6 +232,7 @@ class CommandRequest(Value, kw_only=True):
         tty: Run on a pseudo-terminal of 24 x 80.
         stdin: Bytes to feed; None is ``/dev/null`` (or the terminal).
         escalate: ``sandbox_permissions`` of the call.
+        additional: With ``with_additional_permissions``: what it wants on top of the turn's permissions.
         justification: The model's reason for asking for more.
         prefix_rule: A command prefix the model proposes to allow from now on.
         source: ``agent``, ``unified_exec_startup`` or ``user_shell``, for events.
@@ -246,6 +248,7 @@ class CommandRequest(Value, kw_only=True):
     tty: bool = False
     stdin: bytes | None = None
     escalate: str = "use_default"
+    additional: AdditionalPermissions | None = None
     justification: str | None = None
     prefix_rule: tuple[str, ...] | None = None
     source: str = "agent"

@@ -11,6 +11,7 @@ from typing import Any
 from codex_framework.approval import ApprovalCache
 from codex_framework.commands import CallFacts, CommandPath, Confinements
 from codex_framework.context import CallContext, ThreadStash
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, Decision, ReviewDecision
 from codex_framework.roles.providers import ModelInfo
@@ -63,11 +64,12 @@ async def call_context(
         cwd=cwd,
         access=access,
         approval_policy=ApprovalPolicy.NEVER,
-        sandbox_policy=DangerFullAccess(),
+        permissions=permissions_of(DangerFullAccess()),
         config=config or {},
         env={},
         emit=emit or _dropped,
         ask=_nobody,
+        realise=lambda _: access,
     )
     stash = ThreadStash()
     try:

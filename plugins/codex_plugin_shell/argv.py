@@ -17,9 +17,10 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
+from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
-from codex_plugin_shell.permissions import ARGUMENTS, DEFAULT_TIMEOUT_MS, SCHEMA, permissions, run_to_end
 from codex_plugin_shell.report import json_report
+from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["LocalShell", "Shell"]
 
@@ -75,6 +76,10 @@ class Shell:
         """In turns whose command tool is this one."""
         return offered_tool(facts) == "shell"
 
+    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+        """With ``additional_permissions`` where they are switched on."""
+        return with_additional(self.spec, facts)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
         arguments = parse_arguments(call.arguments, _FIELDS)
@@ -82,7 +87,7 @@ class Shell:
             arguments["command"],
             arguments.get("workdir"),
             arguments.get("timeout_ms"),
-            permissions(arguments),
+            permission_fields(arguments),
             context,
         )
 

@@ -17,9 +17,10 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
+from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
-from codex_plugin_shell.permissions import ARGUMENTS, DEFAULT_TIMEOUT_MS, SCHEMA, permissions, run_to_end
 from codex_plugin_shell.report import text_report
+from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["ShellCommand"]
 
@@ -65,6 +66,10 @@ class ShellCommand:
         """In turns whose command tool is this one."""
         return offered_tool(facts) == "shell_command"
 
+    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+        """With ``additional_permissions`` where they are switched on."""
+        return with_additional(self.spec, facts)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
         arguments = parse_arguments(call.arguments, _FIELDS)
@@ -74,7 +79,7 @@ class ShellCommand:
             cwd=arguments.get("workdir") or None,
             timeout_ms=timeout_ms,
             script=arguments["command"],
-            **permissions(arguments),
+            **permission_fields(arguments),
         )
         return text_report(context, await run_to_end(request, context), timeout_ms)
 

@@ -20,6 +20,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
+from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_unified_exec.offering import is_offered
 from codex_plugin_unified_exec.report import report
 from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
@@ -56,11 +57,7 @@ _FIELDS = {
     "tty": Argument("boolean"),
     "yield_time_ms": Argument("u64"),
     "max_output_tokens": Argument("usize"),
-    "sandbox_permissions": Argument(
-        "string", choices=("use_default", "require_escalated", "with_additional_permissions")
-    ),
-    "justification": Argument("string"),
-    "prefix_rule": Argument("strings"),
+    **ARGUMENTS,
 }
 
 _PARAMETERS = {
@@ -90,22 +87,7 @@ _PARAMETERS = {
             "type": "number",
             "description": "The most output to return, in tokens. The middle of longer output is left out. Default 10000.",
         },
-        "sandbox_permissions": {
-            "type": "string",
-            "enum": ["use_default", "require_escalated"],
-            "description": "require_escalated asks the user to let the command run outside of the sandbox. Default "
-            "use_default.",
-        },
-        "justification": {
-            "type": "string",
-            "description": "With require_escalated: one question to the user that says why the command needs it.",
-        },
-        "prefix_rule": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "With require_escalated: the beginning of the command as a list of words, such that the user could "
-            'allow all commands that begin so, for example ["git", "pull"].',
-        },
+        **SCHEMA,
     },
     "required": ["cmd"],
     "additionalProperties": False,
@@ -126,6 +108,10 @@ class ExecCommand:
     def offered(self, facts: TurnFacts) -> bool:
         """In turns whose command tools are these."""
         return is_offered(facts)
+
+    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+        """With ``additional_permissions`` where they are switched on."""
+        return with_additional(self.spec, facts)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
@@ -153,18 +139,15 @@ class ExecCommand:
 
 
 def _request(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> CommandRequest:
-    rule = arguments.get("prefix_rule")
     return CommandRequest(
         argv=shell_argv(arguments["cmd"], login=_login(arguments, config), shell=arguments.get("shell")),
         cwd=arguments.get("workdir") or None,
         env=_PLAIN_TERMINAL,
         tty=arguments.get("tty", False),
-        escalate=arguments.get("sandbox_permissions", "use_default"),
-        justification=arguments.get("justification"),
-        prefix_rule=None if rule is None else tuple(rule),
         source="unified_exec_startup",
         drain_ms=_DRAIN_MS,
         script=arguments["cmd"],
+        **permission_fields(arguments),
     )
 
 

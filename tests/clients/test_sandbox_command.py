@@ -17,7 +17,7 @@ import pytest
 
 from codex_framework.cli.sandbox_report import examined, proved
 from codex_framework.process.spawn import Unconfined
-from codex_framework.roles.sandboxes import SandboxReport
+from codex_framework.roles.sandboxes import Protection, SandboxReport
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 pytestmark = pytest.mark.skipif(not LandlockSandbox().probe().available, reason="no landlock sandbox here")
@@ -151,7 +151,7 @@ class Leaky:
     name = "leaky"
 
     def __init__(self, **protections: str) -> None:
-        self._protections = MappingProxyType({key.replace("_", " "): value for key, value in protections.items()})
+        self._protections = MappingProxyType({Protection(key): value for key, value in protections.items()})
 
     def probe(self) -> SandboxReport:
         return SandboxReport(available=True, level="none", protections=self._protections)
@@ -164,7 +164,7 @@ class Leaky:
 
 
 def test_what_gets_through_a_leaky_sandbox_is_found():
-    found = asyncio.run(proved({"leaky": Leaky(nothing_outlives_its_command="")}, None))
+    found = asyncio.run(proved({"leaky": Leaky(lifetime="")}, None))
     results = {one["attack"]: one["result"] for one in found["attacks"]}
     assert results["overwrite a file outside"] == "escaped"
     assert results["change the mode of a file outside"] == "escaped"

@@ -98,7 +98,7 @@ def test_a_delegate_sees_its_prompt_and_nothing_else(make_kernel: KernelFactory,
             "May it?", instructions=ASKED, model="other", reasoning_effort="low", output_schema=SCHEMA
         )
 
-    reviewer, result, requests, _, _ = run(make_kernel, work)
+    reviewer, _, requests, _, _ = run(make_kernel, work)
     assert reviewer.gave == ["yes"]
     (request,) = (one for one in requests if one.instructions == ASKED)
     assert [message_text(item) for item in request.prompt.items if isinstance(item, Message)] == ["May it?"]

@@ -14,6 +14,7 @@ import pytest
 from codex_framework.approval import ApprovalCache
 from codex_framework.commands import CallFacts, CommandPath, Confinements
 from codex_framework.context import CallContext, ThreadStash
+from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess, NetworkMode
@@ -70,7 +71,8 @@ def open_thread(tmp_path: Path) -> Callable[..., Any]:
             cwd=tmp_path,
             access=FileAccess(full=True, network=NetworkMode.ON),
             approval_policy=approval,
-            sandbox_policy=DangerFullAccess(),
+            permissions=permissions_of(DangerFullAccess()),
+            realise=lambda _: FileAccess(full=True, network=NetworkMode.ON),
             config=config or {},
             env={},
             emit=events.append,

@@ -145,7 +145,15 @@ class ViewImageToolCallEvent(Value):
 
 
 class ExecApprovalRequestEvent(Value, kw_only=True):
-    """May this command run? Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``."""
+    """May this command run? Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``.
+
+    Attributes:
+        proposed_execpolicy_amendment: A command prefix that could be allowed from now on.
+        available_decisions: What may be answered, as it stands on the wire.
+        network_approval_context: ``{"host", "protocol"}``: the question is about a host that a running command wants to reach,
+            and ``command`` is ``("network-access", URL)``.
+        additional_permissions: What the command wants on top of the profile: ``{"network"?, "file_system"?}``.
+    """
 
     type: ClassVar[str] = "exec_approval_request"
     call_id: str
@@ -156,8 +164,11 @@ class ExecApprovalRequestEvent(Value, kw_only=True):
     approval_id: str | None = None
     reason: str | None = None
     proposed_execpolicy_amendment: tuple[str, ...] | None = None
-    available_decisions: tuple[str, ...] | None = None
+    available_decisions: tuple[Any, ...] | None = None
     parsed_cmd: tuple[Mapping[str, Any], ...] = ()
+    network_approval_context: Mapping[str, str] | None = None
+    proposed_network_policy_amendments: tuple[Mapping[str, str], ...] | None = None
+    additional_permissions: Mapping[str, Any] | None = None
 
 
 class ApplyPatchApprovalRequestEvent(Value, kw_only=True):

@@ -1,0 +1,25 @@
+"""What all three tools share: the way to run."""
+
+from __future__ import annotations
+
+from codex_framework import CommandRequest, CommandResult, ToolContext, ToolError, ToolRefused
+
+__all__ = ["DEFAULT_TIMEOUT_MS", "run_to_end"]
+
+DEFAULT_TIMEOUT_MS = 10_000
+"""``timeout_ms`` where the model does not say (Codex)."""
+
+
+async def run_to_end(request: CommandRequest, context: ToolContext) -> CommandResult:
+    """Run a command.
+
+    Raises:
+        ToolRefused: It may not run.
+        ToolError: It could not be started; the text says so.
+    """
+    try:
+        return await context.run(request)
+    except ToolRefused:
+        raise
+    except ToolError as error:
+        raise ToolError(f"execution error: {error.fact}", slug=error.slug, hint=error.hint) from error
