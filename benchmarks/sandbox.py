@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from codex_framework.access import file_access
+from codex_framework.permissions import permissions_of
 from codex_framework.process.spawn import Unconfined
 from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import Confinement, Launch
@@ -51,7 +52,7 @@ def by(confinement: Confinement, folder: str) -> Starter:
 
 def from_cold(level: str, folder: Path) -> Starter:
     """A launcher started for one command and ended again: what a command-line call pays."""
-    access = file_access(WorkspaceWrite(), folder, os.environ)
+    access = file_access(permissions_of(WorkspaceWrite()), folder, os.environ)
 
     async def run() -> None:
         sandbox = LandlockSandbox(level)
@@ -65,7 +66,7 @@ def from_cold(level: str, folder: Path) -> Starter:
 
 async def measure(rounds: int) -> None:
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    access = file_access(WorkspaceWrite(), folder, os.environ)
+    access = file_access(permissions_of(WorkspaceWrite()), folder, os.environ)
     sandboxes = {level: LandlockSandbox(level) for level in ("namespaces", "landlock")}
     starters: dict[str, Starter] = {
         "bare subprocess.Popen": bare(),
