@@ -1,14 +1,22 @@
-"""Prefixes that people allow from now on: which may be proposed, and how they are written down."""
+"""What people decide for good: which prefixes may be proposed, and how prefixes and hosts are written down."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
+import time
+from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
-from codex_framework.errors import CodexError
+from codex_framework.errors import CodexError, ConfigError
 
-__all__ = ["RULES_FILE", "allow_prefix", "is_banned"]
+__all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
+
+_LOCK_WAIT_S = 3.0
 
 _INTERPRETER = re.compile(
     r"(python|pypy)[0-9.]*w?|pyw?|(ba|z|da|fi|k|c|tc)?sh|pwsh|powershell|cmd|env|sudo|doas|su|xargs|nohup|eval|exec"
@@ -35,7 +43,8 @@ def allow_prefix(codex_home: Path, prefix: tuple[str, ...]) -> bool:
     The file is locked meanwhile, so that several programs may do this at the same time.
 
     Raises:
-        CodexError: The prefix is empty or too broad, or the file cannot be written.
+        CodexError: The prefix is empty or too broad, the file cannot be written, or it has a mistake, so that nothing that it
+            allows counts.
     """
     if not prefix or not prefix[0]:
         raise CodexError("a prefix needs at least one word", slug="exec-prefix", hint="Name the program to allow.")
@@ -43,27 +52,103 @@ def allow_prefix(codex_home: Path, prefix: tuple[str, ...]) -> bool:
         hint = "Add the words that make it one certain command, or write the rule into the file by hand."
         words = " ".join(prefix)
         raise CodexError(f"`{words}` can run anything: it cannot be allowed as a prefix", slug="exec-prefix", hint=hint)
-    path = codex_home / RULES_FILE
-    line = f'prefix_rule(pattern={json.dumps(list(prefix), ensure_ascii=False)}, decision="allow")\n'
+    return _add(codex_home, f'prefix_rule(pattern={_literal(list(prefix))}, decision="allow")\n')
+
+
+def decide_host(codex_home: Path, host: str, protocol: str, *, allow: bool) -> bool:
+    """Add a rule about a host for one protocol; whether it was not there already. As :func:`allow_prefix`.
+
+    Raises:
+        CodexError: It is no host, or as above.
+    """
+    from codex_plugin_execpolicy.hosts import rule_host
+
     try:
+        name = rule_host(host)
+    except ValueError as error:
+        raise CodexError(str(error), slug="exec-prefix", hint="Name a host without scheme and path.") from error
+    decision, reason = ("allow", "allowed when asked") if allow else ("deny", "denied when asked")
+    line = (
+        f"network_rule(host={_literal(name)}, protocol={_literal(protocol)},"
+        f' decision="{decision}", justification="{reason}")\n'
+    )
+    return _add(codex_home, line)
+
+
+def _literal(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _add(codex_home: Path, line: str) -> bool:
+    from codex_plugin_execpolicy.rulefile import parse_rules
+
+    path = codex_home / RULES_FILE
+    try:
+        added = line.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _append(path, line.encode())
+        with _locked(path) as file:
+            text = file.read()
+            parse_rules(text.decode(), str(path))
+            if added.strip() in (known.strip() for known in text.splitlines()):
+                return False
+            _append(file, added if not text or text.endswith(b"\n") else b"\n" + added, len(text))
+            return True
+    except ConfigError as error:
+        fact = f"nothing was added to {path}, as it has a mistake: {error}"
+        raise CodexError(fact, slug="exec-prefix", hint="Mend that line first.") from error
     except UnicodeEncodeError as error:
-        fact = "a prefix has to be text: it contains bytes that are not UTF-8"
+        fact = "a rule has to be text: this one contains bytes that are not UTF-8"
         raise CodexError(fact, slug="exec-prefix", hint="Allow a shorter prefix.") from error
+    except UnicodeDecodeError as error:
+        fact = f"nothing was added to {path}, as it is not UTF-8"
+        raise CodexError(fact, slug="exec-prefix", hint="Save it as UTF-8.") from error
     except OSError as error:
         hint = "See to it that the file can be written."
-        raise CodexError(f"{path} cannot be written: {error.strerror}", slug="exec-prefix", hint=hint) from error
+        raise CodexError(
+            f"{path} cannot be written: {error.strerror or error}", slug="exec-prefix", hint=hint
+        ) from error
 
 
-def _append(path: Path, line: bytes) -> bool:
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[FileIO]:
+    """The file, which no other program adds to meanwhile: Codex locks it in the same way, and writes in place."""
     import fcntl
 
-    with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed
-        file.seek(0)
-        text = file.read()
-        if line.strip() in (known.strip() for known in text.splitlines()):
-            return False
-        file.write(line if not text or text.endswith(b"\n") else b"\n" + line)
-    return True
+    ends = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        with path.open("a+b", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go when the file is closed
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise TimeoutError(errno.ETIMEDOUT, f"another program holds it for {_LOCK_WAIT_S:g} s") from None
+            else:
+                if _is_still(path, file):
+                    file.seek(0)
+                    yield file
+                    return
+        time.sleep(0.01)
+
+
+def _is_still(path: Path, file: FileIO) -> bool:
+    """Whether the path leads to this very file: an editor may have put another one in its place."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _append(file: FileIO, line: bytes, size: int) -> None:
+    """Add the whole line, or nothing: half of one would make the file unusable.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    try:
+        done = 0
+        while done < len(line):
+            done += file.write(line[done:])
+        os.fsync(file.fileno())
+    except BaseException:
+        os.ftruncate(file.fileno(), size)
+        raise

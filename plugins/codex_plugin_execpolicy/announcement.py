@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codex_framework import ContextFacts, Fragment, Verdict
+from codex_framework import ApprovalPolicy, ContextFacts, Fragment, Verdict
 from codex_framework.errors import CodexError
+from codex_framework.protocol.policies import GranularApproval
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.rules import RuleSet
 
@@ -16,6 +17,7 @@ _START = "<allowed_commands>"
 _END = "</allowed_commands>"
 _MOST_PREFIXES = 100
 _MOST_BYTES = 5000
+_CURE = "Mend it (`codex-framework execpolicy test FILE` checks it) or remove it."
 _CUT = "...\n[Some commands were truncated]"
 
 
@@ -35,14 +37,19 @@ class RulesAnnouncement:
             CodexError: After it, for files that cannot be used; once for each thread, until there is something new to tell.
         """
         loaded = self._layers.at(facts.cwd, facts.codex_home, facts.config)
-        allowed = _allowed(loaded.rules)
-        if allowed:
+        if loaded.rules and _may_ask(facts.approval_policy) and (allowed := _allowed(loaded.rules)):
             text = f"{_START}\nCommands that begin with these words are allowed, and run outside of the sandbox:\n{allowed}\n{_END}"
-            yield Fragment(role="developer", text=text, start=_START, end=_END, order=90)
+            yield Fragment(role="developer", text=text, start=_START, end=_END, order=1)
         if loaded.problems != self._told.get(facts.thread_id, ()):
             self._told[facts.thread_id] = loaded.problems
             if loaded.problems:
-                raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint="Mend the file or remove it.")
+                raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint=_CURE)
+
+
+def _may_ask(policy: ApprovalPolicy | GranularApproval) -> bool:
+    if isinstance(policy, GranularApproval):
+        return policy.sandbox_approval or policy.rules
+    return policy is not ApprovalPolicy.NEVER
 
 
 def _allowed(rules: RuleSet) -> str:

@@ -227,7 +227,13 @@ def _outcome(request: CommandRequest, facts: CommandFacts, loaded: LoadedRules) 
             return "ask", "asks to run outside of the sandbox"
         return "refuse", "escalated permissions may not be asked for"
     if verdict is not None and verdict.verdict is Verdict.ASK:
-        if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.rules):
-            return "refuse", verdict.reason or "nobody may be asked"
-        return "ask", verdict.reason
+        if _may_ask(policy, by_rule=verdict.by_rule):
+            return "ask", verdict.reason
+        return "refuse", verdict.reason or "nobody may be asked"
     return "run", ""
+
+
+def _may_ask(policy: ApprovalPolicy | GranularApproval, *, by_rule: bool) -> bool:
+    if isinstance(policy, GranularApproval):
+        return policy.rules if by_rule else policy.sandbox_approval
+    return policy is not ApprovalPolicy.NEVER

@@ -1,4 +1,4 @@
-"""``codex-framework execpolicy``: look at what the rules say, and add to them."""
+"""``codex-framework execpolicy``: look at what the rules say of commands and hosts, and add to them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,36 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
 
     rules = _given(files).rules if files else _here().rules
     found = evaluate(Line.read(command).commands, rules, resolve=resolve or not files)
-    separators = None if pretty else (",", ":")
-    click.echo(json.dumps(found.wire(), ensure_ascii=False, indent=2 if pretty else None, separators=separators))
+    _print(found.wire(), pretty=pretty)
+
+
+@execpolicy.command("network")
+@_rules_option
+@click.option("--pretty", is_flag=True, help="Indent the answer.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["http", "https", "socks5_tcp", "socks5_udp"]),
+    default="https",
+    help="How the host is reached (default: https).",
+)
+@click.argument("host")
+def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) -> None:
+    """Print what the rules say of connections to HOST, as JSON.
+
+    HOST may have a port; rules hold for all ports.
+    """
+    from codex_plugin_execpolicy.hosts import rule_host
+    from codex_plugin_execpolicy.rules import word_for
+
+    rules = _given(files).rules if files else _here().rules
+    try:
+        name = rule_host(host)
+    except ValueError as error:
+        raise CodexError(str(error), slug="exec-rules", hint="Name one host, like example.com.") from error
+    answer: dict[str, Any] = {"matchedRules": [rule.wire() for rule in rules.network_matches(name, protocol)]}
+    if (decision := rules.network_decision(name, protocol)) is not None:
+        answer["decision"] = word_for(decision)
+    _print(answer, pretty=pretty)
 
 
 @execpolicy.command("test")
@@ -117,6 +145,11 @@ def backtest(
             click.echo(json.dumps(judged.wire(), ensure_ascii=False) if as_json else judged.line())
     summary = f"would have asked {_count(asked, 'time')}, refused {refused}, of {_count(total, 'command')}"
     click.echo(summary, err=as_json)
+
+
+def _print(answer: dict[str, Any], *, pretty: bool) -> None:
+    separators = None if pretty else (",", ":")
+    click.echo(json.dumps(answer, ensure_ascii=False, indent=2 if pretty else None, separators=separators))
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from codex_framework.config.trust import is_trusted, project_root
 from codex_framework.errors import ConfigError
 from codex_framework.value import Value
 from codex_plugin_execpolicy.rules import RuleSet
@@ -14,7 +16,11 @@ from codex_plugin_execpolicy.rules import RuleSet
 __all__ = ["SYSTEM_RULES", "LoadedRules", "RuleLayers", "load_rules"]
 
 SYSTEM_RULES = "/etc/codex/rules"
-"""The rules of the machine's administrator."""
+"""The rules of the machine's administrator. Next to the folder may stand ``requirements.toml``, with more of them."""
+
+_REQUIREMENTS = "requirements.toml"
+_FRESH_NS = 100_000_000
+"""A file changed less than this long ago may change again without its times showing it (clocks of file systems are coarse)."""
 
 
 class LoadedRules(Value):
@@ -28,16 +34,28 @@ class LoadedRules(Value):
     problems: tuple[str, ...] = ()
 
 
+class _Loaded(Value):
+    """What was read, and what was there then.
+
+    Attributes:
+        settled: No file is so new that its times might not show the next change.
+    """
+
+    state: tuple[object, ...]
+    rules: LoadedRules
+    settled: bool
+
+
 class RuleLayers:
     """Keeps the rules of each folder in memory, and reads them anew when a file has changed, come or gone.
 
-    To see that costs one system call for each folder that may hold rules, and one for each file.
+    To see that costs one system call for each place that may hold rules, and one for each file.
     """
 
     def __init__(self, system: str = SYSTEM_RULES) -> None:
         self._system = system
         self._folders: dict[tuple[str, Path | None], tuple[Mapping[str, Any], tuple[str, ...]]] = {}
-        self._loaded: dict[tuple[str, ...], tuple[tuple[object, ...], LoadedRules]] = {}
+        self._loaded: dict[tuple[str, ...], _Loaded] = {}
 
     def at(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> LoadedRules:
         """The rules that hold in a folder."""
@@ -48,57 +66,111 @@ class RuleLayers:
         folders = known[1]
         state = tuple(map(_state, folders))
         loaded = self._loaded.get(folders)
-        if loaded is None or loaded[0] != state:
-            loaded = self._loaded[folders] = (state, load_rules(_files(folders)))
-        return loaded[1]
+        if loaded is None or not loaded.settled or loaded.state != state:
+            loaded = self._loaded[folders] = _Loaded(state, load_rules(_files(folders)), _settled(state))
+        return loaded.rules
 
 
-def load_rules(files: Iterator[Path]) -> LoadedRules:
-    """The rules of all files that can be used."""
+def load_rules(files: Iterable[Path]) -> LoadedRules:
+    """The rules of all files, as far as they can be used.
+
+    Of a file with a mistake those rules still hold that can be read and that ask or forbid: a slip of the pen must not open what
+    somebody has closed. What it allows is left out.
+    """
     rules, problems = RuleSet(), []
     for file in files:
-        from codex_plugin_execpolicy.rulefile import read_rules
-
         try:
-            rules.update(read_rules(file).rules)
+            rules.update(_read(file))
         except ConfigError as error:
-            problems.append(f"{error}; none of the rules in {file} are used")
+            problems.append(f"{error}; what {file} allows is not used")
+            rules.update(_readable(file).severe())
     return LoadedRules(rules, tuple(problems))
 
 
-def _files(folders: tuple[str, ...]) -> Iterator[Path]:
-    for folder in folders:
-        for name in _names(folder):
-            yield Path(folder, name)
+def _read(file: Path) -> RuleSet:
+    if file.name == _REQUIREMENTS:
+        from codex_plugin_execpolicy.requirements import read_requirements
+
+        return read_requirements(file)
+    from codex_plugin_execpolicy.rulefile import read_rules
+
+    return read_rules(file).rules
 
 
-def _names(folder: str) -> list[str]:
+def _readable(file: Path) -> RuleSet:
+    if file.name == _REQUIREMENTS:
+        from codex_plugin_execpolicy.requirements import readable_requirements
+
+        return readable_requirements(file)
+    from codex_plugin_execpolicy.rulefile import readable_rules
+
+    return readable_rules(file)
+
+
+def _files(places: tuple[str, ...]) -> Iterator[Path]:
+    for place in places:
+        if place.endswith(_REQUIREMENTS):
+            if os.path.lexists(place):
+                yield Path(place)
+            continue
+        names = _names(place)
+        if names is None:
+            yield Path(place)  # cannot be read either, which says why
+        for name in names or ():
+            yield Path(place, name)
+
+
+def _names(folder: str) -> list[str] | None:
+    """Of the rules files in a folder; None if it is there and cannot be looked into."""
     try:
         return sorted(name for name in os.listdir(folder) if name.endswith(".rules"))  # noqa: PTH208  # asked per command
-    except OSError:  # no folder, no rules; one that may not be listed belongs to nobody here
+    except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _state(folder: str) -> object:
-    """Something that changes when a rules file in the folder is written, made or removed."""
-    try:
-        os.stat(folder)  # noqa: PTH116
     except OSError:
         return None
-    return tuple((name, _written(f"{folder}/{name}")) for name in _names(folder))
 
 
-def _written(path: str) -> tuple[int, int, int] | None:
+def _state(place: str) -> object:
+    """Something that changes when a rules file in the folder is written, made or removed."""
+    if place.endswith(_REQUIREMENTS):
+        return _written(place)
+    try:
+        os.stat(place)  # noqa: PTH116
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.errno
+    names = _names(place)
+    return "not readable" if names is None else tuple((name, _written(f"{place}/{name}")) for name in names)
+
+
+def _written(path: str) -> tuple[int, int, int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _settled(state: tuple[object, ...]) -> bool:
+    now = time.time_ns()
+    return all(abs(now - changed) > _FRESH_NS for changed in _changes(state))
+
+
+def _changes(state: object) -> Iterator[int]:
+    """The times at which the files of a state were changed last."""
+    match state:
+        case (int(changed), int(), int(), int()):
+            yield changed
+        case tuple():
+            for part in state:
+                yield from _changes(part)
 
 
 def _folders(system: str, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:
-    """From the lowest layer to the highest."""
+    """Files and folders, from the lowest layer to the highest."""
     yield system
+    yield os.path.join(os.path.dirname(system), _REQUIREMENTS)  # noqa: PTH118, PTH120
     if _ignored(config):
         return
     if codex_home is not None:
@@ -117,18 +189,11 @@ def _ignored(config: Mapping[str, Any]) -> bool:
 
 
 def _trusted_folders(cwd: Path, config: Mapping[str, Any]) -> list[Path]:
-    """From the checkout's root down to the folder, if ``[projects]`` says of one of both that it is trusted; else none."""
-    below = [cwd, *cwd.parents]
-    root = next((folder for folder in below if os.path.lexists(f"{folder}/.git")), cwd)
+    """From the project's root down to the folder, as for ``.codex/config.toml``; none if nobody trusts the project."""
     projects = config.get("projects")
-    if not isinstance(projects, Mapping) or _trust(projects, cwd, root) != "trusted":
+    if not isinstance(projects, Mapping) or not is_trusted(projects, cwd):
         return []
+    markers = config.get("project_root_markers")
+    root = project_root(cwd, [str(name) for name in markers] if isinstance(markers, list) else (".git",))
+    below = [cwd, *cwd.parents]
     return below[: below.index(root) + 1][::-1]
-
-
-def _trust(projects: Mapping[str, Any], cwd: Path, root: Path) -> object:
-    for folder in (str(cwd), os.path.realpath(cwd), str(root), os.path.realpath(root)):
-        entry = projects.get(folder)
-        if isinstance(entry, Mapping) and isinstance(level := entry.get("trust_level"), str):
-            return level
-    return None

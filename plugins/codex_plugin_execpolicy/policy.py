@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, CommandVerdict, Verdict
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, CommandVerdict, NetworkTarget, Verdict
+from codex_framework.errors import CodexError
 from codex_plugin_execpolicy.dangerous import may_be_dangerous
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.rules import PrefixRule, RuleMatch, RuleSet
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecPolicy", "judged_by"]
 
-_NOT_ASKED = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
+_ELSEWHERE = "This session leaves the person's rules out, so it holds in others only."
 
 
 class ExecPolicy:
@@ -29,7 +31,56 @@ class ExecPolicy:
 
     def judge(self, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
         """Its verdict; None where neither a rule nor suspicion speaks of the command."""
-        return judged_by(self._layers.at(facts.cwd, facts.codex_home, facts.config).rules, command, facts)
+        return judged_by(self._rules(facts), command, facts)
+
+    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+        """What the rules say of a host for its protocol; None where none speaks of it."""
+        return self._rules(facts).network_decision(target.host, target.protocol)
+
+    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+        """Add a rule to ``$CODEX_HOME/rules/default.rules``; it counts for the next command, in all threads and processes.
+
+        Raises:
+            CodexError: The rule cannot be written, or another one goes before it.
+        """
+        from codex_plugin_execpolicy.amendments import allow_prefix
+
+        home, rules = _home(facts), self._rules(facts)
+        stricter = max((match.decision for match in rules.matches(prefix)), default=Verdict.ALLOW)
+        if stricter is not Verdict.ALLOW:
+            raise _outweighed(f"`{shlex.join(prefix)}`", stricter)
+        allow_prefix(home, prefix)
+        shown = json.dumps(list(prefix), ensure_ascii=False)
+        text = f"The person allows commands that begin with these words from now on. They run outside of the sandbox:\n- {shown}"
+        return text if self._rules(facts).matches(prefix) else f"{text}\n{_ELSEWHERE}"
+
+    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+        """Add a rule about the host for this protocol. As :meth:`remember_prefix`."""
+        from codex_plugin_execpolicy.amendments import decide_host
+
+        home, decision = _home(facts), self._rules(facts).network_decision(target.host, target.protocol)
+        if allow and decision not in (None, Verdict.ALLOW):
+            raise _outweighed(f"{target.protocol} to {target.host}", decision)
+        decide_host(home, target.host, target.protocol, allow=allow)
+        done = "allows" if allow else "denies"
+        text = f"The person {done} connections to {target.host} ({target.protocol}) from now on."
+        known = self._rules(facts).network_decision(target.host, target.protocol)
+        return text if known is (Verdict.ALLOW if allow else Verdict.FORBID) else f"{text} {_ELSEWHERE}"
+
+    def _rules(self, facts: CommandFacts) -> RuleSet:
+        return self._layers.at(facts.cwd, facts.codex_home, facts.config).rules
+
+
+def _home(facts: CommandFacts) -> Path:
+    if facts.codex_home is None:
+        raise CodexError("there is no folder to keep rules in", slug="exec-prefix", hint="Set CODEX_HOME.")
+    return facts.codex_home
+
+
+def _outweighed(what: str, decision: Verdict) -> CodexError:
+    does = "forbids" if decision is Verdict.FORBID else "asks about"
+    hint = "Change that rule; `codex-framework execpolicy check` shows it."
+    return CodexError(f"a rule {does} {what}: one that allows it would change nothing", slug="exec-prefix", hint=hint)
 
 
 def judged_by(rules: RuleSet, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
@@ -54,11 +105,8 @@ def _verdict(
         case Verdict.FORBID:
             return CommandVerdict(verdict=Verdict.FORBID, reason=_refusal(command.argv, found.rule))
         case Verdict.ASK if found.rule is not None:
-            return CommandVerdict(verdict=Verdict.ASK, reason=_question(command.argv, found.rule))
+            return CommandVerdict(verdict=Verdict.ASK, reason=_question(command.argv, found.rule), by_rule=True)
         case Verdict.ASK:
-            policy = facts.approval_policy
-            if isinstance(policy, GranularApproval) and not policy.sandbox_approval:
-                return CommandVerdict(verdict=Verdict.FORBID, reason=_NOT_ASKED)
             return CommandVerdict(verdict=Verdict.ASK, amendment=_amendment(command, line, rules, found))
         case _ if found.by_rules_alone:
             return CommandVerdict(verdict=Verdict.ALLOW, bypass_sandbox=True)

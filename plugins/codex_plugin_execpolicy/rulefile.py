@@ -1,7 +1,11 @@
-"""Reads a ``.rules`` file: calls of three functions with literal arguments, in the syntax that Starlark and Python share."""
+"""Reads a ``.rules`` file, in the syntax that Starlark and Python share.
+
+It is calls of three functions. Their arguments are literals, names that were given to literals further up, and sums of these.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -15,11 +19,20 @@ from codex_plugin_execpolicy.rules import DECISIONS, NetworkRule, PrefixRule, Ru
 if TYPE_CHECKING:
     import ast
 
-__all__ = ["Example", "RuleFile", "parse_rules", "read_rules"]
+__all__ = ["Example", "RuleFile", "parse_rules", "read_rules", "readable_rules"]
 
 _HINT = "Write calls of prefix_rule, network_rule and host_executable with literal arguments; see docs/plugins/execpolicy.md."
 _PROTOCOLS = ("http", "https", "socks5_tcp", "socks5_udp")
-_HOST = re.compile(r"[A-Za-z0-9_.\-]+|\[?[0-9A-Fa-f:.]+\]?")
+_OLD_PROTOCOLS = {"http-connect": "https", "https_connect": "https"}
+"""Further words that Codex takes."""
+
+_LONGEST = 10_000
+"""Characters, or elements, that a sum may have."""
+
+_MOST_LINES = 200
+"""Of a call that cannot be parsed, so many lines are looked at."""
+
+_CALL = re.compile(r"^(?=(?:prefix_rule|network_rule|host_executable)\b)", re.MULTILINE)
 
 
 class Example(Value, kw_only=True):
@@ -61,6 +74,29 @@ def read_rules(path: Path) -> RuleFile:
     return parse_rules(text, str(path))
 
 
+def readable_rules(path: Path) -> RuleSet:
+    """The rules of a file with a mistake, as far as each can be read by itself; of a file that cannot be read at all, none."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return RuleSet()
+    reader = _Reader(str(path))
+    for part in _CALL.split(text):
+        for statement in _readable_statements(part, str(path)):
+            with contextlib.suppress(ConfigError):
+                reader.read(statement)
+    return reader.rules
+
+
+def _readable_statements(text: str, path: str) -> list[ast.stmt]:
+    """The statements of the most lines, from the first on, that can be parsed."""
+    lines = text.splitlines(keepends=True)[:_MOST_LINES]
+    for end in range(len(lines), 0, -1):
+        with contextlib.suppress(ConfigError):
+            return _statements("".join(lines[:end]), path)
+    return []
+
+
 def parse_rules(text: str, path: str) -> RuleFile:
     """The rules in a text. ``path`` is for errors. Raises as :func:`read_rules`."""
     reader = _Reader(path)
@@ -97,26 +133,32 @@ class _Reader:
         self.rules = RuleSet()
         self.examples: list[Example] = []
         self._path = path
+        self._names: dict[str, Any] = {}
 
     def read(self, statement: ast.stmt) -> None:
-        """Take one call. Raises ConfigError."""
+        """Take one statement. Raises ConfigError."""
         import ast
 
         try:
             match statement:
                 case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
                     self._call(name, call)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self._names[name] = self._value(name, value)
                 case ast.Expr(value=ast.Constant(value=str())):
                     pass  # a docstring
                 case _:
                     raise _WrongCallError("only calls of prefix_rule, network_rule and host_executable may stand here")
         except _WrongCallError as wrong:
             raise _error(self._path, statement.lineno, statement.col_offset + 1, str(wrong)) from None
+        except RecursionError:
+            raise _error(self._path, statement.lineno, 1, "a value has too many parts") from None
 
     def check_examples(self) -> None:
         """Raises ConfigError for the first example that does not hold."""
         for example in self.examples:
-            if bool(self.rules.restricted(example.rules).matches(example.command)) == example.matches:
+            found = self.rules.restricted(example.rules).matches(example.command, anywhere=True)
+            if bool(found) == example.matches:
                 continue
             command = shlex.join(example.command)
             wanted = "is not matched by its rule" if example.matches else "is matched by its rule, but should not be"
@@ -131,19 +173,52 @@ class _Reader:
         if name not in functions:
             raise _WrongCallError(f"there is no function `{name}`; there are {', '.join(functions)}")
         function, parameters, required = functions[name]
-        arguments = _arguments(name, call, parameters)
+        arguments = self._arguments(name, call, parameters)
         missing = [parameter for parameter in parameters[:required] if parameter not in arguments]
         if missing:
             raise _WrongCallError(f"{name} needs `{missing[0]}`")
         function(call.lineno, **arguments)
+
+    def _arguments(self, name: str, call: ast.Call, parameters: tuple[str, ...]) -> dict[str, Any]:
+        if len(call.args) > len(parameters):
+            raise _WrongCallError(f"{name} takes at most {len(parameters)} arguments")
+        named = ((keyword.arg, keyword.value) for keyword in call.keywords)
+        arguments: dict[str, Any] = {}
+        for parameter, node in (*zip(parameters, call.args, strict=False), *named):
+            if parameter is None or parameter not in parameters:
+                raise _WrongCallError(f"{name} has no parameter `{parameter or '**'}`; it has {', '.join(parameters)}")
+            if parameter in arguments:
+                raise _WrongCallError(f"{name} is given `{parameter}` twice")
+            arguments[parameter] = self._value(parameter, node)
+        return arguments
+
+    def _value(self, what: str, node: ast.expr) -> Any:
+        import ast
+
+        match node:
+            case ast.Constant(value=value):
+                return value  # whoever takes it says what is wrong with it
+            case ast.List(elts=elements):
+                return [self._value(what, element) for element in elements]
+            case ast.Tuple(elts=elements):
+                return tuple(self._value(what, element) for element in elements)
+            case ast.Name(id=name) if name in self._names:
+                return self._names[name]
+            case ast.Name(id=name):
+                raise _WrongCallError(f"`{what}`: the name `{name}` is not given to anything above")
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                one, other = self._value(what, left), self._value(what, right)
+                if type(one) is type(other) and isinstance(one, str | list) and len(one) + len(other) <= _LONGEST:
+                    return one + other
+        raise _WrongCallError(f"`{what}` must be a string, or a list of them, and written out")
 
     def _prefix_rule(
         self,
         line: int,
         pattern: Any,
         decision: Any = "allow",
-        match: Any = None,
-        not_match: Any = None,
+        match: Any = (),
+        not_match: Any = (),
         justification: Any = None,
     ) -> None:
         first, *rest = _pattern(pattern)
@@ -158,15 +233,16 @@ class _Reader:
 
     def _network_rule(self, _line: int, host: Any, protocol: Any, decision: Any, justification: Any = None) -> None:
         verdict = _choice("decision", decision, {**DECISIONS, "deny": DECISIONS["forbidden"]})
-        if not isinstance(protocol, str) or protocol not in _PROTOCOLS:
+        if not isinstance(protocol, str) or protocol not in (*_PROTOCOLS, *_OLD_PROTOCOLS):
             raise _WrongCallError(f"network_rule protocol must be one of {', '.join(_PROTOCOLS)} (got {protocol})")
-        rule = NetworkRule(_host(host), protocol, verdict, _justification(justification))
+        spoken = _OLD_PROTOCOLS.get(protocol, protocol)
+        rule = NetworkRule(_host(host), spoken, verdict, _justification(justification))
         self.rules.network.append(rule)
 
     def _host_executable(self, _line: int, name: Any, paths: Any) -> None:
         if not isinstance(name, str) or not name or "/" in name or "\\" in name or name in (".", ".."):
             raise _WrongCallError(f"host_executable name must be a bare executable name (got {name})")
-        if not isinstance(paths, list | tuple):
+        if not isinstance(paths, list):
             raise _WrongCallError(f"host_executable paths must be a list of strings (got {_kind(paths)})")
         for path in paths:
             if not isinstance(path, str) or not path.startswith("/"):
@@ -176,38 +252,15 @@ class _Reader:
         self.rules.locate(name, tuple(dict.fromkeys(paths)))
 
 
-def _arguments(name: str, call: ast.Call, parameters: tuple[str, ...]) -> dict[str, Any]:
-    if len(call.args) > len(parameters):
-        raise _WrongCallError(f"{name} takes at most {len(parameters)} arguments")
-    given = [*zip(parameters, call.args, strict=False), *((keyword.arg, keyword.value) for keyword in call.keywords)]
-    arguments: dict[str, Any] = {}
-    for parameter, node in given:
-        if parameter is None or parameter not in parameters:
-            raise _WrongCallError(f"{name} has no parameter `{parameter or '**'}`; it has {', '.join(parameters)}")
-        if parameter in arguments:
-            raise _WrongCallError(f"{name} is given `{parameter}` twice")
-        arguments[parameter] = _literal(parameter, node)
-    return arguments
-
-
-def _literal(parameter: str, node: ast.expr) -> Any:
-    import ast
-
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise _WrongCallError(f"`{parameter}` must be a literal: a string, or a list of them") from None
-
-
 def _pattern(value: Any) -> list[tuple[str, ...]]:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list):
         raise _WrongCallError(f"pattern must be a list (got {_kind(value)})")
     if not value:
         raise _WrongCallError("pattern cannot be empty")
     pattern = []
     for element in value:
-        alternatives = (element,) if isinstance(element, str) else element
-        if not isinstance(alternatives, list | tuple):
+        alternatives = [element] if isinstance(element, str) else element
+        if not isinstance(alternatives, list):
             raise _WrongCallError(f"pattern element must be a string or list of strings (got {_kind(element)})")
         if not alternatives:
             raise _WrongCallError("pattern alternatives cannot be empty")
@@ -219,15 +272,13 @@ def _pattern(value: Any) -> list[tuple[str, ...]]:
 
 
 def _examples(parameter: str, value: Any) -> list[tuple[str, ...]]:
-    if value is None:
-        return []
     if not isinstance(value, list | tuple):
         raise _WrongCallError(f"{parameter} must be a list of examples (got {_kind(value)})")
     return [_example(parameter, example) for example in value]
 
 
 def _example(parameter: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         if not value:
             raise _WrongCallError("example cannot be an empty list")
         if not all(isinstance(word, str) for word in value):
@@ -261,14 +312,14 @@ def _justification(value: Any) -> str | None:
 
 
 def _host(value: Any) -> str:
-    host = value.strip().lower().rstrip(".") if isinstance(value, str) else ""
-    if not host:
-        raise _WrongCallError("network_rule host cannot be empty")
-    if "*" in host:
-        raise _WrongCallError("network_rule host must be a specific host; wildcards are not allowed")
-    if not _HOST.fullmatch(host):
-        raise _WrongCallError("network_rule host must be a hostname or IP literal (without scheme or path)")
-    return host
+    from codex_plugin_execpolicy.hosts import rule_host
+
+    if not isinstance(value, str):
+        raise _WrongCallError(f"network_rule host must be a string (got {_kind(value)})")
+    try:
+        return rule_host(value)
+    except ValueError as error:
+        raise _WrongCallError(str(error)) from None
 
 
 def _kind(value: Any) -> str:

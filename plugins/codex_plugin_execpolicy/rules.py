@@ -47,12 +47,24 @@ def _is_one_of(word: str, alternatives: tuple[str, ...]) -> bool:
 
 
 class NetworkRule(Value):
-    """A decision about connections to a host."""
+    """A decision about connections to a host.
+
+    Attributes:
+        host: As :func:`codex_plugin_execpolicy.hosts.canonical_host` writes it.
+        protocol: ``http``, ``https``, ``socks5_tcp`` or ``socks5_udp``.
+    """
 
     host: str
     protocol: str
     decision: Verdict
     justification: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """As ``execpolicy network`` prints it."""
+        match = {"host": self.host, "protocol": self.protocol, "decision": word_for(self.decision)}
+        if self.justification is not None:
+            match["justification"] = self.justification
+        return {"networkRuleMatch": match}
 
 
 class RuleMatch(Value, kw_only=True):
@@ -114,6 +126,25 @@ class RuleSet:
         self.network.extend(other.network)
         self._paths.update(other._paths)
 
+    def severe(self) -> RuleSet:
+        """Those rules alone that ask or forbid."""
+        some = self.restricted(rule for rule in self.prefix_rules if rule.decision is not Verdict.ALLOW)
+        some.network = [rule for rule in self.network if rule.decision is not Verdict.ALLOW]
+        return some
+
+    def network_matches(self, host: str, protocol: str) -> tuple[NetworkRule, ...]:
+        """What the rules say of a host for one protocol; a host is compared as a whole."""
+        if not self.network:
+            return ()
+        from codex_plugin_execpolicy.hosts import canonical_host
+
+        name = canonical_host(host)
+        return tuple(rule for rule in self.network if rule.host == name and rule.protocol == protocol)
+
+    def network_decision(self, host: str, protocol: str) -> Verdict | None:
+        """The most severe decision about a host for one protocol; None where no rule speaks of it."""
+        return max((rule.decision for rule in self.network_matches(host, protocol)), default=None)
+
     def restricted(self, rules: Iterable[PrefixRule]) -> RuleSet:
         """Some rules alone, with the paths of programs that this set knows."""
         some = RuleSet()
@@ -122,12 +153,15 @@ class RuleSet:
             some.add(rule)
         return some
 
-    def matches(self, command: tuple[str, ...], *, resolve: bool = True) -> tuple[RuleMatch, ...]:
+    def matches(
+        self, command: tuple[str, ...], *, resolve: bool = True, anywhere: bool = False
+    ) -> tuple[RuleMatch, ...]:
         """What the rules say of a command.
 
         Args:
             resolve: A program given by its absolute path is also looked up by its name, if no rule has the path. Where
                 no ``host_executable`` lists its paths, what an *allow* says counts for folders of the system only.
+            anywhere: ... counts for all folders: for the examples in a file, of which nothing is run.
         """
         from codex_plugin_execpolicy.safe import program_name
 
@@ -141,7 +175,7 @@ class RuleSet:
         if paths is not None and command[0] not in paths:
             return ()
         found = self._among(self._by_program.get(name, ()), command, resolved=True)
-        if paths is None and program_name(command[0]) is None:
+        if paths is None and not anywhere and program_name(command[0]) is None:
             return tuple(match for match in found if match.decision is not Verdict.ALLOW)
         return found
 

@@ -142,9 +142,9 @@ def test_backtest_judges_recorded_commands_anew(run: Run, home: Path) -> None:
         ("refuse", "git push"),
         ("refuse", "git push"),
         ("ask", "x"),
-        ("refuse", "x"),
+        ("ask", "x"),
     ]
-    assert (status, err) == (0, "would have asked 2 times, refused 4, of 8 commands\n")
+    assert (status, err) == (0, "would have asked 3 times, refused 3, of 8 commands\n")
     listed = run("backtest", "0000-1111", "-a", "on-request", "-s", "workspace-write")[1].splitlines()
     assert listed == [
         f"refuse  {file.stem}  bash -lc 'npm i'  (`bash -lc 'npm i'` rejected: policy forbids commands starting with `npm`)",

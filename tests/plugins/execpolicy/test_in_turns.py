@@ -76,7 +76,7 @@ def test_a_wrong_file_is_a_warning_and_the_others_hold(make_kernel: Any) -> None
     turn = run(make_kernel, "touch a")
     assert "rejected: policy forbids commands starting with `touch`" in turn.outputs[0]
     warnings = [event.message for event in turn.result.events if event.type == "warning"]
-    assert any("bad.rules:1:1: pattern cannot be empty; none of the rules in" in warning for warning in warnings)
+    assert any("bad.rules:1:1: pattern cannot be empty; what" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(("script", "questions"), [("ls", 0), ("touch a", 1)])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CodexError, ContextFacts, FileAccess, Fragment
-from codex_framework.protocol.policies import WorkspaceWrite
+from codex_framework import ApprovalPolicy, CodexError, ContextFacts, FileAccess, Fragment, Verdict
+from codex_framework.permissions import permissions_of
+from codex_framework.protocol.policies import GranularApproval, WorkspaceWrite
 from codex_framework.roles.providers import ModelInfo
 from codex_plugin_execpolicy.announcement import RulesAnnouncement
 from codex_plugin_execpolicy.layers import RuleLayers
+
+ASK, FORBID = Verdict.ASK, Verdict.FORBID
 
 
 def write(folder: Path, name: str, *programs: str) -> None:
@@ -35,6 +40,7 @@ def filled(tmp_path: Path, home: Path, work: Path) -> Path:
     write(home / "rules", "a.rules", "a")
     write(home / "rules", "a.txt", "no-rules")
     (work / ".git").mkdir()
+    (work / ".git" / "HEAD").write_text("ref: refs/heads/main")
     write(work / ".codex" / "rules", "x.rules", "project")
     write(work / "sub" / ".codex" / "rules", "x.rules", "sub")
     return work / "sub"
@@ -93,9 +99,147 @@ def test_a_file_with_a_mistake_is_left_out_and_told_of(layers: RuleLayers, home:
     loaded = layers.at(work, home, {})
     assert [rule.program for rule in loaded.rules.prefix_rules] == ["a"]
     assert loaded.problems == (
-        f"{bad}:2:1: pattern cannot be empty; none of the rules in {bad} are used",
-        f"the rules file {folder} cannot be read: Is a directory; none of the rules in {folder} are used",
+        f"{bad}:2:1: pattern cannot be empty; what {bad} allows is not used",
+        f"the rules file {folder} cannot be read: Is a directory; what {folder} allows is not used",
     )
+
+
+@pytest.mark.parametrize(
+    "mistake", ["prefix_rule([", "nonsense", "x = )", 'prefix_rule(["b"], match=["c"])', "\0", "(" * 300, "\udcff"]
+)
+def test_what_a_file_with_a_mistake_forbids_or_asks_about_still_holds(
+    layers: RuleLayers, home: Path, work: Path, mistake: str
+) -> None:
+    text = (
+        'words = ["c"]\nprefix_rule(\n  pattern=["a"],\n  decision="forbidden",\n)\n'
+        f'prefix_rule(words, "prompt")\n{mistake}\n'
+        'prefix_rule(["allowed"])\nnetwork_rule("no.example", "https", "deny")\n'
+        'network_rule("yes.example", "https", "allow")\n'
+    )
+    (home / "rules" / "a.rules").write_bytes(text.encode(errors="surrogateescape"))
+    loaded = layers.at(work, home, {})
+    assert {rule.program: rule.decision for rule in loaded.rules.prefix_rules} == {"a": FORBID, "c": ASK}
+    assert [rule.host for rule in loaded.rules.network] == ["no.example"]
+    assert len(loaded.problems) == 1
+
+
+def test_a_change_within_the_clocks_step_is_seen(layers: RuleLayers, home: Path, work: Path) -> None:
+    file = home / "rules" / "a.rules"
+    for number in range(200):
+        file.write_text(
+            f'prefix_rule(["p{number:03}"])'
+        )  # always of one size, and faster than the clock of the file system
+        assert programs(layers, work, home, {}) == [f"p{number:03}"]
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(layers: RuleLayers, home: Path, work: Path) -> None:
+    file, config = home / "rules" / "a.rules", {"x": 1}
+    write(home / "rules", "a.rules", "a")
+    old = file.stat()
+    for program in ("b", "c"):
+        programs(layers, work, home, config)
+        write(home / "rules", "a.rules", program)
+        os.utime(file, ns=(old.st_atime_ns, old.st_mtime_ns))
+        assert programs(layers, work, home, config) == [program]
+
+
+def test_a_worktree_is_trusted_as_its_main_checkout_is(
+    tmp_path: Path, layers: RuleLayers, home: Path, work: Path
+) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "init", "-q", str(work)], check=True)
+    write(work / ".codex" / "rules", "x.rules", "main")
+    subprocess.run([*git, "add", "-f", "."], cwd=work, check=True)
+    subprocess.run([*git, "commit", "-qm", "a"], cwd=work, check=True)
+    tree = tmp_path / "tree"
+    subprocess.run([*git, "worktree", "add", "-q", str(tree)], cwd=work, check=True)
+    assert programs(layers, tree, home, trusted(work)) == ["main"]
+    assert programs(layers, tree, home, trusted(work, "untrusted")) == []
+    claim = tmp_path / "claim"
+    write(claim / ".codex" / "rules", "x.rules", "claimed")
+    (claim / ".git").write_text((tree / ".git").read_text())
+    assert programs(layers, claim, home, trusted(work)) == []
+
+
+def test_the_markers_of_a_project_say_where_it_begins(layers: RuleLayers, home: Path, work: Path) -> None:
+    below = work / "sub"
+    (work / "here").mkdir()
+    write(work / ".codex" / "rules", "x.rules", "project")
+    write(below / ".codex" / "rules", "x.rules", "sub")
+    config = {**trusted(below), "project_root_markers": ["here"]}
+    assert programs(layers, below, home, config) == ["project", "sub"]
+    assert programs(layers, below, home, trusted(below)) == ["sub"]
+
+
+REQUIREMENTS = """
+allowed_approval_policies = ["on-request"]
+[rules]
+prefix_rules = [
+  { pattern = [{ any_of = ["npm", "pnpm"] }, { token = "publish" }], decision = "forbidden", justification = "ask first" },
+  { pattern = [{ token = "ssh" }], decision = "prompt" },
+]
+"""
+
+
+def test_the_administrators_requirements_hold_rules_too(
+    tmp_path: Path, layers: RuleLayers, home: Path, work: Path
+) -> None:
+    config = {"framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
+    assert programs(layers, work, home, config) == []
+    (tmp_path / "requirements.toml").write_text(REQUIREMENTS)
+    loaded = layers.at(work, home, config)
+    assert loaded.problems == ()
+    assert [(rule.program, rule.rest, rule.decision, rule.justification) for rule in loaded.rules.prefix_rules] == [
+        ("npm", (("publish",),), FORBID, "ask first"),
+        ("pnpm", (("publish",),), FORBID, "ask first"),
+        ("ssh", (), ASK, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "fact"),
+    [
+        ('{ pattern = [{ token = "a" }], decision = "allow" }', "the decision must be `prompt` or `forbidden`"),
+        ('{ pattern = [{ token = "a" }] }', "the decision must be `prompt` or `forbidden`"),
+        ('{ pattern = [{ token = 1 }], decision = "prompt" }', 'a word is { token = "..." }'),
+        ('{ pattern = [{ any_of = [] }], decision = "prompt" }', 'a word is { token = "..." }'),
+        ('{ pattern = [], decision = "prompt" }', "the pattern must be an array with at least one word"),
+        (
+            '{ pattern = [{ token = "a" }], decision = "prompt", justification = " " }',
+            "the justification must be a text",
+        ),
+        ('"a"', "must be a table"),
+    ],
+)
+def test_a_wrong_requirement_is_told_and_the_others_hold(
+    tmp_path: Path, layers: RuleLayers, home: Path, work: Path, entry: str, fact: str
+) -> None:
+    right = '{ pattern = [{ token = "ssh" }], decision = "prompt" }'
+    (tmp_path / "requirements.toml").write_text(f"[rules]\nprefix_rules = [{entry}, {right}]")
+    loaded = layers.at(work, home, {})
+    assert [rule.program for rule in loaded.rules.prefix_rules] == ["ssh"]
+    (problem,) = loaded.problems
+    assert f"requirements.toml: `rules.prefix_rules`, number 1: {fact}" in problem
+
+
+@pytest.mark.parametrize("text", ["[rules", "rules = 1", "[rules]\nprefix_rules = 1", "\udcff"])
+def test_requirements_that_cannot_be_read_are_told(
+    tmp_path: Path, layers: RuleLayers, home: Path, work: Path, text: str
+) -> None:
+    (tmp_path / "requirements.toml").write_bytes(text.encode(errors="surrogateescape"))
+    loaded = layers.at(work, home, {})
+    assert len(loaded.problems) == 1
+    assert not loaded.rules
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_that_may_not_be_looked_into_is_told(layers: RuleLayers, home: Path, work: Path) -> None:
+    folder = home / "rules"
+    folder.chmod(0)
+    try:
+        assert [problem for problem in layers.at(work, home, {}).problems if str(folder) in problem]
+    finally:
+        folder.chmod(0o700)
 
 
 def test_a_rules_folder_that_is_a_file_or_a_loop_holds_no_rules(layers: RuleLayers, home: Path, work: Path) -> None:
@@ -107,15 +251,17 @@ def test_a_rules_folder_that_is_a_file_or_a_loop_holds_no_rules(layers: RuleLaye
     assert programs(layers, work, home) == []
 
 
-def facts(cwd: Path, home: Path, thread_id: str = "one") -> ContextFacts:
+def facts(
+    cwd: Path, home: Path, thread_id: str = "one", policy: ApprovalPolicy | GranularApproval = ApprovalPolicy.ON_REQUEST
+) -> ContextFacts:
     return ContextFacts(
         thread_id=thread_id,
         cwd=cwd,
         codex_home=home,
         shell="/bin/sh",
         model=ModelInfo(slug="m"),
-        approval_policy=ApprovalPolicy.ON_REQUEST,
-        sandbox_policy=WorkspaceWrite(),
+        approval_policy=policy,
+        permissions=permissions_of(WorkspaceWrite()),
         access=FileAccess(),
         config={},
         first=True,
@@ -132,8 +278,22 @@ def test_the_model_hears_of_allowed_prefixes(layers: RuleLayers, home: Path, wor
         f'- ["git", ["push", "fetch"]]\n{end}'
     )
     assert list(source.fragments(facts(work, home))) == [
-        Fragment(role="developer", text=text, start=start, end=end, order=90)
+        Fragment(role="developer", text=text, start=start, end=end, order=1)
     ]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ApprovalPolicy.NEVER,
+        GranularApproval(sandbox_approval=False, rules=False, mcp_elicitations=True),
+    ],
+)
+def test_where_nobody_can_be_asked_prefixes_are_not_told(
+    layers: RuleLayers, home: Path, work: Path, policy: Any
+) -> None:
+    write(home / "rules", "a.rules", "a")
+    assert list(RulesAnnouncement(layers).fragments(facts(work, home, policy=policy))) == []
 
 
 def test_of_many_prefixes_the_first_hundred_are_told(layers: RuleLayers, home: Path, work: Path) -> None:

@@ -69,10 +69,12 @@ def test_where_nobody_may_be_asked_the_sandbox_alone_decides(judge: Judge, sandb
     assert judge("rm -rf build", NEVER, sandbox=sandbox) is None
 
 
-def test_without_questions_about_the_sandbox_a_suspicion_refuses(judge: Judge) -> None:
+def test_what_a_rule_asks_and_what_judgement_asks_can_be_told_apart(judge: Judge, home: Path) -> None:
+    (home / "rules" / "a.rules").write_text('prefix_rule(["touch"], "prompt")')
     granular = GranularApproval(sandbox_approval=False, rules=True, mcp_elicitations=True)
-    reason = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
-    assert judge(["rm", "-f", "x"], granular) == CommandVerdict(verdict=Verdict.FORBID, reason=reason)
+    verdicts = [judge(command, granular) for command in (["rm", "-f", "x"], ["touch", "x"], "rm -f x; touch x")]
+    assert [verdict is not None and verdict.by_rule for verdict in verdicts] == [False, True, True]
+    assert {verdict.verdict for verdict in verdicts if verdict is not None} == {Verdict.ASK}
 
 
 def test_asking_to_leave_the_sandbox_proposes_a_prefix(judge: Judge) -> None:
@@ -102,10 +104,10 @@ def test_rules_decide_before_judgement(judge: Judge, home: Path) -> None:
     assert judge("rm -rf build && ls", UNTRUSTED) == ALLOW
     assert judge("rm -rf build; rm -rf build", NEVER) == UNCONFINED
     assert judge(["git", "push"]) == CommandVerdict(
-        verdict=Verdict.ASK, reason="`git push` requires approval: it leaves this machine"
+        verdict=Verdict.ASK, by_rule=True, reason="`git push` requires approval: it leaves this machine"
     )
     assert judge("git fetch && ls", NEVER) == CommandVerdict(
-        verdict=Verdict.ASK, reason="`bash -lc 'git fetch && ls'` requires approval by policy"
+        verdict=Verdict.ASK, by_rule=True, reason="`bash -lc 'git fetch && ls'` requires approval by policy"
     )
     assert judge("ls | npm i", UNTRUSTED) == CommandVerdict(
         verdict=Verdict.FORBID, reason="`bash -lc 'ls | npm i'` rejected: use yarn"

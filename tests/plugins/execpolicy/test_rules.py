@@ -125,8 +125,22 @@ def test_examples_are_kept_once_they_hold() -> None:
         ),
         ('prefix_rule(["a"], pattern=["a"])', "prefix_rule is given `pattern` twice"),
         ('host_executable("a", [], 1)', "host_executable takes at most 2 arguments"),
-        ("prefix_rule(pattern=open('x'))", "`pattern` must be a literal: a string, or a list of them"),
-        ('x = ["a"]', "only calls of prefix_rule, network_rule and host_executable may stand here"),
+        ("prefix_rule(pattern=open('x'))", "`pattern` must be a string, or a list of them, and written out"),
+        ('prefix_rule(f"a")', "`pattern` must be a string, or a list of them, and written out"),
+        ("prefix_rule(x)", "`pattern`: the name `x` is not given to anything above"),
+        ('prefix_rule(["a"] + "b")', "`pattern` must be a string, or a list of them, and written out"),
+        ('prefix_rule(("a",))', "pattern must be a list (got tuple)"),
+        ('prefix_rule([("a",)])', "pattern element must be a string or list of strings (got tuple)"),
+        ('x = y = "a"', "only calls of prefix_rule, network_rule and host_executable may stand here"),
+        (
+            'network_rule("a:b", "http", "allow")',
+            "network_rule host must be a hostname or IP literal (without scheme or path)",
+        ),
+        (
+            'network_rule("[::1", "http", "allow")',
+            "network_rule host must be a hostname or IP literal (without scheme or path)",
+        ),
+        ("network_rule(1, 'http', 'allow')", "network_rule host must be a string (got int)"),
         ("import os", "only calls of prefix_rule, network_rule and host_executable may stand here"),
         ("foo()", "there is no function `foo`; there are prefix_rule, network_rule, host_executable"),
     ],
@@ -136,6 +150,24 @@ def test_a_wrong_rule_is_told_with_its_place(text: str, fact: str) -> None:
         parse_rules(f"\n{text}", "x.rules")
     assert str(caught.value) == f"x.rules:2:1: {fact}"
     assert (caught.value.path, caught.value.line, caught.value.slug) == ("x.rules", 2, "exec-rules")
+
+
+def test_names_and_sums_are_understood() -> None:
+    rules = parse_rules('tools = ["a"] + ["b"]\nprefix_rule([tools, "x" + "y"], "prompt")', "x.rules").rules
+    assert [rule.prefix_of((rule.program, "xy", "z")) for rule in rules.prefix_rules] == [("xy",), ("xy",)]
+    assert [rule.program for rule in rules.prefix_rules] == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["a = 'x'\n" + "a = a + a\n" * 60, "a = " + "+".join(["'a'"] * 5000)])
+def test_values_that_grow_beyond_reason_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_rules(text, "x.rules")
+
+
+def test_examples_may_name_a_program_by_any_path() -> None:
+    assert parse_rules('prefix_rule(["a"], match=["/opt/a b"])', "x.rules").examples
+    with pytest.raises(ConfigError, match="is not matched"):
+        parse_rules('host_executable("a", ["/bin/a"])\nprefix_rule(["a"], match=["/opt/a b"])', "x.rules")
 
 
 @pytest.mark.parametrize(
