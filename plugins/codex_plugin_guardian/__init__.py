@@ -1,0 +1,17 @@
+"""Approval reviewer: a model judges, in place of a person, what the agent asks to be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework import ApprovalReviewer, hookimpl
+
+__all__ = ["codex_approval_reviewers"]
+
+
+@hookimpl
+def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:
+    """Offer the reviewer ``guardian``."""
+    from codex_plugin_guardian.reviewer import Guardian
+
+    return [Guardian()]

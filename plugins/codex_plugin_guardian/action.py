@@ -1,0 +1,125 @@
+"""What is to be decided, and what the agent may do without asking, as JSON for the reviewing model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework import FileAccess, ReviewFacts
+from codex_framework.protocol.events.command import (
+    AddFile,
+    ApplyPatchApprovalRequestEvent,
+    DeleteFile,
+    ExecApprovalRequestEvent,
+    FileChange,
+    UpdateFile,
+)
+from codex_framework.protocol.policies import GranularApproval
+from codex_plugin_guardian.quoting import fitted_value
+
+__all__ = ["ACTION_LIMIT", "action_json", "permissions_json", "summary"]
+
+ACTION_LIMIT = 16_000
+"""Tokens of the action (Codex's limit)."""
+
+_PERMISSIONS_LIMIT = 2_000
+_SUMMARY_LENGTH = 80
+
+Request = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
+
+
+def action_json(request: Request, cwd: Path) -> str:
+    """What is asked for, in one line of at most :data:`ACTION_LIMIT` tokens; where something was cut, that is said."""
+    return fitted_value(_action(request, cwd), ACTION_LIMIT)
+
+
+def permissions_json(facts: ReviewFacts) -> str:
+    """What may be done without the approval, in one line."""
+    policy = facts.approval_policy
+    allowed = {
+        "cwd": str(facts.cwd),
+        "approval_policy": attrs.asdict(policy) if isinstance(policy, GranularApproval) else policy.value,
+        "files": _files(facts.access),
+        "network": facts.access.network.value,
+    }
+    return fitted_value(allowed, _PERMISSIONS_LIMIT)
+
+
+def summary(request: Request) -> str:
+    """A few words for people."""
+    if isinstance(request, ApplyPatchApprovalRequestEvent):
+        names = ", ".join(Path(path).name for path in request.changes)
+        text = f"a patch of {names}"
+    elif request.network_approval_context is not None:
+        text = f"access to {request.network_approval_context.get('host', '')}"
+    else:
+        text = f"`{' '.join(request.command)}`"
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= _SUMMARY_LENGTH else f"{text[: _SUMMARY_LENGTH - 1]}…"
+
+
+def _action(request: Request, cwd: Path) -> dict[str, Any]:
+    action: dict[str, Any]
+    if isinstance(request, ApplyPatchApprovalRequestEvent):
+        action = {
+            "action": "apply_patch",
+            "cwd": str(cwd),
+            "files": [_file(path, change) for path, change in request.changes.items()],
+            "writes_from_now_on_below": request.grant_root,
+        }
+    elif request.network_approval_context is not None:
+        action = {
+            "action": "reach_network",
+            **{str(key): str(value) for key, value in request.network_approval_context.items()},
+            "target": list(request.command[1:]),
+            "cwd": request.cwd,
+        }
+    else:
+        action = {
+            "action": "run_command",
+            "command": list(request.command),
+            "cwd": request.cwd,
+            "wants_permissions": _listed(request.additional_permissions),
+        }
+    action["reason_given"] = request.reason
+    return {key: value for key, value in action.items() if value is not None}
+
+
+def _file(path: str, change: FileChange) -> dict[str, Any]:
+    match change:
+        case AddFile(content):
+            return {"path": path, "change": "add", "content": content}
+        case DeleteFile(content):
+            return {"path": path, "change": "delete", "content": content}
+        case UpdateFile(diff, None):
+            return {"path": path, "change": "update", "diff": diff}
+        case UpdateFile(diff, moved):
+            return {"path": path, "change": "update", "moved_to": moved, "diff": diff}
+
+
+def _files(access: FileAccess) -> Any:
+    if access.full:
+        return "no limit"
+    roots = [
+        {"below": str(root.root), "but_not": [str(path) for path in root.read_only]}
+        if root.read_only
+        else {"below": str(root.root)}
+        for root in access.roots
+    ]
+    files: dict[str, Any] = {"may_write": roots, "otherwise": access.otherwise.value}
+    denied = [*map(str, access.denied), *access.denied_globs]
+    if denied:
+        files["may_not_even_read"] = denied
+    return files
+
+
+def _listed(value: Any) -> Any:
+    """The same of plain dicts and lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _listed(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_listed(member) for member in value]
+    return value

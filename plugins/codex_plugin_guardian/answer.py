@@ -1,0 +1,128 @@
+"""The reviewing model's answer: its schema, and how strictly it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.value import Value
+
+__all__ = ["SCHEMA", "Answer", "UnreadableAnswerError", "read_answer"]
+
+_RISKS = ("low", "medium", "high", "critical")
+_AUTHORIZATIONS = ("unknown", "low", "medium", "high")
+_MOST_RATIONALE = 1_000
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "outcome": {"type": "string", "enum": ["allow", "deny"]},
+        "risk_level": {"type": ["string", "null"], "enum": [*_RISKS, None]},
+        "user_authorization": {"type": ["string", "null"], "enum": [*_AUTHORIZATIONS, None]},
+        "rationale": {"type": ["string", "null"]},
+    },
+    "required": ["outcome", "risk_level", "user_authorization", "rationale"],
+    "additionalProperties": False,
+}
+"""For the provider. A strict schema has to require every field, so one that is left out is ``null`` there."""
+
+
+class UnreadableAnswerError(Exception):
+    """The answer is not what was asked for; the text says why, in no words of the answer."""
+
+
+class Answer(Value, kw_only=True):
+    """A decision.
+
+    Attributes:
+        risk_level: ``low``, ``medium``, ``high``, ``critical``; ``unknown`` where a refusal does not say.
+        user_authorization: How far the person has asked for this: ``unknown``, ``low``, ``medium``, ``high``.
+    """
+
+    allowed: bool
+    risk_level: str
+    user_authorization: str
+    rationale: str
+
+
+def read_answer(text: str) -> Answer:
+    """Read an answer.
+
+    Nothing may stand around the JSON object. A refusal counts however little it says of its reasons. An allowance has to be whole
+    unless the risk is low, and has to agree with itself: what is critical is refused, and so is what is of high risk unless
+    the person's authorisation is at least ``medium``.
+
+    Raises:
+        UnreadableAnswerError: It is no answer.
+    """
+    found = _object(text)
+    outcome = found.get("outcome")
+    if outcome == "deny":
+        return Answer(
+            allowed=False,
+            risk_level=_word(found.get("risk_level"), _RISKS) or "unknown",
+            user_authorization=_word(found.get("user_authorization"), _AUTHORIZATIONS) or "unknown",
+            rationale=_rationale(found.get("rationale")) or "No reason was given.",
+        )
+    if outcome != "allow":
+        raise UnreadableAnswerError('"outcome" is neither "allow" nor "deny"')
+    return _allowance(found)
+
+
+def _allowance(found: Mapping[str, Any]) -> Answer:
+    if not found.keys() <= SCHEMA["properties"].keys():
+        raise UnreadableAnswerError("it has fields that nobody asked for")
+    risk = _checked(found, "risk_level", _RISKS)
+    authorization = _checked(found, "user_authorization", _AUTHORIZATIONS)
+    rationale = found.get("rationale")
+    if not isinstance(rationale, str | None):
+        raise UnreadableAnswerError('"rationale" is not a text')
+    if risk not in (None, "low") and (authorization is None or not (rationale and rationale.strip())):
+        raise UnreadableAnswerError('an allowance of more than low risk needs "user_authorization" and "rationale"')
+    too_risky = risk == "critical" or (risk == "high" and authorization not in ("medium", "high"))
+    text = _rationale(rationale) or "It is of low risk."
+    if too_risky:
+        text = f"A risk that is {risk} cannot be taken on this authorisation. The review said: {text}"
+    return Answer(
+        allowed=not too_risky,
+        risk_level=risk or "low",
+        user_authorization=authorization or "unknown",
+        rationale=text,
+    )
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableAnswerError(f"it is not one JSON object: {error}") from error
+    if not isinstance(found, dict):
+        raise UnreadableAnswerError("it is not a JSON object")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field stands in it twice")
+    return found
+
+
+def _word(value: object, words: tuple[str, ...]) -> str | None:
+    return value if isinstance(value, str) and value in words else None
+
+
+def _checked(found: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str | None:
+    value = found.get(name)
+    if value is not None and _word(value, words) is None:
+        raise UnreadableAnswerError(f'"{name}" is not one of {", ".join(words)}')
+    return value
+
+
+def _rationale(value: object) -> str:
+    """A reason as one line of readable characters; empty if there is none."""
+    if not isinstance(value, str):
+        return ""
+    text = " ".join("".join(char if char.isprintable() else " " for char in value).split())
+    return text if len(text) <= _MOST_RATIONALE else f"{text[:_MOST_RATIONALE]}…"

@@ -1,0 +1,192 @@
+"""The conversation as the reviewing model gets to see it: what matters most of it, within limits.
+
+The limits are Codex's, a token being taken for four bytes: 10,000 tokens of messages and 10,000 of tool calls and their outputs;
+2,000 of one message and 1,000 of one call or output; besides the messages of the person at most 40 entries, the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from codex_framework.protocol.items import (
+    ContentItem,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    LocalShellCall,
+    Message,
+    OutputText,
+    ResponseItem,
+    UnknownItem,
+)
+from codex_framework.value import Value
+from codex_plugin_guardian.quoting import fitted_text, quoted, tokens
+
+__all__ = ["MESSAGE_LIMITS", "RECENT", "TOOL_LIMITS", "Transcript", "transcript"]
+
+MESSAGE_LIMITS = (10_000, 2_000)
+"""Tokens of all messages, and of one."""
+
+TOOL_LIMITS = (10_000, 1_000)
+"""Tokens of all calls and outputs, and of one."""
+
+RECENT = 40
+"""Entries that are shown besides the messages of the person."""
+
+_CONTEXT = (
+    "# AGENTS.md instructions for ",
+    "<environment_context>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "<turn_aborted>",
+    "<subagent_notification>",
+    "<skill>",
+    "<codex_internal_context",
+    "<goal_context>",
+    "<external_",
+)
+"""What user messages begin with that no person wrote (Codex's list)."""
+
+_NAME_LENGTH = 100
+
+
+class Transcript(Value):
+    """What is shown of a conversation.
+
+    Attributes:
+        lines: JSON objects, oldest first. ``n`` numbers them; a gap in the numbers is a gap in what is shown.
+        left_out: How many entries are not shown.
+    """
+
+    lines: tuple[str, ...]
+    left_out: int
+
+
+class _Entry(Value):
+    """Something that happened. ``kind`` is ``user``, ``agent`` or ``tool``; ``frame`` says who, ``field`` names the text."""
+
+    kind: str
+    frame: Mapping[str, str]
+    field: str
+    text: str
+
+    def line(self, number: int) -> str:
+        limit = (TOOL_LIMITS if self.kind == "tool" else MESSAGE_LIMITS)[1]
+        return fitted_text(lambda text: {"n": number, **self.frame, self.field: text}, self.text, limit)
+
+
+class _Shown:
+    """Entries that have been chosen, and what is left of the budgets."""
+
+    def __init__(self, entries: Sequence[_Entry]) -> None:
+        self._entries = entries
+        self._left = {False: MESSAGE_LIMITS[0], True: TOOL_LIMITS[0]}
+        self.lines: dict[int, str] = {}
+
+    def add(self, index: int) -> bool:
+        """Show one more; False if it does not fit."""
+        if index in self.lines:
+            return True
+        entry = self._entries[index]
+        line = entry.line(index + 1)
+        size = tokens(line)
+        is_tool = entry.kind == "tool"
+        if size > self._left[is_tool]:
+            return False
+        self._left[is_tool] -= size
+        self.lines[index] = line
+        return True
+
+
+def transcript(history: Sequence[ResponseItem]) -> Transcript:
+    """What to show of a history.
+
+    The newest message of the person and the first one come before everything; then the person's other messages, the newest first;
+    then what else has happened, the newest first. Context of the workspace and reasoning are not part of it.
+    """
+    entries = list(_entries(history))
+    shown = _Shown(entries)
+    persons = [index for index, entry in enumerate(entries) if entry.kind == "user"]
+    for index in (*persons[-1:], *persons[:1], *reversed(persons)):
+        if not shown.add(index):
+            break
+    full: set[bool] = set()
+    others = [index for index, entry in enumerate(entries) if entry.kind != "user"]
+    for index in reversed(others[-RECENT:]):
+        is_tool = entries[index].kind == "tool"
+        if is_tool not in full and not shown.add(index):
+            full.add(is_tool)  # nothing older of this kind: what is shown of it is the newest without gaps
+    return Transcript(tuple(shown.lines[index] for index in sorted(shown.lines)), len(entries) - len(shown.lines))
+
+
+def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
+    called: dict[str, str] = {}
+    for item in history:
+        match item:
+            case Message(role="user") if not _is_context(item):
+                yield _Entry("user", {"from": "user"}, "text", _text(item.content))
+            case Message(role="assistant"):
+                yield _Entry("agent", {"from": "agent"}, "text", _text(item.content))
+            case FunctionCall() | CustomToolCall() | LocalShellCall():
+                name, given = _call(item)
+                called[item.call_id or ""] = name
+                yield _Entry("tool", {"from": "agent", "calls": name}, "with", given)
+            case FunctionCallOutput() | CustomToolCallOutput():
+                output = item.output if isinstance(item.output, str) else _text(item.output)
+                yield _Entry("tool", {"from": f"tool {called.get(item.call_id, '')}".strip()}, "output", output)
+            case UnknownItem(raw=raw) if not raw.get("encrypted_content"):
+                yield _Entry(
+                    "tool", {"from": "agent", "does": _short(str(raw.get("type")))}, "raw", quoted(_plain(raw))
+                )
+            case _:  # developer messages, reasoning, what only the provider can read
+                continue
+
+
+def _call(item: FunctionCall | CustomToolCall | LocalShellCall) -> tuple[str, str]:
+    match item:
+        case FunctionCall():
+            return _short(f"{item.namespace or ''}{item.name}"), item.arguments
+        case CustomToolCall():
+            return _short(item.name), item.input
+        case _:
+            return "local_shell", quoted(_plain(item.action))
+
+
+def _is_context(message: Message) -> bool:
+    """Whether a user message is not a person's: known context, or what stands in tags from its beginning to its end."""
+    first = next((part.text for part in message.content if isinstance(part, InputText)), "").strip()
+    if first.startswith(_CONTEXT):
+        return True
+    tag = first[1:].partition(">")[0]
+    ends = tuple(f"</{name}>" for name in (tag, *tag.split()[:1]))
+    return first.startswith("<") and bool(tag) and first.endswith(ends)
+
+
+def _text(content: Sequence[ContentItem]) -> str:
+    parts = []
+    for part in content:
+        match part:
+            case InputText(text) | OutputText(text):
+                parts.append(text)
+            case InputImage():
+                parts.append("[an image]")
+            case _:
+                parts.append("[something that is not text]")
+    return "".join(parts)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
+
+
+def _plain(value: Any) -> Any:
+    """The same of plain dicts and lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
