@@ -1,0 +1,245 @@
+"""What people decide for good is written down whole, and holds from the next command on, everywhere."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_framework import (
+    ApprovalPolicy,
+    CodexError,
+    CommandFacts,
+    CommandRequest,
+    CommandVerdict,
+    NetworkTarget,
+    Verdict,
+)
+from codex_framework.protocol.policies import WorkspaceWrite
+from codex_framework.roles.deciders import NetworkPolicy, Remembers
+from codex_plugin_execpolicy.amendments import allow_prefix, decide_host
+from codex_plugin_execpolicy.layers import RuleLayers
+from codex_plugin_execpolicy.policy import ExecPolicy
+from codex_plugin_execpolicy.rulefile import read_rules
+
+UNCONFINED = CommandVerdict(verdict=Verdict.ALLOW, bypass_sandbox=True)
+HTTPS = NetworkTarget("example.com", 443, "https")
+
+
+@pytest.fixture
+def policy(layers: RuleLayers) -> ExecPolicy:
+    return ExecPolicy(layers)
+
+
+@pytest.fixture
+def facts(home: Path, work: Path) -> CommandFacts:
+    return CommandFacts(
+        approval_policy=ApprovalPolicy.ON_REQUEST,
+        sandbox_policy=WorkspaceWrite(),
+        cwd=work,
+        config={},
+        codex_home=home,
+    )
+
+
+def written(home: Path) -> str:
+    file = home / "rules" / "default.rules"
+    return file.read_text() if file.exists() else ""
+
+
+def test_the_policy_plays_the_roles(policy: ExecPolicy) -> None:
+    assert isinstance(policy, NetworkPolicy)
+    assert isinstance(policy, Remembers)
+
+
+def test_an_allowed_prefix_holds_at_once_for_all(tmp_path: Path, policy: ExecPolicy, facts: CommandFacts) -> None:
+    others = [ExecPolicy(RuleLayers(str(tmp_path / "etc"))) for _ in range(2)]
+    command = CommandRequest(argv=("npm", "install", "x"))
+    assert [each.judge(command, facts) for each in (policy, *others)] == [None] * 3
+    text = policy.remember_prefix(("npm", "install"), facts)
+    assert text.endswith('They run outside of the sandbox:\n- ["npm", "install"]')
+    assert [each.judge(command, facts) for each in (policy, *others)] == [UNCONFINED] * 3
+    assert policy.remember_prefix(("npm", "install"), facts) == text
+    assert written(facts.codex_home or tmp_path) == 'prefix_rule(pattern=["npm", "install"], decision="allow")\n'
+
+
+def test_a_decision_about_a_host_holds_at_once(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+    other = NetworkTarget("other.example", 80, "http")
+    assert policy.judge_network(HTTPS, facts) is None
+    assert policy.remember_host(HTTPS, facts, allow=True) == (
+        "The person allows connections to example.com (https) from now on."
+    )
+    assert policy.remember_host(other, facts, allow=False) == (
+        "The person denies connections to other.example (http) from now on."
+    )
+    assert policy.remember_host(other, facts, allow=False)
+    assert [policy.judge_network(target, facts) for target in (HTTPS, other)] == [Verdict.ALLOW, Verdict.FORBID]
+    assert policy.judge_network(NetworkTarget("example.com", 80, "http"), facts) is None
+    assert written(home) == (
+        'network_rule(host="example.com", protocol="https", decision="allow", justification="allowed when asked")\n'
+        'network_rule(host="other.example", protocol="http", decision="deny", justification="denied when asked")\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "verdict"),
+    [
+        ('network_rule("Example.COM.", "https", "allow")', "example.com", Verdict.ALLOW),
+        ('network_rule("example.com:8443", "https", "prompt")', "EXAMPLE.com", Verdict.ASK),
+        ('network_rule("example.com", "https_connect", "forbidden")', "example.com", Verdict.FORBID),
+        ('network_rule("example.com", "http-connect", "deny")', "example.com.", Verdict.FORBID),
+        ('network_rule("example.com", "https", "deny")', "www.example.com", None),
+        ('network_rule("[2001:DB8:0::1]:443", "https", "deny")', "2001:db8::1", Verdict.FORBID),
+        ('network_rule("127.0.0.1", "https", "deny")', "127.1", Verdict.FORBID),
+        ('network_rule("127.0.0.1", "https", "deny")', "0x7f000001", Verdict.FORBID),
+        ('network_rule("127.0.0.1", "https", "deny")', "::ffff:127.0.0.1", Verdict.FORBID),
+        ('network_rule("日本.example", "https", "deny")', "xn--wgv71a.example", Verdict.FORBID),
+        ('network_rule("example.com", "socks5_tcp", "deny")', "example.com", None),
+    ],
+)
+def test_hosts_are_the_same_however_they_are_written(
+    policy: ExecPolicy, facts: CommandFacts, home: Path, rule: str, host: str, verdict: Verdict | None
+) -> None:
+    (home / "rules" / "a.rules").write_text(rule)
+    assert policy.judge_network(NetworkTarget(host, 443, "https"), facts) is verdict
+
+
+def test_the_strictest_rule_about_a_host_counts(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+    file = home / "rules" / "a.rules"
+    rules = [f'network_rule("example.com", "https", "{decision}")' for decision in ("deny", "prompt", "allow")]
+    for number, verdict in enumerate((Verdict.FORBID, Verdict.ASK, Verdict.ALLOW)):
+        file.write_text("\n".join(rules[number:]))
+        assert policy.judge_network(HTTPS, facts) is verdict
+
+
+@pytest.mark.parametrize("decision", ["deny", "prompt"])
+def test_what_a_stricter_rule_would_undo_is_not_written(
+    policy: ExecPolicy, facts: CommandFacts, home: Path, decision: str
+) -> None:
+    word = {"deny": "forbidden"}.get(decision, decision)
+    (home / "rules" / "a.rules").write_text(
+        f'network_rule("example.com", "https", "{decision}")\nprefix_rule(["npm"], "{word}")'
+    )
+    with pytest.raises(CodexError, match=r"a rule .* https to example\.com: one that allows it would change nothing"):
+        policy.remember_host(HTTPS, facts, allow=True)
+    with pytest.raises(CodexError, match=r"a rule .* `npm install`: one that allows it would change nothing"):
+        policy.remember_prefix(("npm", "install"), facts)
+    assert written(home) == ""
+    policy.remember_host(HTTPS, facts, allow=False)
+    assert policy.judge_network(HTTPS, facts) is Verdict.FORBID
+
+
+def test_where_rules_are_left_out_it_is_said(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+    config: dict[str, Any] = {"framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
+    ignoring = facts.evolve(config=config)
+    assert policy.remember_prefix(("npm", "install"), ignoring).endswith("so it holds in others only.")
+    assert policy.remember_host(HTTPS, ignoring, allow=True).endswith("so it holds in others only.")
+    assert len(written(home).splitlines()) == 2
+
+
+def test_without_a_home_nothing_can_be_kept(policy: ExecPolicy, facts: CommandFacts) -> None:
+    homeless = facts.evolve(codex_home=None)
+    with pytest.raises(CodexError, match="no folder to keep rules in"):
+        policy.remember_prefix(("npm", "install"), homeless)
+    with pytest.raises(CodexError, match="no folder to keep rules in"):
+        policy.remember_host(HTTPS, homeless, allow=True)
+
+
+@pytest.mark.parametrize("text", ["prefix_rule([", 'prefix_rule(pattern=["a", "b"], decision="al', "\udcff"])
+def test_nothing_is_added_to_a_file_with_a_mistake(
+    policy: ExecPolicy, facts: CommandFacts, home: Path, text: str
+) -> None:
+    file = home / "rules" / "default.rules"
+    before = text.encode(errors="surrogateescape")
+    file.write_bytes(before)
+    for _ in range(2):
+        with pytest.raises(CodexError, match=r"nothing was added to .*default\.rules, as it ") as caught:
+            policy.remember_prefix(("npm", "install"), facts)
+        assert caught.value.hint
+        with pytest.raises(CodexError, match="nothing was added to"):
+            policy.remember_host(HTTPS, facts, allow=True)
+    assert file.read_bytes() == before
+
+
+def test_what_is_no_host_is_not_written(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+    for host in ("", "*", "a b", 'a", "x'):
+        with pytest.raises(CodexError, match="network_rule host"):
+            policy.remember_host(NetworkTarget(host, 1, "https"), facts, allow=True)
+    assert written(home) == ""
+
+
+@pytest.mark.parametrize("room", range(0, 110, 9))
+@pytest.mark.parametrize("before", ["", "# no line end", 'prefix_rule(["a"])\n'])
+def test_on_a_full_disk_nothing_is_half_written(home: Path, before: str, room: int) -> None:
+    file = home / "rules" / "default.rules"
+    file.write_text(before)
+    limit = len(before) + room
+    program = (
+        "import pathlib, resource, sys\n"
+        "from codex_framework import CodexError\n"
+        "from codex_plugin_execpolicy.amendments import allow_prefix, decide_host\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
+        "for add in (lambda home: allow_prefix(home, ('npm', 'install', 'x' * 50)),"
+        " lambda home: decide_host(home, 'example.com', 'https', allow=True)):\n"
+        "    try:\n"
+        "        add(pathlib.Path(sys.argv[1]))\n"
+        "    except CodexError as error:\n"
+        "        print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program, home, str(limit)], capture_output=True, text=True, check=True)
+    lines = file.read_text().removeprefix(before).splitlines()
+    assert file.read_text().startswith(before)
+    assert all(not line or line.endswith(")") for line in lines)
+    read_rules(file)
+    assert told.stdout.count("default.rules cannot be written: File too large") == 2 - len(list(filter(None, lines)))
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_a_process_that_dies_while_writing_leaves_whole_lines(home: Path) -> None:
+    program = (
+        "import itertools, pathlib, sys; from codex_plugin_execpolicy.amendments import allow_prefix\n"
+        "for n in itertools.count(): allow_prefix(pathlib.Path(sys.argv[1]), ('x' * 2000, str(n)))"
+    )
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", program, home]) as process:
+            time.sleep(0.3)
+            process.kill()
+    assert all(line.endswith(")") for line in written(home).splitlines())
+    allow_prefix(home, ("npm",))
+    assert written(home).endswith('\nprefix_rule(pattern=["npm"], decision="allow")\n')
+
+
+def test_a_lock_that_is_never_let_go_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    monkeypatch.setattr("codex_plugin_execpolicy.amendments._LOCK_WAIT_S", 0.05)
+    with (home / "rules" / "default.rules").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(CodexError, match="cannot be written: another program holds it"):
+            allow_prefix(home, ("npm",))
+    assert allow_prefix(home, ("npm",))
+
+
+def test_a_file_that_is_a_link_stays_one(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "kept.rules").write_text("")
+    (home / "rules" / "default.rules").symlink_to(tmp_path / "kept.rules")
+    allow_prefix(home, ("npm",))
+    assert (home / "rules" / "default.rules").is_symlink()
+    assert (tmp_path / "kept.rules").read_text() == 'prefix_rule(pattern=["npm"], decision="allow")\n'
+
+
+@given(host=st.from_regex(r"[a-zA-Z0-9][a-zA-Z0-9.-]{0,20}", fullmatch=True), allow=st.booleans())
+def test_what_is_kept_of_a_host_is_what_is_judged(
+    tmp_path_factory: pytest.TempPathFactory, host: str, allow: bool
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    decide_host(home, host, "http", allow=allow)
+    rules = read_rules(home / "rules" / "default.rules").rules
+    assert rules.network_decision(host, "http") is (Verdict.ALLOW if allow else Verdict.FORBID)
