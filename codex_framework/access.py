@@ -41,6 +41,9 @@ _MINIMAL = (
 )
 """What programs need of the system in order to run at all (``:minimal``; Codex's list, where it has one)."""
 
+_OWN_CODE = str(Path(__file__).resolve().parent.parent)
+"""Where this package lies, with the plugins beside it."""
+
 _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
 
 _UNLIMITED = FileAccess(full=True, network=NetworkMode.ON)
@@ -106,6 +109,7 @@ class _Places:
                 yield "/"
             case Special.MINIMAL:
                 yield from _MINIMAL
+                yield from (sys.prefix, sys.base_prefix, _OWN_CODE)  # helpers of plugins are Python programs
             case Special.WORKSPACE_ROOTS:
                 yield from (os.path.join(root, path.subpath or "") for root in self.workspace)  # noqa: PTH118
             case Special.SLASH_TMP:

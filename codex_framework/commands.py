@@ -13,11 +13,12 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from codex_framework.approval import command_requirement, retry_allowed
-from codex_framework.confinement import Confinements, denied
+from codex_framework.confinement import Confinements, denied, gate_for
 from codex_framework.errors import CommandFailed, SandboxError, ToolError, ToolRefused
 from codex_framework.process.environment import command_environment
 from codex_framework.process.running import start_command
@@ -29,8 +30,8 @@ from codex_framework.protocol.events.command import (
 from codex_framework.protocol.policies import SandboxPermissions
 from codex_framework.questions import CallFacts, HostRefused, Questions, parsed, refused_host_text
 from codex_framework.roles.deciders import CommandPolicy, CommandVerdict, Verdict
-from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkRules, NetworkTarget
-from codex_framework.roles.sandboxes import Confinement, FileAccess, NetworkMode
+from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
+from codex_framework.roles.sandboxes import Confinement, FileAccess
 from codex_framework.roles.tools import CommandRequest, CommandResult, OutputChunk, OutputWindow, RunningCommand
 from codex_framework.shells import user_shell
 from codex_framework.value import Value
@@ -56,6 +57,7 @@ class CommandPath:
         policies: tuple[CommandPolicy, ...],
         confinements: Confinements,
         environment_policy: Mapping[str, Any],
+        keep_variables: Sequence[str] = (),
         environ: Mapping[str, str],
         extra_env: Mapping[str, str],
         search_path: Callable[[], str | None],
@@ -64,12 +66,19 @@ class CommandPath:
     ) -> None:
         self._policies = policies
         self._confinements = confinements
-        self._policy_env = command_environment(environment_policy, environ)
+        self._inherited: Callable[[], dict[str, str]] = lambda: command_environment(
+            environment_policy, environ, keep=keep_variables
+        )
         self._extra_env = extra_env
         self._search_path = search_path
         self._limit_text = limit_text
         self._proxy = proxy
         self.questions = Questions(policies)
+
+    @cached_property
+    def _policy_env(self) -> dict[str, str]:
+        """What the environment policy lets through. Worked out for the first command: many threads run none."""
+        return self._inherited()
 
     async def start(self, request: CommandRequest, call: CallFacts) -> AnnouncedCommand:
         """Start a command.
@@ -140,19 +149,7 @@ class CommandPath:
     def _gate(
         self, access: FileAccess, request: CommandRequest, call: CallFacts, command: AnnouncedCommand
     ) -> NetworkGate | None:
-        """The command's own way to the hosts that it may reach, where it may not reach all.
-
-        Raises:
-            SandboxError: No plugin offers a proxy, or the rules contradict themselves.
-        """
-        if access.network is not NetworkMode.PROXY:
-            return None
-        if self._proxy is None:
-            raise SandboxError(
-                "only some hosts may be reached, but no network proxy is loaded",
-                slug="no-network-proxy",
-                hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
-            )
+        """Its gate, where it needs one; a host that no rule allows is asked about. Raises as :func:`gate_for`."""
 
         async def ask(target: NetworkTarget) -> bool:
             try:
@@ -161,7 +158,7 @@ class CommandPath:
                 command.refuse_host()
                 return False
 
-        return self._proxy.gate(access.network_rules or NetworkRules(), ask)
+        return gate_for(access, self._proxy, ask)
 
     async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
         """Get ready for the first command while the model is thinking. Waits for nothing; errors are left to that command.

@@ -5,16 +5,25 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from codex_framework.errors import SandboxError
 from codex_framework.process.login import LoginEnvironments
 from codex_framework.process.spawn import Unconfined
-from codex_framework.roles.sandboxes import Confinement, FileAccess, NetworkMode, Sandbox, SandboxReport, Warms
+from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkRules, NetworkTarget
+from codex_framework.roles.sandboxes import (
+    Confinement,
+    FileAccess,
+    NetworkMode,
+    Protection,
+    Sandbox,
+    SandboxReport,
+    Warms,
+)
 
-__all__ = ["Confinements", "choose", "denied"]
+__all__ = ["Confinements", "choose", "denied", "gate_for"]
 
 _KEYWORDS = (
     "operation not permitted",
@@ -81,23 +90,28 @@ class Confinements:
 
 
 def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAccess) -> Sandbox:
-    """The sandbox for commands with this access: the one named in config, else the first that works here.
+    """The sandbox for commands with this access: the one named in config, else the first that holds all of the floor here.
 
     Args:
         sandboxes: By name, in order of preference.
         wanted: ``[framework] sandbox``, if set. Nothing else is taken then.
-        access: What has to be enforced; only named in errors.
+        access: What has to be enforced; its floor is looked at, the rest is named in errors.
 
     Raises:
         SandboxError: There is none that could be used.
     """
     if wanted is not None:
-        return _named(sandboxes, wanted)
+        sandbox = _named(sandboxes, wanted)
+        check_floor(wanted, sandbox.probe(), access.floor)
+        return sandbox
     reports: dict[str, SandboxReport] = {}
     for name, sandbox in sandboxes.items():
         reports[name] = sandbox.probe()
-        if reports[name].available:
+        if reports[name].available and not reports[name].missing(access.floor):
             return sandbox
+    for name, report in reports.items():
+        if report.available:
+            check_floor(name, report, access.floor)
     if not reports:
         raise SandboxError(
             f"commands have to be confined ({_limits(access)}), but no sandbox plugin is loaded",
@@ -112,6 +126,22 @@ def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAcc
         slug="no-sandbox",
         hint=cures or "choose sandbox_mode danger-full-access where something else confines the agent",
     )
+
+
+def check_floor(name: str, report: SandboxReport, floor: Iterable[Protection]) -> None:
+    """Refuse a sandbox that holds back less than it has to.
+
+    Raises:
+        SandboxError: As said; it names what is missing, and the cure.
+    """
+    missing = report.missing(floor)
+    if missing:
+        raise SandboxError(
+            f"the sandbox {name!r} cannot hold back here what `framework.sandbox_floor` wants: {', '.join(missing)}"
+            + (f" ({report.reason})" if report.reason else ""),
+            slug="sandbox-floor",
+            hint=report.cure or "take it out of `framework.sandbox_floor`, or use a sandbox that can",
+        )
 
 
 def _named(sandboxes: Mapping[str, Sandbox], wanted: str) -> Sandbox:
@@ -137,6 +167,30 @@ def _limits(access: FileAccess) -> str:
     files = "" if access.full else "writing limited" if access.roots else "read-only"
     network = {NetworkMode.ON: "", NetworkMode.PROXY: "some hosts only"}.get(access.network, "no network")
     return ", ".join(limit for limit in (files, network) if limit) or "no limits"
+
+
+def gate_for(
+    access: FileAccess,
+    proxy: NetworkProxy | None,
+    ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None,
+) -> NetworkGate | None:
+    """A command's own way to the hosts that it may reach; None where it may reach all of them, or none.
+
+    Args:
+        ask: Called for hosts that the rules do not speak of.
+
+    Raises:
+        SandboxError: No plugin offers a proxy, or the rules contradict themselves.
+    """
+    if access.network is not NetworkMode.PROXY:
+        return None
+    if proxy is None:
+        raise SandboxError(
+            "only some hosts may be reached, but no network proxy is loaded",
+            slug="no-network-proxy",
+            hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
+        )
+    return proxy.gate(access.network_rules or NetworkRules(), ask)
 
 
 def denied(result: _Ended, *, confined: bool) -> bool:

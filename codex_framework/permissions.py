@@ -49,8 +49,22 @@ SLASH_TMP = SpecialPath(Special.SLASH_TMP)
 TMPDIR = SpecialPath(Special.TMPDIR)
 
 READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID = ":read-only", ":workspace", ":danger-full-access"
-BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID)
-"""Profiles that exist without a table in config (Codex's ids)."""
+NO_SECRETS_ID = ":workspace-no-secrets"
+BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, NO_SECRETS_ID, FULL_ACCESS_ID)
+"""Profiles that exist without a table in config: Codex's, and one of our own."""
+
+SECRET_PLACES = tuple(
+    f"~/{place}"
+    for place in (
+        *(".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".kube", ".docker/config.json", ".netrc", "_netrc"),
+        *(".npmrc", ".yarnrc.yml", ".pypirc", ".config/pip/pip.conf", ".git-credentials", ".config/git/credentials"),
+        *(".config/gh", ".config/hub", ".config/glab-cli", ".cargo/credentials", ".cargo/credentials.toml"),
+        *(".gem/credentials", ".terraform.d/credentials.tfrc.json", ".vault-token", ".password-store", ".pgpass"),
+        *(".my.cnf", ".config/op", ".config/rclone", ".s3cfg", ".boto", ".local/share/keyrings", ".mozilla"),
+        *(".config/google-chrome", ".config/chromium", ".codex/auth.json", "Library/Keychains", "Library/Cookies"),
+    )
+)
+"""Where people and programs usually keep keys, tokens and passwords: what ``:workspace-no-secrets`` denies."""
 
 
 class SandboxOptions(Value, kw_only=True):
@@ -150,6 +164,9 @@ class Permissions(Value, kw_only=True):
 
 def builtin_permissions(name: str) -> Permissions | None:
     """The built-in profile of that name."""
+    if name == NO_SECRETS_ID:
+        denied = (FileEntry(AbsolutePath(place), AccessMode.DENY) for place in SECRET_PLACES)
+        return permissions_of(WorkspaceWrite()).with_entries(denied).evolve(id=name, extends=WORKSPACE_ID)
     policies: dict[str, SandboxPolicy] = {
         READ_ONLY_ID: ReadOnly(),
         WORKSPACE_ID: WorkspaceWrite(),

@@ -123,6 +123,7 @@ class Thread:
             policies=tuple(resources.registry.command_policies),
             confinements=resources.confinements,
             environment_policy=settings.shell_environment_policy,
+            keep_variables=settings.keep_variables,
             environ=resources.environ,
             extra_env={
                 "CODEX_HOME": str(resources.codex_home),

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codex_framework.confinement import Confinements
+from codex_framework.confinement import Confinements, gate_for
 from codex_framework.errors import CodexError, CommandFailed, SandboxError
+from codex_framework.roles.networks import NetworkGate, NetworkProxy
 from codex_framework.roles.sandboxes import ChildProcess, Explains, FileAccess, Launch
 
 __all__ = ["run_inherited"]
@@ -23,13 +24,20 @@ _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "S
 
 
 async def run_inherited(
-    confinements: Confinements, access: FileAccess, argv: Sequence[str], cwd: str, env: Mapping[str, str]
+    confinements: Confinements,
+    access: FileAccess,
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    proxy: NetworkProxy | None = None,
 ) -> int:
-    """Run a command to its end; the exit status."""
+    """Run a command to its end; the exit status. Hosts that no rule allows are refused: there is nobody to ask."""
     with _forwarding() as forward:
+        gate: NetworkGate | None = None
         try:
             plan = confinements.plan(access, Path(cwd))
-            launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2)
+            gate = gate_for(access, proxy)
+            launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2, gate=gate)
             child = await plan.start(launch)
         except CommandFailed as error:
             _print(CommandFailed(f"{argv[0]}: {error}", hint=error.hint))
@@ -39,6 +47,10 @@ async def run_inherited(
             return NOT_CONFINED
         forward(child)
         status = await child.wait()
+    if gate is not None:
+        for one in gate.blocked:
+            print(f"Blocked: {one.target.host}:{one.target.port} ({one.reason})", file=sys.stderr)
+        await gate.aclose()
     if isinstance(child, Explains) and (note := child.explain()):
         print(note, file=sys.stderr)
     return status if status >= 0 else _SIGNALLED - status

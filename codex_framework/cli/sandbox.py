@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MODES = ("read-only", "workspace-write", "danger-full-access")
-_PROFILES = dict(zip((":read-only", ":workspace", ":danger-full-access"), _MODES, strict=True))
+_NETWORKS = ("off", "loopback", "on")
 _ARGV = "codex_framework.cli.sandbox.argv"
 
 
@@ -44,12 +44,19 @@ class SandboxCommand(click.Group):
 @click.group("sandbox", cls=SandboxCommand, invoke_without_command=True)
 @click.option("-s", "--sandbox", "--mode", "mode", type=click.Choice(_MODES), help="Instead of `sandbox_mode`.")
 @click.option(
-    "-P", "--permissions-profile", "permissions", type=click.Choice(tuple(_PROFILES)), help="The same, by profile."
+    "-P",
+    "--permission-profile",
+    "--permissions-profile",
+    "permissions",
+    metavar="NAME",
+    help="Apply this permission profile: a built-in one (`:workspace`, ...) or one of `[permissions]`.",
 )
 @click.option("-p", "--profile", metavar="NAME", help="Use a profile of the configuration.")
 @click.option("-C", "--cd", "folder", metavar="DIR", help="Run it there.")
 @click.option("--add-writable", "--add-dir", "writable", multiple=True, metavar="DIR", help="Let it write there too.")
-@click.option("--network", type=click.Choice(("on", "off")), help="Instead of what the mode says.")
+@click.option("--network", type=click.Choice(_NETWORKS), help="Instead of what the mode or profile says.")
+@click.option("--enable", "enabled", multiple=True, metavar="FEATURE", help="As `-c features.FEATURE=true`.")
+@click.option("--disable", "disabled", multiple=True, metavar="FEATURE", help="As `-c features.FEATURE=false`.")
 @click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a configuration value.")
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
@@ -115,14 +122,16 @@ def _config(options: dict[str, Any]) -> Config:
     from codex_framework.config import load_config
 
     if options["permissions"] and options["mode"]:
-        raise click.UsageError("--permissions-profile and --mode say the same thing; give one of them")
-    mode = _PROFILES.get(options["permissions"], options["mode"])
+        raise click.UsageError("--permission-profile and --mode say the same thing; give one of them")
+    flags: dict[str, Any] = {} if options["mode"] is None else {"sandbox_mode": options["mode"]}
+    for names, switch in ((options["enabled"], True), (options["disabled"], False)):
+        flags |= {f"features.{name}": switch for name in names}
     return load_config(
         cwd=options["folder"] or Path.cwd(),
         environ=os.environ,
         profile=options["profile"],
         overrides=options["overrides"],
-        flags={} if mode is None else {"sandbox_mode": mode},
+        flags=flags,
     )
 
 
@@ -133,11 +142,14 @@ async def _kernel(config: Config) -> Kernel:
 
 
 def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
-    """The configured permissions, with further folders."""
+    """The configured permissions or those of the named profile, with further folders."""
+    from codex_framework.config.permissions import named_permissions
     from codex_framework.errors import ConfigError
     from codex_framework.protocol.policies import WorkspaceWrite
 
     permissions = kernel.settings().permissions
+    if options["permissions"] is not None:
+        permissions = named_permissions(kernel.config, options["permissions"]).evolve(options=permissions.options)
     folders = tuple(os.path.normpath(Path.cwd() / folder) for folder in options["writable"])
     if not folders:
         return permissions
@@ -165,11 +177,13 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
     async with await _kernel(config) as kernel:
         access = file_access(_permissions(kernel, options), config.cwd, os.environ)
         if options["network"] is not None:
-            access = access.evolve(network=NetworkMode.ON if options["network"] == "on" else NetworkMode.OFF)
-        env = command_environment(kernel.settings().shell_environment_policy, os.environ)
+            access = access.evolve(network=NetworkMode(options["network"]), network_rules=None)
+        settings = kernel.settings()
+        env = command_environment(settings.shell_environment_policy, os.environ, keep=settings.keep_variables)
         wanted = config.get("framework.sandbox")
         confinements = Confinements(kernel.registry.sandboxes, wanted)
         try:
-            return await run_inherited(confinements, access, argv, str(config.cwd), env)
+            proxy = next(iter(kernel.registry.network_proxies.values()), None)
+            return await run_inherited(confinements, access, argv, str(config.cwd), env, proxy)
         finally:
             await confinements.aclose()

@@ -13,6 +13,7 @@ from codex_framework.errors import ConfigError
 from codex_framework.globs import has_wildcards, regex_of
 from codex_framework.permissions import (
     BUILTIN_PROFILES,
+    NO_SECRETS_ID,
     WORKSPACE_ID,
     Permissions,
     SandboxOptions,
@@ -119,9 +120,13 @@ def named_permissions(config: Config, name: str) -> Permissions:
     """
     if name == WORKSPACE_ID:
         return permissions_of(_workspace_write(config)).evolve(id=name)
-    builtin = builtin_permissions(name)
-    if builtin is not None:
-        return builtin
+    if name == NO_SECRETS_ID:
+        login = FileEntry(AbsolutePath(str(config.codex_home / "auth.json")), AccessMode.DENY)
+        denied = (entry for entry in _builtin(name).entries if entry.access is AccessMode.DENY)
+        limits = permissions_of(_workspace_write(config)).with_entries((*denied, login))
+        return limits.evolve(id=name, extends=WORKSPACE_ID)
+    if name in BUILTIN_PROFILES:
+        return _builtin(name)
     if not isinstance(config.get("permissions"), Mapping) or name not in config.get("permissions"):
         raise config.error(
             "default_permissions",
@@ -130,6 +135,12 @@ def named_permissions(config: Config, name: str) -> Permissions:
             slug="permissions",
         )
     return _Reader(config).read(name)
+
+
+def _builtin(name: str) -> Permissions:
+    found = builtin_permissions(name)
+    assert found is not None
+    return found
 
 
 def _from_list(config: Config, words: list[str]) -> Permissions:

@@ -98,8 +98,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
                 ("request_permissions", "false"),
             )
         },
-        "approvals_reviewer": Key('"user" | "auto_review" | "guardian_subagent"', "who answers"),
-        "auto_review.policy": Key("str", "the rules for automatic review"),
+        "approvals_reviewer": Key(
+            '"user" | "auto_review" | "guardian_subagent"', "who is asked: a person, or a model", '"user"', _USED
+        ),
+        "auto_review.policy": Key("str", "rules that the reviewing model judges by, besides its own", "", _USED),
         "sandbox_mode": Key(
             '"read-only" | "workspace-write" | "danger-full-access"', "what commands may do", "by trust", _USED
         ),
@@ -125,7 +127,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
             '"all" | "core" | "none"', "variables that commands get", '"all"', _USED
         ),
         "shell_environment_policy.ignore_default_excludes": Key(
-            "bool", "false: drop *KEY*, *SECRET* and *TOKEN*", "true", _USED
+            "bool",
+            "not set: drop what looks like a key or password; true: drop nothing (Codex's default); false: drop *KEY*,"
+            " *SECRET* and *TOKEN*",
+            "",
+            _USED,
         ),
         "shell_environment_policy.exclude": Key("list[str]", "patterns of variables to drop", "[]", _USED),
         "shell_environment_policy.set": Key("map[str]", "variables to set", "{}", _USED),
@@ -278,6 +284,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "framework.plugins.prefer": Key("list[str]", "whose offer counts where two offer one name", "[]", _USED),
         "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
         "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),
+        "framework.keep_variables": Key(
+            "list[str]", "patterns of variables that commands get although they look like keys", "[]", _USED
+        ),
         "framework.sandbox_floor": Key(
             "list[str]",
             "what the sandbox has to hold back, or nothing runs; `sandbox doctor` has the words",

@@ -37,6 +37,7 @@ class Settings(Value, kw_only=True):
         tool_output_token_limit: Tokens of a tool's output that are kept, instead of what is known of the model.
         reasoning: True treats a model as a reasoning model though it is not known as one.
         shell_environment_policy: The table of that name.
+        keep_variables: Patterns of variables that commands get although they look like keys.
         ephemeral: Keep nothing of the thread on disk.
     """
 
@@ -53,6 +54,7 @@ class Settings(Value, kw_only=True):
     tool_output_token_limit: int | None = None
     reasoning: bool | None = None
     shell_environment_policy: Mapping[str, Any] = attrs.field(factory=dict)
+    keep_variables: tuple[str, ...] = ()
     hide_agent_reasoning: bool = False
     ephemeral: bool = False
 
@@ -87,6 +89,7 @@ class Settings(Value, kw_only=True):
             tool_output_token_limit=config.get("tool_output_token_limit"),
             reasoning=config.get("model_supports_reasoning_summaries"),
             shell_environment_policy=config.get("shell_environment_policy", {}),
+            keep_variables=tuple(config.get("framework.keep_variables", ())),
             hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
         )
 

@@ -19,33 +19,52 @@ _CORE = frozenset(
 """What ``inherit = "core"`` lets through (Codex's list)."""
 
 _DEFAULT_EXCLUDES = ("*KEY*", "*SECRET*", "*TOKEN*")
-"""Dropped when ``ignore_default_excludes`` is false (Codex's list; the default is true)."""
+"""Dropped when ``ignore_default_excludes`` is false (Codex's list)."""
+
+_SECRETS = (
+    *("*KEY", "*KEY_*", "*KEYS", "*SECRET*", "*TOKEN", "*TOKEN_*", "*TOKENS", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*"),
+    *("*_PASS", "PASS", "*CREDENTIAL*", "*_AUTH", "*_COOKIE", "*_DSN", "*CONNECTION_STRING*", "PGPASSFILE"),
+)
+"""Dropped where ``ignore_default_excludes`` is not set. Codex drops nothing then; ``ignore_default_excludes = true`` says so."""
+
+_NO_SECRETS = ("*_KEY_TYPE", "*_KEYMAP", "SSH_ASKPASS", "GIT_ASKPASS")
+"""What looks like one of those and is none."""
 
 
 def command_environment(
-    policy: Mapping[str, Any], environ: Mapping[str, str], *, thread_id: str | None = None
+    policy: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    keep: Iterable[str] = (),
+    thread_id: str | None = None,
 ) -> dict[str, str]:
     """The variables a command gets.
 
-    In this order: ``inherit`` (``all``, ``core``, ``none``), the default excludes if wanted, ``exclude``, ``set``, then
-    ``include_only`` where it is not empty. Patterns know ``*`` and ``?`` and ignore case.
+    In this order: ``inherit`` (``all``, ``core``, ``none``), the default excludes, ``exclude``, ``set``, then
+    ``include_only`` where it is not empty. Patterns know ``*`` and ``?`` and ignore case. The default excludes are variables
+    that look like keys and passwords; with ``ignore_default_excludes = true`` there are none (Codex's default), with
+    ``false`` they are Codex's own three.
 
     Args:
         policy: The table as config has it; keys that are not known here are left to config's own check.
         environ: What there is to inherit.
+        keep: Patterns of variables that the default excludes leave alone.
         thread_id: Becomes ``CODEX_THREAD_ID``, whatever the policy says.
 
     Raises:
         ConfigError: A value has the wrong type or an unknown word.
     """
     variables = _inherited(policy, environ)
-    if not _flag(policy, "ignore_default_excludes", default=True):
-        variables = _without(variables, _DEFAULT_EXCLUDES)
+    ignored = _flag(policy, "ignore_default_excludes")
+    if not ignored:
+        left = _without(variables, _SECRETS if ignored is None else _DEFAULT_EXCLUDES)
+        kept = _matcher((*keep, *_NO_SECRETS) if ignored is None else tuple(keep))
+        variables = {name: value for name, value in variables.items() if name in left or kept(name)}
     variables = _without(variables, _patterns(policy, "exclude"))
     variables.update(_assignments(policy))
     if only := _patterns(policy, "include_only"):
-        keep = _matcher(only)
-        variables = {name: value for name, value in variables.items() if keep(name)}
+        wanted = _matcher(only)
+        variables = {name: value for name, value in variables.items() if wanted(name)}
     if thread_id is not None:
         variables["CODEX_THREAD_ID"] = thread_id
     return variables
@@ -77,11 +96,9 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
     return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL).fullmatch
 
 
-def _flag(policy: Mapping[str, Any], key: str, *, default: bool) -> bool:
-    value = policy.get(key, default)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
+def _flag(policy: Mapping[str, Any], key: str) -> bool | None:
+    value = policy.get(key)
+    if value is not None and not isinstance(value, bool):
         raise _wrong(key, f"is {value!r}", "Write true or false.")
     return value
 

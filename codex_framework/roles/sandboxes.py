@@ -17,6 +17,7 @@ from codex_framework.value import Value
 __all__ = [
     "ChildProcess",
     "Confinement",
+    "Examines",
     "Explains",
     "FileAccess",
     "Launch",
@@ -25,6 +26,7 @@ __all__ = [
     "Protection",
     "ResourceLimits",
     "Sandbox",
+    "SandboxLayer",
     "SandboxReport",
     "Warms",
     "WritableRoot",
@@ -294,6 +296,7 @@ class SandboxReport(Value, kw_only=True):
         available: Whether it can be used at all.
         level: A short word for its strength here, for people (``namespaces+landlock+seccomp``, ``landlock+seccomp``, ...).
         protections: What is held back here, by which layer (see :class:`Protection`); an empty text or no entry: it is not.
+        partly: What of the rest is held back in part: by which layer, and where it ends.
         reason: Why it is not available, or weaker than it could be.
         cure: What would change that.
     """
@@ -301,12 +304,26 @@ class SandboxReport(Value, kw_only=True):
     available: bool
     level: str = ""
     protections: Mapping[Protection, str] = attrs.field(factory=dict)
+    partly: Mapping[Protection, str] = attrs.field(factory=dict)
     reason: str = ""
     cure: str = ""
 
     def missing(self, floor: Iterable[Protection]) -> tuple[Protection, ...]:
         """What of a floor is not held back here."""
         return tuple(sorted(one for one in floor if not self.protections.get(one)))
+
+
+class SandboxLayer(Value):
+    """One means of a sandbox, tried on this machine by itself.
+
+    Attributes:
+        fault: Why it does not work; empty: it works.
+        cure: What would change that.
+    """
+
+    name: str
+    fault: str = ""
+    cure: str = ""
 
 
 class Confinement(Protocol):
@@ -342,6 +359,19 @@ class Explains(Protocol):
 
     def explain(self) -> str:
         """One sentence, once it has ended; ``""`` if there is nothing to say."""
+        ...
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """A sandbox that can try its means one by one, for people who want to know why it is not stronger."""
+
+    async def examine(self) -> tuple[SandboxLayer, ...]:
+        """Try each in a process that is thrown away.
+
+        Raises:
+            SandboxError: It cannot even try.
+        """
         ...
 
 
