@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 __all__ = ["MATCH_LIMIT", "TooManyMatches", "deny_matcher", "expand", "has_wildcards", "regex_of", "static_prefix"]
@@ -57,11 +57,12 @@ def deny_matcher(patterns: tuple[str, ...]) -> Callable[[str], object] | None:
     return re.compile("|".join(f"(?:{regex_of(pattern)})" for pattern in patterns), re.DOTALL).fullmatch
 
 
-def expand(patterns: tuple[str, ...], depth: int | None = None) -> list[str]:
+def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Iterable[str] = ()) -> list[str]:
     """The paths that exist and match, the uppermost only, in order. Links are not followed; what cannot be listed is left out.
 
     Args:
         depth: How many folders below a pattern's static beginning are entered; None: all.
+        reopened: Folders below a match in which to look as well.
 
     Raises:
         TooManyMatches: There are more than :data:`MATCH_LIMIT`.
@@ -72,15 +73,18 @@ def expand(patterns: tuple[str, ...], depth: int | None = None) -> list[str]:
         assert matches is not None
         start = static_prefix(pattern)
         limit = depth if "**" in pattern.split("/") else pattern.count("/") - start.rstrip("/").count("/")
-        for path in _walk(start, matches, limit):
-            found[path] = None
-            if len(found) > MATCH_LIMIT:
-                raise TooManyMatches(pattern)
+        prefix = start.rstrip("/") + "/"
+        inside = ((one, one.count("/") - prefix.count("/") + 1) for one in reopened if one.startswith(prefix))
+        for folder, level in ((start, 0), *inside):
+            for path in _walk(folder, matches, None if limit is None else limit - level):
+                found[path] = None
+                if len(found) > MATCH_LIMIT:
+                    raise TooManyMatches(pattern)
     return sorted(found)
 
 
 def _walk(folder: str, matches: Callable[[str], object], depth: int | None) -> Iterator[str]:
-    pending = [(folder, 0)]
+    pending = [(folder, 0)] if depth is None or depth > 0 else []
     while pending:
         at, level = pending.pop()
         try:
