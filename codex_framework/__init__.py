@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codex_framework.function_tool import freeform_tool, tool
     from codex_framework.hookspecs import hookimpl
     from codex_framework.kernel import Kernel, run
+    from codex_framework.process.spawn import Unconfined
     from codex_framework.protocol.events import Event, EventMsg
     from codex_framework.protocol.items import (
         FunctionCall,
@@ -110,6 +111,7 @@ _HOMES = {
     ),
     "codex_framework.hookspecs": "hookimpl",
     "codex_framework.kernel": "Kernel run",
+    "codex_framework.process.spawn": "Unconfined",
     "codex_framework.protocol.events": "Event EventMsg",
     "codex_framework.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
     "codex_framework.protocol.ops": "Op",
@@ -230,6 +232,7 @@ __all__ = [
     "ToolSpec",
     "TurnFacts",
     "TurnResult",
+    "Unconfined",
     "Verdict",
     "WritableRoot",
     "__version__",

@@ -17,7 +17,7 @@ InputImage InputText Interceptor ItemAdded ItemDone Kernel Launch Measurement Me
 ModelEvent ModelInfo ModelProvider ModelRequest NativeSpec Notification Notifier Observer Op OutputText PluginError
 ProviderInfo ReasoningDelta Reply ResponseItem ReviewDecision Sandbox SandboxError SandboxPolicy SandboxReport Script
 StoredThread Telemetry TextDelta Thread ThreadError ThreadMeta ThreadRecorder ThreadStore Tool ToolCall ToolContext
-ToolError ToolOutput ToolRefused ToolSpec TurnFacts TurnResult Verdict WritableRoot __version__ freeform_tool hookimpl
+ToolError ToolOutput ToolRefused ToolSpec TurnFacts TurnResult Unconfined Verdict WritableRoot __version__ freeform_tool hookimpl
 parse_arguments play_reply read_script run shell_argv tool user_shell
 """.split()  # noqa: SIM905
 

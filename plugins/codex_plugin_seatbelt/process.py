@@ -1,0 +1,80 @@
+"""A confined command as a process: watched while it runs, and what it leaves behind ended after it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from codex_framework import ChildProcess
+from codex_plugin_seatbelt.families import Family, process_table
+
+__all__ = ["SeatbeltProcess"]
+
+_FIRST_LOOK_S = 0.02
+_LOOKS_S = 2.0
+"""Between looks at who descends from a command, at first and at most: each costs a run of ``ps`` on a Mac."""
+
+
+class SeatbeltProcess:
+    """A :class:`~codex_framework.ChildProcess` around that of the program that confines itself and becomes the command.
+
+    Args:
+        child: The process.
+        ended: Called with this object once it has ended and its descendants have been.
+    """
+
+    def __init__(self, child: ChildProcess, ended: Callable[[SeatbeltProcess], None]) -> None:
+        self._child = child
+        self._family = Family(child.pid)
+        self._status: int | None = None
+        self._ended = ended
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also its group's id."""
+        return self._child.pid
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole process group; nothing happens when it is gone."""
+        if number == signal.SIGKILL and self._status is None:
+            self._family.look(process_table())  # who has left the group loses the way back to it now
+        self._child.signal(number)
+
+    async def wait(self) -> int:
+        """Wait for the end, also of the descendants that were seen; returns the status."""
+        await asyncio.shield(self._watching)
+        assert self._status is not None
+        return self._status
+
+    async def end(self) -> None:
+        """End it with all its descendants."""
+        if self._status is None:
+            await asyncio.to_thread(self._family.kill)
+        await self.wait()
+
+    async def _watch(self) -> None:
+        waiting = asyncio.ensure_future(self._child.wait())
+        pause = _FIRST_LOOK_S
+        try:
+            while not (await asyncio.wait({waiting}, timeout=pause))[0]:
+                table = await asyncio.to_thread(process_table)
+                self._family.look(table)
+                pause = min(2 * pause, _LOOKS_S)
+            self._end_group()
+            if self._family.strangers:
+                await asyncio.to_thread(self._family.kill)
+            self._status = waiting.result()
+        except asyncio.CancelledError:  # the event loop comes to its end without anybody having waited
+            waiting.cancel()
+            self._family.kill()
+            raise
+        finally:
+            self._ended(self)
+
+    def _end_group(self) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self._child.pid, signal.SIGKILL)
