@@ -1,0 +1,75 @@
+"""Which addresses are everybody's, and which belong to this machine or to a network of somebody's own.
+
+After the registries of special addresses (RFC 6890 and its updates). Written out, because what ``ipaddress`` calls global differs
+between versions of Python.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+__all__ = ["LOCAL_KINDS", "kind_of"]
+
+LOCAL_KINDS = frozenset({"loopback", "private"})
+"""What ``allow_local_binding`` opens: this machine and the networks around it, but nothing that is odd to reach."""
+
+_V4 = [
+    (IPv4Network(network), kind)
+    for network, kind in (
+        ("127.0.0.0/8", "loopback"),
+        ("0.0.0.0/8", "loopback"),  # connecting to 0.0.0.0 leads to this machine
+        ("10.0.0.0/8", "private"),
+        ("172.16.0.0/12", "private"),
+        ("192.168.0.0/16", "private"),
+        ("169.254.0.0/16", "link-local"),  # the metadata of clouds, for one
+        ("100.64.0.0/10", "carrier's"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "reserved"),
+        ("192.88.99.0/24", "reserved"),
+        ("198.18.0.0/15", "reserved"),
+        ("198.51.100.0/24", "reserved"),
+        ("203.0.113.0/24", "reserved"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+]
+_V6 = [
+    (IPv6Network(network), kind)
+    for network, kind in (
+        ("::/127", "loopback"),  # :: and ::1
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("ff00::/8", "multicast"),
+        ("2001::/23", "reserved"),  # Teredo and others
+        ("2001:db8::/32", "reserved"),
+        ("2002::/16", "reserved"),  # 6to4
+        ("3fff::/20", "reserved"),
+    )
+]
+_V6_PUBLIC = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+@lru_cache(maxsize=1024)
+def kind_of(address: str) -> str:
+    """``""`` for a public address, else ``loopback``, ``private``, ``link-local``, ``carrier's``, ``multicast`` or ``reserved``."""
+    parsed = ip_address(address.partition("%")[0])
+    if isinstance(parsed, IPv4Address):
+        return _kind_of_v4(parsed)
+    return _kind_of_v6(parsed)
+
+
+def _kind_of_v4(address: IPv4Address) -> str:
+    return next((kind for network, kind in _V4 if address in network), "")
+
+
+def _kind_of_v6(address: IPv6Address) -> str:
+    if address.ipv4_mapped is not None:
+        return _kind_of_v4(address.ipv4_mapped)
+    if address in _NAT64:
+        return _kind_of_v4(IPv4Address(int(address) & 0xFFFFFFFF))
+    for network, kind in _V6:
+        if address in network:
+            return kind
+    return "" if address in _V6_PUBLIC else "reserved"

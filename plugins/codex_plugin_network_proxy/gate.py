@@ -1,0 +1,256 @@
+"""One command's way out: its listening sockets, its connections, its rules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from codex_framework import NetworkRules, NetworkTarget, ProxyPorts, SandboxError
+from codex_framework.roles.networks import BlockedRequest
+from codex_plugin_network_proxy.deciding import Ask, Decider
+from codex_plugin_network_proxy.environment import command_environment, upstream_proxies
+from codex_plugin_network_proxy.limits import Limits, Room
+from codex_plugin_network_proxy.resolving import Resolve
+from codex_plugin_network_proxy.routing import Router
+from codex_plugin_network_proxy.rules import checked_rules
+from codex_plugin_network_proxy.wire import Wire
+
+__all__ = ["Carrier", "Gate"]
+
+_MOST_BLOCKED = 100
+_QUEUE = 1024
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_PASSING = {errno.ECONNABORTED, errno.EAGAIN, errno.EINTR, errno.EPROTO, errno.ENETDOWN, errno.EPERM, errno.ECONNRESET}
+
+
+class Side(Protocol):
+    """Carries one connection."""
+
+    async def run(self) -> None:
+        """Carry it to its end."""
+        ...
+
+
+class Carrier:
+    """What the sides of a gate need to carry a connection.
+
+    Attributes:
+        limits: Times and sizes.
+        router: Opens connections.
+    """
+
+    def __init__(self, decider: Decider, router: Router, limits: Limits) -> None:
+        self.limits = limits
+        self.router = router
+        self.blocked: list[BlockedRequest] = []
+        self._decider = decider
+
+    @property
+    def limited(self) -> bool:
+        """Whether only plain HTTP passes that only looks."""
+        return self._decider.limited
+
+    async def admit(self, target: NetworkTarget, gone: asyncio.Future[None], *, is_socket: bool = False) -> None:
+        """Come back if a target may be reached, as far as its name tells. Of a unix socket the router knows.
+
+        Raises:
+            RefusedError: It may not.
+            ConnectionError: The client has gone while somebody was asked.
+        """
+        if is_socket:
+            self._decider.check_method(target)
+        else:
+            await self._decider.admit(target, gone)
+
+    def record(self, target: NetworkTarget, reason: str) -> None:
+        """Note what was not let through."""
+        if len(self.blocked) < _MOST_BLOCKED:
+            self.blocked.append(BlockedRequest(target, reason))
+
+
+class Gate:
+    """A gate of this plugin.
+
+    Args:
+        rules: What passes without a question.
+        ask: Who is asked about the rest.
+        open_gates: Where the gate stands while it is open.
+
+    Raises:
+        SandboxError: The rules cannot be understood or kept.
+    """
+
+    def __init__(
+        self, rules: NetworkRules, ask: Ask | None, *, limits: Limits, resolve: Resolve, open_gates: set[Gate]
+    ) -> None:
+        hosts, sockets = checked_rules(rules)
+        upstream, bypassed = upstream_proxies(os.environ) if rules.allow_upstream_proxy else ({}, {})
+        self._rules = rules
+        self._decider = Decider(rules, hosts, ask)
+        self._router = Router(
+            self._decider, sockets, limits=limits, resolve=resolve, upstream=upstream, bypassed=bypassed
+        )
+        self._carrier = Carrier(self._decider, self._router, limits)
+        self._open_gates = open_gates
+        self._own_ports: ProxyPorts | None = None
+        self._acceptors: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._room: Room | None = None
+        self._closed = False
+
+    @property
+    def blocked(self) -> tuple[BlockedRequest, ...]:
+        """What was not let through so far; the first 100."""
+        return tuple(self._carrier.blocked)
+
+    def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
+        """``HTTP_PROXY`` and its like, for a command that sees these ports."""
+        return command_environment(ports, self._rules)
+
+    async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
+        """Accept from copies of these listening sockets from now on.
+
+        Raises:
+            SandboxError: The gate is closed.
+        """
+        self._check_open()
+        self._accept_from(http.dup(), self._http_side)
+        if socks is not None and self._rules.enable_socks5:
+            self._accept_from(socks.dup(), self._socks_side)
+
+    async def listen(self) -> ProxyPorts:
+        """Open listening sockets of its own on 127.0.0.1; the same ones each time.
+
+        Raises:
+            SandboxError: There is no port to be had, or the gate is closed.
+        """
+        self._check_open()
+        if self._own_ports is None:
+            with contextlib.ExitStack() as opened:
+                listeners = [opened.enter_context(_listener()) for _ in range(1 + self._rules.enable_socks5)]
+                opened.pop_all()
+            sides = (self._http_side, self._socks_side)
+            for listener, side in zip(listeners, sides, strict=False):
+                self._accept_from(listener, side)
+            ports = [listener.getsockname()[1] for listener in listeners]
+            self._own_ports = ProxyPorts(ports[0], ports[1] if len(ports) > 1 else 0)
+        return self._own_ports
+
+    async def aclose(self) -> None:
+        """End every connection and let go of the sockets. Safe to call twice."""
+        self._closed = True
+        self._open_gates.discard(self)
+        tasks = [*self._acceptors, *self._connections, *self._decider.questions]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._router.aclose()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SandboxError(
+                "this command's way to the network is closed", hint="Make another gate for another command."
+            )
+        self._open_gates.add(self)
+
+    def _accept_from(self, listener: socket.socket, side: Callable[[Wire], Side]) -> None:
+        listener.setblocking(False)  # noqa: FBT003  # the parameter has no name
+        self._room = self._room or Room()
+        task = asyncio.ensure_future(self._accept(listener, side, self._room))
+        self._acceptors.add(task)
+        task.add_done_callback(lambda _: listener.close())
+
+    async def _accept(self, listener: socket.socket, side: Callable[[Wire], Side], room: Room) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await room.enter()
+            try:
+                accepted = listener.accept()[0]
+            except OSError as error:
+                room.leave()
+                if error.errno in _EXHAUSTED:
+                    await asyncio.sleep(0.1)
+                elif error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+                    await _readable(loop, listener)
+                elif error.errno not in _PASSING:
+                    return  # the listening socket itself is no good any more
+                continue
+            task = asyncio.ensure_future(self._carry(accepted, side))
+            self._connections.add(task)
+            task.add_done_callback(self._carried)
+
+    async def _carry(self, accepted: socket.socket, side: Callable[[Wire], Side]) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            accepted.setblocking(False)  # noqa: FBT003  # the parameter has no name
+            _, wire = await loop.connect_accepted_socket(self._router.wire, accepted)
+        except BaseException:
+            accepted.close()
+            raise
+        wire.on_lost = task.cancel
+        try:
+            await side(wire).run()
+        except (ConnectionError, TimeoutError):
+            wire.transport.abort()
+        except BaseException:
+            wire.transport.abort()
+            raise
+        else:
+            wire.on_lost = None
+            wire.close()
+
+    def _carried(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        if self._room is not None:
+            self._room.leave()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            context = {"message": "a connection of the network proxy failed", "exception": error, "task": task}
+            task.get_loop().call_exception_handler(context)
+
+    def _http_side(self, wire: Wire) -> Side:
+        from codex_plugin_network_proxy.http_side import HttpSide
+
+        return HttpSide(self._carrier, wire)
+
+    def _socks_side(self, wire: Wire) -> Side:
+        from codex_plugin_network_proxy.socks_side import SocksSide
+
+        return SocksSide(self._carrier, wire)
+
+
+def _listener() -> socket.socket:
+    """A listening socket on a free port.
+
+    Raises:
+        SandboxError: There is none.
+    """
+    try:
+        return socket.create_server(("127.0.0.1", 0), backlog=_QUEUE)
+    except OSError as error:
+        raise SandboxError(
+            f"the network proxy gets no port on 127.0.0.1: {error.strerror}",
+            hint="Close programs that hold many ports, or let more files be open (ulimit -n).",
+        ) from None
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+    """Wait until there is something to accept; ``loop.sock_accept`` can lose a connection when it is cancelled."""
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(listener, tell)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(listener)

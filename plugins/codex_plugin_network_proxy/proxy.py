@@ -1,0 +1,54 @@
+"""Makes gates, and ends them all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from codex_framework import NetworkRules, NetworkTarget, SandboxError
+
+if TYPE_CHECKING:
+    from codex_plugin_network_proxy.gate import Gate
+    from codex_plugin_network_proxy.limits import Limits
+    from codex_plugin_network_proxy.resolving import Resolve
+
+__all__ = ["RuledProxy"]
+
+
+class RuledProxy:
+    """The network proxy of this plugin. Its gates work on the event loop that opens them, in this process.
+
+    Args:
+        limits: Times and sizes; by default those of :class:`codex_plugin_network_proxy.limits.Limits`.
+        resolve: How names become addresses; by default as the system does it.
+    """
+
+    name = "network_proxy"
+
+    def __init__(self, *, limits: Limits | None = None, resolve: Resolve | None = None) -> None:
+        self._limits = limits
+        self._resolve = resolve
+        self._open: set[Gate] = set()
+        self._closed = False
+
+    def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> Gate:
+        """A gate for one command. Nothing is opened before ``serve`` or ``listen``.
+
+        Raises:
+            SandboxError: A rule cannot be understood or kept, or the proxy is closed.
+        """
+        if self._closed:
+            raise SandboxError("the network proxy is closed", hint="Start commands before the kernel is closed.")
+        from codex_plugin_network_proxy.gate import Gate
+        from codex_plugin_network_proxy.limits import Limits
+        from codex_plugin_network_proxy.resolving import resolve
+
+        return Gate(
+            rules, ask, limits=self._limits or Limits(), resolve=self._resolve or resolve, open_gates=self._open
+        )
+
+    async def aclose(self) -> None:
+        """End all gates. Safe to call twice."""
+        self._closed = True
+        for gate in tuple(self._open):
+            await gate.aclose()

@@ -1,0 +1,167 @@
+"""The rules of a profile's network, checked once and asked often."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from codex_framework import NetworkRules, SandboxError
+from codex_plugin_network_proxy.hosts import BadHostError, clean_host, is_address, split_port
+
+__all__ = ["HostRules", "SocketRules", "checked_rules", "is_local_name"]
+
+_TABLE = "permissions.NAME.network"
+_LOCAL_NAME = "localhost"
+
+
+class _Patterns:
+    """Patterns of one decision. What is found is the pattern as it was written."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, dict[int | None, str]] = {}
+        self._below: dict[str, dict[int | None, str]] = {}
+        self._any: dict[int | None, str] = {}
+
+    def add(self, pattern: str, *, may_be_any: bool) -> None:
+        """Take a pattern in.
+
+        Raises:
+            SandboxError: It is none.
+        """
+        try:
+            host, port = split_port(pattern) if not _is_bare_ipv6(pattern) else (pattern, None)
+            if host == "*":
+                if not may_be_any:
+                    raise SandboxError(
+                        f"the pattern {pattern!r} cannot be denied: {_TABLE}.domains is a list of what is allowed",
+                        hint=f"Remove it from {_TABLE}.domains; what no rule allows is refused anyway.",
+                    )
+                self._any[port] = pattern
+                return
+            for mark, place in (("**.", (self._exact, self._below)), ("*.", (self._below,)), ("", (self._exact,))):
+                if host.startswith(mark):
+                    name = clean_host(host.removeprefix(mark))
+                    if mark and is_address(name):
+                        raise BadHostError("an address has nothing below it")
+                    for patterns in place:
+                        patterns.setdefault(name, {})[port] = pattern
+                    return
+        except BadHostError as error:
+            raise SandboxError(
+                f"{_TABLE}.domains has the pattern {pattern!r}, which cannot be used: {error}",
+                hint="Write a host, *.HOST (what is below it), **.HOST (the host and below) or * (any, only to allow), "
+                "each with :PORT where one is meant; no scheme, no path, no other wildcards.",
+            ) from None
+
+    def match(self, host: str, port: int) -> str | None:
+        """The pattern that speaks of a host and a port."""
+        for place, name in self._places(host):
+            found = _at_port(place.get(name), port)
+            if found is not None:
+                return found
+        return _at_port(self._any, port)
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether a host is named as it is, without a wildcard."""
+        found = _at_port(self._exact.get(host), port)
+        return found is not None and not found.startswith("*")
+
+    def _places(self, host: str) -> Iterator[tuple[dict[str, dict[int | None, str]], str]]:
+        yield self._exact, host
+        if self._below and not is_address(host):
+            above = host.partition(".")[2]
+            while above:
+                yield self._below, above
+                above = above.partition(".")[2]
+
+
+def _at_port(ports: Mapping[int | None, str] | None, port: int) -> str | None:
+    return (ports.get(port) or ports.get(None)) if ports else None
+
+
+class HostRules:
+    """Which hosts pass.
+
+    Args:
+        domains: As in :class:`NetworkRules`.
+
+    Raises:
+        SandboxError: A pattern cannot be used.
+    """
+
+    def __init__(self, domains: Mapping[str, str]) -> None:
+        self._allowed = _Patterns()
+        self._denied = _Patterns()
+        for pattern, word in domains.items():
+            if word not in ("allow", "deny"):
+                raise SandboxError(f"{_TABLE}.domains has {word!r} for {pattern!r}", hint='Write "allow" or "deny".')
+            patterns = self._allowed if word == "allow" else self._denied
+            patterns.add(pattern, may_be_any=word == "allow")
+
+    def denied_by(self, host: str, port: int) -> str | None:
+        """The pattern that denies it."""
+        return self._denied.match(host, port)
+
+    def allowed_by(self, host: str, port: int) -> str | None:
+        """The pattern that allows it, whatever denies it."""
+        return self._allowed.match(host, port)
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether it is allowed by its own name or address, not by a wildcard."""
+        return self._allowed.names(host, port)
+
+
+class SocketRules:
+    """Which unix sockets pass.
+
+    Args:
+        sockets: As ``unix_sockets`` in :class:`NetworkRules`.
+
+    Raises:
+        SandboxError: A path is not absolute.
+    """
+
+    def __init__(self, sockets: Mapping[str, str]) -> None:
+        self._words: dict[str, str] = {}
+        for path, word in sockets.items():
+            if word not in ("allow", "none"):
+                raise SandboxError(f"{_TABLE}.unix_sockets has {word!r} for {path!r}", hint='Write "allow" or "none".')
+            if path != "*" and (not path.startswith("/") or "\0" in path):
+                raise SandboxError(
+                    f"{_TABLE}.unix_sockets has {path!r}, which is not an absolute path",
+                    hint='Write the path from / on, or "*" for every socket.',
+                )
+            self._words[path] = word
+
+    def __bool__(self) -> bool:
+        return "allow" in self._words.values()
+
+    def allow(self, real_path: str) -> bool:
+        """Whether a socket may be reached. Both sides are compared without symlinks; what is ``none`` counts over ``*``."""
+        words = {word for path, word in self._words.items() if path != "*" and os.path.realpath(path) == real_path}
+        return (words or {self._words.get("*", "none")}) == {"allow"}
+
+
+def checked_rules(rules: NetworkRules) -> tuple[HostRules, SocketRules]:
+    """The rules, ready to be asked.
+
+    Raises:
+        SandboxError: They cannot be understood or kept.
+    """
+    if rules.mode not in ("full", "limited"):
+        raise SandboxError(f"{_TABLE}.mode is {rules.mode!r}", hint='Write "full" or "limited".')
+    if rules.enable_socks5_udp:
+        raise SandboxError(
+            f"{_TABLE}.enable_socks5_udp is on, and the network proxy carries no datagrams",
+            hint=f"Remove {_TABLE}.enable_socks5_udp.",
+        )
+    return HostRules(rules.domains), SocketRules(rules.unix_sockets)
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a name means this machine by its own definition (RFC 6761)."""
+    return host == _LOCAL_NAME or host.endswith("." + _LOCAL_NAME)
+
+
+def _is_bare_ipv6(pattern: str) -> bool:
+    return pattern.count(":") > 1 and not pattern.startswith(("[", "*"))
