@@ -21,6 +21,7 @@ from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.ops import UserInputItem
 from codex_framework.registry import Registry, load_registry
 from codex_framework.roles.providers import ModelClient, ModelInfo, ProviderInfo
+from codex_framework.roles.sandboxes import Configured
 from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadStore
 from codex_framework.shells import user_shell
 from codex_framework.thread import Thread, TurnResult, new_id
@@ -92,6 +93,9 @@ class Kernel:
         if config is None:
             config = load_config(cwd=Path.cwd(), environ=env)
         registry = load_registry(config.tables, entry_points=entry_points, extra_plugins=plugins)
+        for sandbox in registry.sandboxes.values():
+            if isinstance(sandbox, Configured):
+                sandbox.configure(config)
         return cls(config, registry, env)
 
     async def __aenter__(self) -> Kernel:

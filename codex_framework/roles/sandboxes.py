@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import attrs
 
@@ -14,8 +14,12 @@ from codex_framework.protocol.permissions import AccessMode
 from codex_framework.roles.networks import NetworkGate, NetworkRules
 from codex_framework.value import Value
 
+if TYPE_CHECKING:
+    from codex_framework.config import Config
+
 __all__ = [
     "ChildProcess",
+    "Configured",
     "Confinement",
     "Examines",
     "Explains",
@@ -371,6 +375,19 @@ class Examines(Protocol):
 
         Raises:
             SandboxError: It cannot even try.
+        """
+        ...
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """A sandbox with settings of its own: told once, when a kernel is made, before it is asked anything."""
+
+    def configure(self, config: Config) -> None:
+        """Take them from the configuration (``codex_framework.config.plugin_config``).
+
+        Raises:
+            ConfigError: They are wrong.
         """
         ...
 
