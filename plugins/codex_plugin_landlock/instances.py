@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codex_framework import CommandFailed, Launch, SandboxError
+from codex_framework.roles.networks import NetworkGate, ProxyPorts
 from codex_plugin_landlock.jail.messages import receive, send
 
-__all__ = ["ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
+__all__ = ["SET_UP_S", "ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
-_SET_UP_S = 10.0
+SET_UP_S = 10.0
 """How long an instance may take to confine itself; some milliseconds are usual."""
 
 _KILLED = "the process that confines commands was killed from outside, and this command with it"
@@ -82,18 +85,32 @@ class Instance:
         connection: A packet socket whose other end the instance has, or will get.
         signature: What its mounts depend on.
         level: ``namespaces`` or ``landlock``.
+        told: Called with what it holds back, by which layer, when it has confined itself.
+        set_up_s: How long that may take.
     """
 
-    def __init__(self, connection: socket.socket, signature: tuple[object, ...], level: str) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        signature: tuple[object, ...],
+        level: str,
+        told: Callable[[Mapping[str, str]], None],
+        *,
+        set_up_s: float = SET_UP_S,
+    ) -> None:
         connection.setblocking(False)  # noqa: FBT003
         self.signature = signature
         self.level = level
         self.ready = False
+        self._told = told
+        self._set_up_s = set_up_s
+        self._gate: NetworkGate | None = None
+        self._listening: list[socket.socket] = []
         self.retire: asyncio.TimerHandle | None = None
         self._connection = connection
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Future[ConfinedProcess] | None = None
+        self._starting: asyncio.Future[Any] | None = None
         self._process: ConfinedProcess | None = None
         self._released: Callable[[Instance], None] | None = None
         self._refused: Callable[[InstanceRefused], None] | None = None
@@ -117,10 +134,17 @@ class Instance:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._connection, self._read)
 
-    async def run(self, launch: Launch, released: Callable[[Instance], None]) -> ConfinedProcess:
+    async def run(
+        self, launch: Launch, released: Callable[[Instance], None], gate: NetworkGate | None = None
+    ) -> ConfinedProcess:
         """Start a command; ``released`` is called when the instance is free again.
 
         Cancelling it ends the instance, and the command with it.
+
+        Args:
+            launch: The command.
+            released: Not called for an instance that has ended.
+            gate: What is to carry the traffic of the instance's own network from now on, instead of any earlier one.
 
         Raises:
             InstanceGone: It died before it got the command.
@@ -128,13 +152,48 @@ class Instance:
             CommandFailed: The command cannot be started.
             SandboxError: It died in the middle, or its set-up hangs.
         """
+        env = dict(launch.env)
+        try:
+            if gate is not None:
+                env |= gate.environment(await self._serve(gate))
+            wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": env, "tty": launch.tty}
+            self._released = released
+            process = await self._asked({"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
+        except (CommandFailed, InstanceGone, InstanceRefused):
+            raise  # the first leaves it as good as before, the others have closed it
+        except BaseException:
+            self.close()
+            raise
+        assert isinstance(process, ConfinedProcess)
+        return process
+
+    async def _serve(self, gate: NetworkGate) -> ProxyPorts:
+        """Let ``gate`` have new listening sockets; those of an earlier one are shut, whoever still holds them."""
+        if self._gate is not None and self._gate is not gate:
+            await self._gate.aclose()
+        self._gate = None
+        self._stop_listening()
+        descriptors = await self._asked({"listen": True})
+        self._listening = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        http, socks = self._listening
+        self._gate = gate
+        await gate.serve(http, socks)
+        return ProxyPorts(*(one.getsockname()[1] for one in self._listening))
+
+    def _stop_listening(self) -> None:
+        for one in self._listening:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)  # reaches copies as well
+            one.close()
+        self._listening.clear()
+
+    async def _asked(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> Any:
+        """Send a message and wait for what comes of it. Raises as :meth:`run`."""
         self._stop_reading()
-        wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env), "tty": launch.tty}
         self._loop = asyncio.get_running_loop()
-        self._released = released
         self._starting = self._loop.create_future()
         try:
-            send(self._connection, {"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
+            send(self._connection, message, descriptors)
         except OSError as error:
             refusal = self._refusal()
             self._starting = None
@@ -142,12 +201,8 @@ class Instance:
             raise refusal or InstanceGone(str(error)) from error
         self._loop.add_reader(self._connection, self._read)
         if not self.ready:
-            self._deadline = self._loop.call_later(_SET_UP_S, self._too_late)
-        try:
-            return await self._starting
-        except asyncio.CancelledError:
-            self.close()
-            raise
+            self._deadline = self._loop.call_later(self._set_up_s, self._too_late)
+        return await self._starting
 
     def signal(self, number: int) -> None:
         """Send a signal to the command's process group."""
@@ -167,17 +222,20 @@ class Instance:
             self.retire.cancel()
         self._stop_reading()
         self._connection.close()
+        self._stop_listening()
+        self._gate = None
         self._lost(note)
 
     def _refusal(self) -> InstanceRefused | None:
         """What an instance said before it ended, if it was why."""
         while True:
             try:
-                message, _ = receive(self._connection, socket.MSG_DONTWAIT)
+                message, descriptors = receive(self._connection, socket.MSG_DONTWAIT)
             except ConnectionResetError:
                 continue
             except OSError:
                 return None
+            _close(descriptors)
             if message is None:
                 return None
             if "refused" in message:
@@ -186,7 +244,7 @@ class Instance:
     def _too_late(self) -> None:
         self._fail(
             SandboxError(
-                f"the sandbox was not set up after {_SET_UP_S:.0f} s",
+                f"the sandbox was not set up after {self._set_up_s:g} s",
                 hint="look whether one of the writable roots lies on a file system that does not answer",
             )
         )
@@ -195,15 +253,18 @@ class Instance:
     def _read(self) -> None:
         while self._loop is not None:
             try:
-                message, _ = receive(self._connection, socket.MSG_DONTWAIT)
+                message, descriptors = receive(self._connection, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except ConnectionResetError:
                 continue  # it ended without reading all we sent; what it said before that comes now
             except OSError:
-                message = None
+                message, descriptors = None, []
             if message is None:
                 self._end(_KILLED)
+            elif "listening" in message:
+                if not self._answer(descriptors):
+                    _close(descriptors)
             else:
                 self._heard(message)
 
@@ -225,6 +286,7 @@ class Instance:
         elif "ready" in message:
             self.ready = True
             self._cancel_deadline()
+            self._told(message["enforced"])
         elif "refused" in message:
             refused = InstanceRefused(message["refused"], message["text"])
             told, self._refused = self._refused, None
@@ -233,10 +295,13 @@ class Instance:
             self._fail(refused)
             self.close()
 
-    def _answer(self, process: ConfinedProcess) -> None:
+    def _answer(self, answer: object) -> bool:
+        """Whether anybody still waits for it."""
         starting, self._starting = self._starting, None
-        if starting is not None and not starting.done():
-            starting.set_result(process)
+        if starting is None or starting.done():
+            return False
+        starting.set_result(answer)
+        return True
 
     def _fail(self, error: Exception) -> None:
         starting, self._starting = self._starting, None
@@ -270,3 +335,8 @@ class Instance:
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self._connection)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

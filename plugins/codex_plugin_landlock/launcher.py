@@ -8,19 +8,21 @@ import os
 import socket
 import subprocess
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from codex_framework import SandboxError
-from codex_plugin_landlock.instances import Instance
-from codex_plugin_landlock.jail.messages import send
+from codex_plugin_landlock.instances import SET_UP_S, Instance
+from codex_plugin_landlock.jail.messages import receive, send
 from codex_plugin_landlock.jail.syscalls import memory_file
-from codex_plugin_landlock.plan import Plan
 
 __all__ = ["Launcher"]
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jail.launcher import main; main(int(sys.argv[2]))"
 _SEND_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 5.0
+_TRIAL_TIMEOUT_S = 60.0
 _LOG_TAIL = 2000
 
 
@@ -44,28 +46,75 @@ class Launcher:
         """The process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def open_instance(self, plan: Plan, level: str, signature: tuple[object, ...]) -> Instance:
+    def open_instance(
+        self,
+        plan: Mapping[str, Any],
+        level: str,
+        signature: tuple[object, ...],
+        told: Callable[[Mapping[str, str]], None],
+        *,
+        set_up_s: float = SET_UP_S,
+    ) -> Instance:
         """Ask for a new instance. It can be used at once; commands wait in its socket until it is ready.
+
+        Args:
+            plan: A plan's data.
+            level: ``namespaces`` or ``landlock``.
+            signature: What its mounts depend on.
+            told: Called with what it holds back, when it has confined itself.
+            set_up_s: How long that may take.
 
         Raises:
             SandboxError: The launcher does not start.
         """
+        ours = self._ask({"plan": dict(plan), "level": level})
+        return Instance(ours, signature, level, told, set_up_s=set_up_s)
+
+    def ensure(self) -> None:
+        """Start it, unless it runs.
+
+        Raises:
+            SandboxError: It does not start.
+        """
+        if self.pid is None:
+            self._start()
+
+    async def tried(self) -> list[tuple[str, str]]:
+        """Have every layer tried, each in a process that is thrown away; by name, an empty text or what is wrong.
+
+        Raises:
+            SandboxError: It does not start, or ended over that.
+        """
+        with self._ask({"try": True}) as connection:
+            connection.settimeout(_TRIAL_TIMEOUT_S)
+            try:
+                message, _ = await asyncio.to_thread(receive, connection)
+            except OSError:
+                message = None
+        if message is None:
+            raise self._does_not_run()
+        return [(name, fault) for name, fault in message["tried"]]
+
+    def _ask(self, message: dict[str, Any]) -> socket.socket:
+        """Send a request with the other end of a new socket, where the answers come from."""
         for _ in range(2):
-            if self.pid is None:
-                self._start()
+            self.ensure()
             connection = self._connection
             assert connection is not None
             ours, theirs = _pair()
             try:
-                send(connection, {"plan": plan.data, "level": level}, (theirs.fileno(),))
+                send(connection, message, (theirs.fileno(),))
             except OSError:
                 ours.close()
                 self._kill()
                 continue
             finally:
                 theirs.close()
-            return Instance(ours, signature, level)
-        raise SandboxError(
+            return ours
+        raise self._does_not_run()
+
+    def _does_not_run(self) -> SandboxError:
+        return SandboxError(
             f"the sandbox's launcher does not run: {self.log() or 'it ended at once'}",
             hint=f"check that `{self._python} -I -S` works here",
         )

@@ -4,15 +4,45 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from codex_framework import SandboxReport
-from codex_framework.roles.sandboxes import Protection
+from codex_framework import SandboxError, SandboxReport
+from codex_framework.roles.sandboxes import Protection, SandboxLayer
+from codex_plugin_landlock.plan import Plan
 
-__all__ = ["FULL_LEVEL", "REDUCED_LEVEL", "full_report", "probe", "reduced_report"]
+__all__ = [
+    "CURE_OF_NAMESPACES",
+    "FULL_LEVEL",
+    "REDUCED_LEVEL",
+    "below_floor",
+    "floor_error",
+    "full_report",
+    "layers_of",
+    "learned",
+    "probe",
+    "reduced_report",
+]
 
 FULL_LEVEL = "namespaces+landlock+seccomp"
 REDUCED_LEVEL = "landlock+seccomp"
+
+CURE_OF_NAMESPACES = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
+CURE_OF_FLOOR = (
+    "take it out of sandbox_floor, or use a machine that can hold it back (`codex-framework sandbox doctor`)"
+)
+_CURE_OF_MOUNTS = "allow mounts in user namespaces (in a container: its seccomp and AppArmor profiles)"
+_CURE_OF_LANDLOCK = "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter"
+_CURE_OF_SECCOMP = "use a kernel with CONFIG_SECCOMP_FILTER"
+_CURES = {
+    "process namespace": "allow mounts in user namespaces, and a /proc without masked parts (in a container: unmask it)",
+    "network namespace": "allow network namespaces (CONFIG_NET_NS; in a container: its seccomp profile)",
+    "IPC namespace": "allow IPC namespaces (CONFIG_IPC_NS; in a container: its seccomp profile)",
+    "limit on processes": "use Linux 6.14 or newer, or run as an ordinary user",
+    "Landlock": _CURE_OF_LANDLOCK,
+    "seccomp": _CURE_OF_SECCOMP,
+}
+"""By layer, where it is not the mounts."""
 
 _SWITCHES = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
@@ -43,7 +73,7 @@ def probe() -> SandboxReport:
         return SandboxReport(
             available=False,
             reason="the kernel has no seccomp filters",
-            cure="use a kernel with CONFIG_SECCOMP_FILTER",
+            cure=_CURE_OF_SECCOMP,
         )
     abi = landlock.abi_version()
     if abi < landlock.MINIMUM_ABI:
@@ -52,7 +82,7 @@ def probe() -> SandboxReport:
             reason=f"Landlock's ABI is {abi} here, at least {landlock.MINIMUM_ABI} is needed"
             if abi
             else "Landlock is not enabled",
-            cure="use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter",
+            cure=_CURE_OF_LANDLOCK,
         )
     reason, cure = _refusal()
     return reduced_report(abi, reason, cure) if reason else full_report(abi)
@@ -60,52 +90,62 @@ def probe() -> SandboxReport:
 
 def full_report(abi: int) -> SandboxReport:
     """All layers."""
-    return SandboxReport(
-        available=True,
-        level=FULL_LEVEL,
-        protections={
-            Protection.WRITING: "read-only mounts, Landlock",
-            Protection.METADATA: "read-only mounts",
-            Protection.PROTECTED_NAMES: "read-only mounts; missing ones by a placeholder while a sandbox lives",
-            Protection.READING: "mounts",
-            Protection.PROCESSES: "process namespace, own /proc",
-            Protection.SIGNALS: "process namespace" + _from(abi, 6, ", Landlock"),
-            Protection.SHARED_MEMORY: "IPC namespace, own /dev/shm",
-            Protection.TERMINALS: "own /dev/pts, seccomp",
-            Protection.NETWORK: "network namespace, seccomp" + _from(abi, 4, ", Landlock (TCP)"),
-            Protection.UNIX_SOCKETS: "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
-            Protection.KERNEL: "seccomp, no capabilities, no_new_privs",
-            Protection.LIFETIME: "process namespace",
-        },
-    )
+    return SandboxReport(available=True, level=FULL_LEVEL, protections=_protections(own=True, abi=abi))
 
 
 def reduced_report(abi: int, reason: str, cure: str) -> SandboxReport:
     """Without namespaces: weaker, and it says where."""
+    from codex_plugin_landlock.jail.protections import PARTLY
+
     return SandboxReport(
         available=True,
         level=REDUCED_LEVEL,
-        protections={
-            Protection.WRITING: "Landlock",
-            Protection.METADATA: "",
-            Protection.PROTECTED_NAMES: "Landlock, by listing what stands beside them; missing ones are not protected",
-            Protection.READING: "",
-            Protection.PROCESSES: "Landlock (no tracing); they stay visible",
-            Protection.SIGNALS: _from(abi, 6, "Landlock"),
-            Protection.SHARED_MEMORY: "seccomp; /dev/shm is shared",
-            Protection.TERMINALS: "seccomp; other terminals of the user stay open",
-            Protection.NETWORK: "seccomp" + _from(abi, 4, ", Landlock (TCP)"),
-            Protection.UNIX_SOCKETS: "seccomp" + _from(abi, 6, ", Landlock (abstract)"),
-            Protection.KERNEL: "seccomp, no_new_privs",
-            Protection.LIFETIME: "a supervisor that kills all descendants",
-        },
+        protections=_protections(own=False, abi=abi),
+        partly={Protection(word): means for word, means in PARTLY.items()},
         reason=f"namespaces are not to be had: {reason}",
         cure=cure,
     )
 
 
-def _from(abi: int, first: int, words: str) -> str:
-    return words if abi >= first else ""
+def _protections(*, own: bool, abi: int) -> dict[Protection, str]:
+    from codex_plugin_landlock.jail import limits
+    from codex_plugin_landlock.jail.protections import protections
+
+    bounded = limits.counts_processes() or (own and limits.namespaces_can_be_bounded())
+    return {Protection(word): means for word, means in protections(own=own, abi=abi, bounded=bounded).items()}
+
+
+def learned(report: SandboxReport, enforced: Mapping[str, str]) -> SandboxReport:
+    """The report, corrected by what a running sandbox says of itself."""
+    held = {Protection(word): means for word, means in enforced.items()}
+    return report.evolve(protections={**report.protections, **held})
+
+
+def floor_error(plan: Plan, report: SandboxReport) -> SandboxError | None:
+    """Why a plan's floor does not stand on this machine, if it does not."""
+    from codex_plugin_landlock.jail.protections import missing
+
+    held = {one.value: means for one, means in report.protections.items()}
+    lacking = missing(held, plan.data, own=report.level == FULL_LEVEL)
+    if not lacking:
+        return None
+    cures = dict.fromkeys(filter(None, lacking.values()))
+    if not all(lacking.values()):
+        cures[report.cure or CURE_OF_FLOOR] = None
+    return below_floor(", ".join(lacking), "; ".join(cures))
+
+
+def below_floor(lacking: str, cure: str) -> SandboxError:
+    """Says what is not held back."""
+    fact = f"`[framework] sandbox_floor` demands what the landlock sandbox does not hold back here: {lacking}"
+    return SandboxError(fact, slug="sandbox-floor", hint=cure)
+
+
+def layers_of(tried: Iterable[tuple[str, str]]) -> tuple[SandboxLayer, ...]:
+    """The outcome of trials, each with its cure."""
+    _, switch = _refusal()
+    cures = {"user namespace": switch or CURE_OF_NAMESPACES, **_CURES}
+    return tuple(SandboxLayer(name, fault, cures.get(name, _CURE_OF_MOUNTS) if fault else "") for name, fault in tried)
 
 
 def _refusal() -> tuple[str, str]:

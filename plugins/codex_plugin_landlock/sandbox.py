@@ -7,12 +7,14 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
 from codex_plugin_landlock.plan import Plan, plan_for, signature
 
 if TYPE_CHECKING:
+    from codex_framework.roles.networks import NetworkGate
+    from codex_framework.roles.sandboxes import SandboxLayer
     from codex_plugin_landlock.instances import ConfinedProcess, Instance, InstanceRefused
     from codex_plugin_landlock.launcher import Launcher
 
@@ -30,6 +32,15 @@ _ATTEMPTS = _MOST_IDLE + 3
 
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
+_DISABLED = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+_TOLD: dict[str, dict[str, str]] = {
+    "off": _DISABLED,
+    "loopback": _DISABLED,
+    "proxy": {"CODEX_NETWORK_PROXY_ACTIVE": "1"},
+    "on": {},
+}
+"""Variables that tell a command about its network (Codex's names)."""
+
 
 class LandlockSandbox:
     """Confines commands on Linux by namespaces, Landlock and seccomp, or by the last two where namespaces are refused.
@@ -37,20 +48,22 @@ class LandlockSandbox:
     Args:
         level: ``namespaces``: that or nothing. ``landlock``: without namespaces, for tests. None: the best there is.
         python: The interpreter for the launcher (3.11 or newer); None is this process's own.
+        set_up_s: How long confining a process may take until it is given up; None: 10 s.
     """
 
     name = "landlock"
 
-    def __init__(self, level: str | None = None, *, python: str | None = None) -> None:
+    def __init__(self, level: str | None = None, *, python: str | None = None, set_up_s: float | None = None) -> None:
         self._wanted = level
         self._python = python
+        self._set_up_s = set_up_s
         self._report: SandboxReport | None = None
         self._launcher: Launcher | None = None
         self._idle: dict[str, list[Instance]] = {}
         self._busy: set[Instance] = set()
 
     def probe(self) -> SandboxReport:
-        """What works here, first by what the system says of itself, then by experience."""
+        """What works here: first by what the system says of itself, once something has run by what that was confined by."""
         if self._report is None:
             from codex_plugin_landlock.probe import FULL_LEVEL, probe
 
@@ -83,39 +96,82 @@ class LandlockSandbox:
         return _NAMESPACES if self.probe().level == FULL_LEVEL else _LANDLOCK
 
     def check(self, plan: Plan) -> None:
-        """Refuse what the level cannot enforce.
+        """Refuse what the level cannot enforce, or does not hold back though the plan's floor demands it.
 
         Raises:
             SandboxError: As said.
         """
-        if plan.masked and self.level == _LANDLOCK:
-            raise SandboxError(
-                "paths cannot be made unreadable here: " + self.probe().reason,
-                hint=self.probe().cure or "allow user namespaces",
-            )
+        from codex_plugin_landlock.jail.landlock import ABI_NETWORK, abi_version
+        from codex_plugin_landlock.probe import CURE_OF_NAMESPACES, floor_error
+
+        report = self.probe()
+        if self.level == _LANDLOCK:
+            wanted, also = "", ""
+            if plan.masked:
+                wanted = "paths cannot be made unreadable here"
+            elif plan.network == "loopback":
+                wanted, also = "commands cannot be given a loopback network of their own here", ", or switch it off"
+            elif plan.network == "proxy" and abi_version() < ABI_NETWORK:
+                wanted, also = "commands cannot be kept to a network proxy here", ", or use Linux 6.7 or newer"
+            if wanted:
+                raise SandboxError(f"{wanted}: {report.reason}", hint=(report.cure or CURE_OF_NAMESPACES) + also)
+        error = floor_error(plan, report) if plan.floor else None
+        if error is not None:
+            raise error
 
     async def start(self, plan: Plan, launch: Launch) -> ConfinedProcess:
         """Start a command in an instance of ``plan``. Raises as :meth:`codex_framework.Confinement.start`."""
         from codex_plugin_landlock.instances import InstanceGone, InstanceRefused
 
+        gate = _gate(plan, launch)
         for _ in range(_ATTEMPTS):
             self.check(plan)
-            instance = self._take(plan)
             try:
-                return await instance.run(launch, lambda freed: self._release(plan, freed))
+                if gate is not None and self.level == _LANDLOCK:
+                    return await self._start_by_ports(plan, launch, gate)
+                instance = self._take(plan)
+                try:
+                    return await instance.run(launch, lambda freed: self._release(plan, freed), gate)
+                finally:
+                    if not instance.alive:
+                        self._busy.discard(instance)
             except InstanceGone:
                 continue
             except InstanceRefused as refused:
-                self._degrade(instance, refused)
+                self._degrade(refused)
             except SandboxError as error:
-                raise SandboxError(f"{error}{self._last_words()}", hint=error.hint) from error
-            finally:
-                if not instance.alive:
-                    self._busy.discard(instance)
+                raise SandboxError(f"{error}{self._last_words()}", hint=error.hint, slug=error.slug) from error
         raise SandboxError(
             f"the sandbox ends as soon as it is started{self._last_words()}",
             hint="look for a process that kills others (the system's log names it)",
         )
+
+    async def _start_by_ports(self, plan: Plan, launch: Launch, gate: NetworkGate) -> ConfinedProcess:
+        """Start a command that may connect to the gate's ports and nothing else, in an instance for it alone."""
+        ports = await gate.listen()
+        env = {**launch.env, **gate.environment(ports)}
+        instance = self._open({**plan.data, "ports": [port for port in ports if port]}, _LANDLOCK, ())
+        try:
+            return await instance.run(launch.evolve(env=env), self._end)
+        finally:
+            if not instance.alive:
+                self._busy.discard(instance)
+
+    def _end(self, instance: Instance) -> None:
+        self._busy.discard(instance)
+        instance.close()
+
+    async def examine(self) -> tuple[SandboxLayer, ...]:
+        """Try every layer by itself in a process that is thrown away, whatever :meth:`probe` says.
+
+        Raises:
+            SandboxError: The launcher does not start, or it ended over that.
+        """
+        from codex_plugin_landlock.probe import layers_of
+
+        if sys.platform != "linux":
+            return ()
+        return layers_of(await self._running().tried())
 
     def warm(self, plan: Plan) -> None:
         """Start the launcher and an instance ahead, unless one is there. It gets ready by itself; nobody waits for it.
@@ -126,6 +182,9 @@ class LandlockSandbox:
         if self._busy or self._idle.get(plan.key):
             return
         self.check(plan)
+        if plan.network == "proxy" and self.level == _LANDLOCK:
+            self._running().ensure()  # an instance needs to know the ports, which are another command's each time
+            return
         instance = self._take(plan)
         instance.listen(lambda refused: self._learn(plan, instance, refused))
         self._release(plan, instance, _WARM_IDLE_S)
@@ -135,7 +194,7 @@ class LandlockSandbox:
         if instance in idle:
             idle.remove(instance)
         with contextlib.suppress(SandboxError):  # the first command meets it again, and can tell it
-            self._degrade(instance, refused)
+            self._degrade(refused)
             self.warm(plan)
 
     def _last_words(self) -> str:
@@ -154,13 +213,32 @@ class LandlockSandbox:
                 self._busy.add(instance)
                 return instance
             instance.close()
+        return self._open(plan.data, level, state)
+
+    def _open(self, data: Mapping[str, Any], level: str, state: tuple[object, ...]) -> Instance:
+        from codex_plugin_landlock.instances import SET_UP_S
+
+        def told(enforced: Mapping[str, str]) -> None:
+            self._confirm(level, enforced)
+
+        set_up_s = self._set_up_s or SET_UP_S
+        instance = self._running().open_instance(data, level, state, told, set_up_s=set_up_s)
+        self._busy.add(instance)
+        return instance
+
+    def _running(self) -> Launcher:
         if self._launcher is None:
             from codex_plugin_landlock.launcher import Launcher
 
             self._launcher = Launcher(self._python or sys.executable)
-        instance = self._launcher.open_instance(plan, level, state)
-        self._busy.add(instance)
-        return instance
+        return self._launcher
+
+    def _confirm(self, level: str, enforced: Mapping[str, str]) -> None:
+        """Take over what an instance says it is confined by."""
+        from codex_plugin_landlock.probe import learned
+
+        if level == self.level:
+            self._report = learned(self.probe(), enforced)
 
     def _release(self, plan: Plan, instance: Instance, idle_s: float = _IDLE_S) -> None:
         self._busy.discard(instance)
@@ -177,19 +255,24 @@ class LandlockSandbox:
             idle.remove(instance)
         instance.close()
 
-    def _degrade(self, instance: Instance, refused: InstanceRefused) -> None:
+    def _degrade(self, refused: InstanceRefused) -> None:
         """Go on without namespaces if it is they that are refused; nothing has run yet.
 
         Raises:
             SandboxError: It was something else, or namespaces are demanded.
         """
-        cure = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
-        if refused.stage != _NAMESPACES or instance.level == _LANDLOCK or self._wanted == _NAMESPACES:
+        from codex_plugin_landlock.probe import CURE_OF_FLOOR, CURE_OF_NAMESPACES, below_floor
+
+        if refused.stage == "floor":
+            raise below_floor(refused.text, self.probe().cure or CURE_OF_FLOOR)
+        if refused.stage != _NAMESPACES or self._wanted == _NAMESPACES:
             raise SandboxError(
                 f"the sandbox could not be set up ({refused.stage}): {refused.text}",
-                hint=cure if refused.stage == _NAMESPACES else "check the writable roots and protected paths it names",
+                hint=CURE_OF_NAMESPACES
+                if refused.stage == _NAMESPACES
+                else "check the writable roots and protected paths it names",
             )
-        self._report = self._reduced(refused.text, cure)
+        self._report = self._reduced(refused.text, CURE_OF_NAMESPACES)
 
     def _reduced(self, reason: str, cure: str) -> SandboxReport:
         from codex_plugin_landlock.jail.landlock import abi_version
@@ -208,6 +291,22 @@ class LandlockSandbox:
             await self._launcher.aclose(idle=idle)
 
 
+def _gate(plan: Plan, launch: Launch) -> NetworkGate | None:
+    """The gate that is to carry a command's traffic.
+
+    Raises:
+        SandboxError: The plan demands one, and there is none.
+    """
+    if plan.network != "proxy":
+        return None
+    if launch.gate is None:
+        raise SandboxError(
+            "commands may reach the network by a proxy only, and this one has none",
+            hint="enable a plugin that brings a network proxy, or choose permissions without allowed hosts",
+        )
+    return launch.gate
+
+
 class LandlockConfinement:
     """A plan that is ready to start processes."""
 
@@ -217,8 +316,8 @@ class LandlockConfinement:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where there is no network."""
-        return {} if self.plan.network == "on" else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where nothing outside can be reached, ``CODEX_NETWORK_PROXY_ACTIVE=1`` by proxy."""
+        return dict(_TOLD[self.plan.network])
 
     async def start(self, launch: Launch) -> ConfinedProcess:
         """Start a process under the plan.

@@ -6,26 +6,38 @@ The order matters: mounts need privileges in the new namespaces, Landlock forbid
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import resource
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import grants, landlock, mounts, namespaces, seccomp
+from . import grants, landlock, limits, mounts, namespaces, network, protections, seccomp
 from .syscalls import ATTR_RDONLY, mount_setattr
 
-__all__ = ["LANDLOCK", "NAMESPACES", "Refused", "enclose"]
+__all__ = ["LANDLOCK", "NAMESPACES", "Refused", "User", "enclose"]
 
 NAMESPACES = "namespaces"
 LANDLOCK = "landlock"
 """The two levels: all layers, and Landlock with seccomp only."""
+
+_LOOPBACK_IS_UP = ("loopback", "proxy")
+"""Modes with a network of the sandbox's own in which more than nothing works."""
+
+
+class User(NamedTuple):
+    """Who starts a sandbox, as seen from outside. ``counted``: the system counts this user's processes."""
+
+    uid: int
+    gid: int
+    counted: bool
 
 
 class Refused(Exception):  # noqa: N818  # a turn of events, not a fault
     """A layer could not be put on.
 
     Attributes:
-        stage: ``namespaces`` (this machine does not grant them), ``mounts``, ``privileges``, ``landlock`` or ``seccomp``.
+        stage: ``namespaces`` (this machine does not grant them), ``mounts``, ``network``, ``limits``, ``privileges``, ``landlock``,
+            ``seccomp`` or ``floor``.
         error: What the system said.
     """
 
@@ -43,25 +55,24 @@ def _stage(name: str) -> Iterator[None]:
         raise Refused(name, error) from error
 
 
-def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, str]:
-    """Confine this process as the plan says; returns what is enforced, by which layer.
+def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
+    """Confine this process as the plan says; returns what is held back, by which layer (:mod:`.protections`).
 
     Args:
-        plan: A plan's data (``Plan.data``).
+        plan: A plan's data (``Plan.data``), and without namespaces the ``ports`` that may be connected to.
         level: With ``namespaces``, the process has just been started in new ones.
-        uid: The user's id outside.
-        gid: The group's id outside.
+        user: The user outside.
 
     Raises:
-        Refused: A layer could not be put on; the process must end.
+        Refused: A layer could not be put on, or does not hold what the plan demands; the process must end.
     """
-    enforced: dict[str, str] = {}
     own = level == NAMESPACES
-    network = plan["network"] == "on"
+    mode = plan["network"]
+    bounded = False
     outer = grants.outer_devices() if own else []
     if own:
         with _stage("namespaces"):
-            namespaces.map_identity(uid, gid)
+            namespaces.map_identity(user.uid, user.gid)
             mounts.separate()
         with _stage("mounts"):
             trees = mounts.copies(plan)
@@ -69,10 +80,17 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
             mounts.cover(read_only="/" not in plan["writable"])
         with _stage("mounts"):
             mounts.attach(plan, trees)
-            if namespaces.limit_processes():
-                enforced["number of processes"] = "process namespace"
+            if plan["limits"]["processes"] is not None:
+                bounded = limits.bound_namespace(plan["limits"]["processes"])
             mount_setattr("/proc", ATTR_RDONLY, recursive=False)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with _stage("network"):
+            if mode in _LOOPBACK_IS_UP:
+                network.raise_loopback()
+    with _stage("network"):
+        if not own and mode in _LOOPBACK_IS_UP and not plan.get("ports"):
+            raise OSError(errno.EOPNOTSUPP, "there is no network namespace to keep it in", mode)
+    with _stage("limits"):
+        bounded = limits.bound(plan["limits"], counted=user.counted, own=own) or bounded
     with _stage("privileges"):
         if own:
             namespaces.drop_privileges()
@@ -80,9 +98,17 @@ def enclose(plan: dict[str, Any], level: str, uid: int, gid: int) -> dict[str, s
             namespaces.rule_out_privileges()
     with _stage("landlock"):
         rules = [*grants.rules(plan, own_mounts=own), *outer]
-        landlock.restrict(rules, network=network)
+        open_tcp = mode == "on" or (own and mode in _LOOPBACK_IS_UP)
+        abi = landlock.restrict(rules, network=open_tcp, ports=plan.get("ports", ()))
         for descriptor, _ in rules:
             os.close(descriptor)
     with _stage("seccomp"):
-        seccomp.install(seccomp.assemble(seccomp.rules_for(network=network, own_processes=own)))
+        seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, own=own)))
+    enforced = protections.protections(own=own, abi=abi, bounded=bounded)
+    with _stage("floor"):
+        lacking = protections.missing(enforced, plan, own=own)
+        if lacking:
+            raise OSError(errno.EPERM, "not held back", ", ".join(lacking))
+    if plan["limits"]["processes"] is None:
+        del enforced["process-count"]  # it was not asked for, so nothing is known
     return enforced

@@ -14,9 +14,11 @@ import socket
 import subprocess
 import termios
 import time
+from collections.abc import Callable
 from typing import Any
 
-from .enclosure import NAMESPACES, Refused, enclose
+from . import limits, network
+from .enclosure import NAMESPACES, Refused, User, enclose
 from .messages import receive, send
 from .syscalls import close_but, prctl
 
@@ -26,27 +28,27 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def live(connection: socket.socket, plan: dict[str, Any], level: str, uid: int, gid: int) -> None:
+def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User) -> None:
     """Confine this process, a new child of the launcher, and serve until the connection ends. Does not return."""
     try:
         _detach(connection, level)
         children = _children_file()
-        enforced = enclose(plan, level, uid, gid)
+        enforced = enclose(plan, level, user)
         if level == NAMESPACES:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of ids takes it away
         send(connection, {"ready": level, "enforced": enforced})
-        Instance(connection, children).serve()
+        Instance(connection, children, plan["limits"]).serve()
     except Refused as refused:
         with contextlib.suppress(OSError):
-            error = refused.error
-            send(
-                connection,
-                {"refused": refused.stage, "errno": error.errno, "text": f"{error.strerror} ({error.filename})"},
-            )
+            _refuse(connection, refused.stage, refused.error)
     except OSError:
         pass  # the framework is gone, and so is who could be told
     finally:
         os._exit(0)
+
+
+def _refuse(connection: socket.socket, stage: str, error: OSError) -> None:
+    send(connection, {"refused": stage, "errno": error.errno, "text": f"{error.strerror} ({error.filename})"})
 
 
 def _detach(connection: socket.socket, level: str) -> None:
@@ -72,8 +74,9 @@ def _children_file() -> int | None:
 class Instance:
     """Serves one connection."""
 
-    def __init__(self, connection: socket.socket, children: int | None) -> None:
+    def __init__(self, connection: socket.socket, children: int | None, bounds: dict[str, int | None]) -> None:
         self._connection = connection
+        self._bounds = bounds
         self._children = children
         self._main: int | None = None
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -102,9 +105,22 @@ class Instance:
             return False
         if "run" in message:
             self._run(message["run"], descriptors)
+        elif "listen" in message:
+            return self._listen()
         elif self._main is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._main, message["signal"])
+        return True
+
+    def _listen(self) -> bool:
+        """Hand out new sockets at the proxy's ports; nobody in here accepts from them."""
+        try:
+            with network.listening() as sockets:
+                ports = [one.getsockname()[1] for one in sockets]
+                send(self._connection, {"listening": ports}, [one.fileno() for one in sockets])
+        except OSError as error:
+            _refuse(self._connection, "network", error)
+            return False
         return True
 
     def _run(self, wanted: dict[str, Any], descriptors: list[int]) -> None:
@@ -118,7 +134,7 @@ class Instance:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                preexec_fn=_take_terminal if wanted["tty"] else None,  # noqa: PLW1509  # this process has one thread
+                preexec_fn=self._before(tty=wanted["tty"]),  # noqa: PLW1509  # this process has one thread
             )
         except OSError as error:
             send(self._connection, {"failed": error.errno, "text": error.strerror})
@@ -133,6 +149,18 @@ class Instance:
         process.returncode = 0  # reaped here, not by it
         send(self._connection, {"started": self._pid_outside()})
         self._reap()
+
+    def _before(self, *, tty: bool) -> Callable[[], None] | None:
+        """What is left to do between fork and exec; None where nothing is, for a vfork is the cheaper one."""
+        if self._bounds["memory_bytes"] is None:
+            return _take_terminal if tty else None
+
+        def prepare() -> None:
+            limits.bound_memory(self._bounds)  # not earlier: this process itself may need more
+            if tty:
+                _take_terminal()
+
+        return prepare
 
     def _pid_outside(self) -> int | None:
         if self._children is None:

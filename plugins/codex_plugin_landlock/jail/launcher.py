@@ -9,8 +9,8 @@ import signal
 import socket
 from typing import Any
 
-from . import namespaces, placeholders
-from .enclosure import NAMESPACES
+from . import limits, namespaces, placeholders
+from .enclosure import NAMESPACES, User
 from .instance import end_descendants, live
 from .messages import receive, send
 from .syscalls import pidfd_open, prctl
@@ -38,6 +38,7 @@ class Launcher:
         self._connection = connection
         self._held: dict[int, dict[str, int]] = {}
         self._parent = pidfd_open(os.getppid())
+        self._user = User(os.geteuid(), os.getegid(), limits.counts_processes())
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _noticed)
@@ -74,6 +75,9 @@ class Launcher:
             self._let_go()
             return False
         with socket.socket(fileno=descriptors[0]) as connection:
+            if "try" in message:
+                self._try(connection)
+                return True
             try:
                 self._start(connection, message["plan"], message["level"])
             except OSError as error:
@@ -81,6 +85,12 @@ class Launcher:
                     text = f"{error.strerror} ({error.filename})"
                     send(connection, {"refused": "namespaces", "errno": error.errno, "text": text})
         return True
+
+    def _try(self, connection: socket.socket) -> None:
+        from .trial import tried  # asked for by people, so it is not read at every start
+
+        with contextlib.suppress(OSError):
+            send(connection, {"tried": tried(self._user)})
 
     def _let_go(self) -> None:
         """Nothing runs in any instance: clean up and hang up, before waiting until their namespaces are taken down."""
@@ -93,14 +103,13 @@ class Launcher:
 
     def _start(self, connection: socket.socket, plan: dict[str, Any], level: str) -> None:
         held = placeholders.hold(plan["read_only"]) if level == NAMESPACES else {}
-        uid, gid = os.geteuid(), os.getegid()
         try:
             pid = namespaces.enter(network=plan["network"] == "on") if level == NAMESPACES else os.fork()
         except OSError:
             placeholders.release(held)
             raise
         if pid == 0:
-            live(connection, plan, level, uid, gid)
+            live(connection, plan, level, self._user)
         self._held[pid] = held
         with contextlib.suppress(OSError):
             send(connection, {"instance": pid})

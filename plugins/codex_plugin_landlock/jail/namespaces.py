@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import struct
 
 from .syscalls import MACHINE, NEW_CGROUP, NEW_IPC, NEW_NET, NEW_NS, NEW_PID, NEW_USER, NEW_UTS, call, clone, prctl
 
-__all__ = ["drop_privileges", "enter", "limit_processes", "map_identity", "rule_out_privileges", "set_dumpable"]
+__all__ = ["drop_privileges", "enter", "map_identity", "rule_out_privileges", "set_dumpable"]
 
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
@@ -20,9 +19,6 @@ _LOCKED_SECUREBITS = 0xEF
 _CAPSET = 126 if MACHINE == "x86_64" else 91
 _CAP_VERSION_3 = 0x20080522
 _MOST_CAPABILITIES = 64
-_PID_MAX = 4096
-_PID_MAX_PER_NAMESPACE = (6, 14)
-"""The first kernel on which ``kernel.pid_max`` belongs to the process namespace; before, it is everybody's."""
 
 
 def enter(*, network: bool) -> int:
@@ -55,18 +51,6 @@ def map_identity(uid: int, gid: int) -> None:
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     finally:
         set_dumpable(dumpable=False)
-
-
-def limit_processes() -> bool:
-    """Bound the number of processes of this process namespace; whether this kernel can do that."""
-    release = os.uname().release.split("-")[0].split(".")[:2]
-    if not all(part.isdigit() for part in release) or tuple(map(int, release)) < _PID_MAX_PER_NAMESPACE:
-        return False
-    try:
-        _write("/proc/sys/kernel/pid_max", str(_PID_MAX))
-    except OSError:
-        return False
-    return True
 
 
 def drop_privileges() -> None:

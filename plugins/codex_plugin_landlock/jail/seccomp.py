@@ -52,6 +52,9 @@ _NAMESPACES = 0x7E020080
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _DGRAM, _SEQPACKET = 1, 2, 5
 _TYPE = 0xF
+_TCP = 6
+_MSG_FASTOPEN = 0x20000000
+_WORD = 0xFFFFFFFF
 _SET_UID = 0o4000
 _CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit by which O_TMPFILE differs from O_DIRECTORY
 _TERMINAL_REQUESTS = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS
@@ -87,27 +90,27 @@ _ON_OTHERS = {
 """Calls that take another process's id, and which argument it is."""
 
 
-def rules_for(*, network: bool, own_processes: bool) -> dict[str, tuple[Rule, ...]]:
+def rules_for(*, network: str, own: bool) -> dict[str, tuple[Rule, ...]]:
     """The rules of a sandbox, by system call; the first that applies counts.
 
     Args:
-        network: Whether commands may use the network.
-        own_processes: Whether the sandbox has process and IPC namespaces of its own.
+        network: How commands reach it: ``off``, ``loopback``, ``proxy`` or ``on``.
+        own: Whether the sandbox has namespaces of its own.
     """
     rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(_ALWAYS_REFUSED, (_REFUSED,))
     rules.update(
         dict.fromkeys(("clone3", "openat2"), (_UNKNOWN,))
     )  # their flags lie in memory: let libc use the older call
     rules["clone"] = rules["unshare"] = (_if(Check(0, _NAMESPACES, (0,), among=False)),)
-    rules["ioctl"] = (_if(Check(1, 0xFFFFFFFF, _TERMINAL_REQUESTS)),)
+    rules["ioctl"] = (_if(Check(1, _WORD, _TERMINAL_REQUESTS)),)
     rules["mknod"] = (_if(Check(1, _KIND, _DEVICE_KINDS)), _set_uid(1))
     rules["mknodat"] = (_if(Check(2, _KIND, _DEVICE_KINDS)), _set_uid(2))
     rules["chmod"] = rules["fchmod"] = rules["creat"] = (_set_uid(1),)
     rules["fchmodat"] = rules["fchmodat2"] = (_set_uid(2),)
     rules["open"] = (_if(Check(1, _CREATES, (0,), among=False), Check(2, _SET_UID, (_SET_UID,))),)
     rules["openat"] = (_if(Check(2, _CREATES, (0,), among=False), Check(3, _SET_UID, (_SET_UID,))),)
-    rules.update(_sockets(network=network))
-    if not own_processes:
+    rules.update(_SOCKETS[network if own or network != "proxy" else "ports"])
+    if not own:
         rules.update(dict.fromkeys(_REFUSED_WITHOUT_IPC_NAMESPACE, (_REFUSED,)))
         rules.update({name: (_if(Check(position, None)),) for name, position in _ON_OTHERS.items()})
     return rules
@@ -121,31 +124,54 @@ def _set_uid(argument: int) -> Rule:
     return _if(Check(argument, _SET_UID, (_SET_UID,)))
 
 
-def _sockets(*, network: bool) -> dict[str, tuple[Rule, ...]]:
-    """Pairs for talking within a command always work; datagram pairs never, because they can be re-addressed by path."""
-    pair = (
-        _if(Check(0, 0xFFFFFFFF, (_AF_UNIX,), among=False)),
-        _if(Check(1, _TYPE, (_STREAM, _SEQPACKET), among=False)),
-    )
-    if network:
-        return {
-            "socketpair": pair,
-            "socket": (
-                _if(Check(0, 0xFFFFFFFF, (_AF_INET, _AF_INET6, _AF_NETLINK), among=False)),
-                _if(Check(0, 0xFFFFFFFF, (_AF_NETLINK,), among=False), Check(1, _TYPE, (_STREAM, _DGRAM), among=False)),
-                _if(Check(0, 0xFFFFFFFF, (_AF_NETLINK,)), Check(2, 0xFFFFFFFF, (0,), among=False)),  # other than route
-            ),
-        }
-    return {
-        "socketpair": pair,
-        "socket": pair,
-        "connect": (_REFUSED,),
-        "bind": (_REFUSED,),
-        "listen": (_REFUSED,),
-        "accept": (_REFUSED,),
-        "accept4": (_REFUSED,),
-        "sendto": (_if(Check(4, None)),),
-    }
+def _opens_fast(argument: int) -> Check:
+    """Data in a connection's first packet: connects without asking Landlock."""
+    return Check(argument, _MSG_FASTOPEN, (_MSG_FASTOPEN,))
+
+
+_PAIR = (
+    _if(Check(0, _WORD, (_AF_UNIX,), among=False)),
+    _if(Check(1, _TYPE, (_STREAM, _SEQPACKET), among=False)),
+)
+"""Pairs for talking within a command always work; datagram pairs never, because they can be re-addressed by path."""
+
+_UNADDRESSED = _if(Check(4, None))
+_INTERNET = _if(Check(0, _WORD, (_AF_INET, _AF_INET6), among=False))
+_STREAM_OR_DATAGRAM = _if(Check(1, _TYPE, (_STREAM, _DGRAM), among=False))
+_OFF: dict[str, tuple[Rule, ...]] = {
+    "socketpair": _PAIR,
+    "socket": _PAIR,
+    "sendto": (_UNADDRESSED,),
+    **dict.fromkeys(("connect", "bind", "listen", "accept", "accept4"), (_REFUSED,)),
+}
+_OWN_NETWORK: dict[str, tuple[Rule, ...]] = {"socketpair": _PAIR, "socket": (_INTERNET, _STREAM_OR_DATAGRAM)}
+_SOCKETS: dict[str, dict[str, tuple[Rule, ...]]] = {
+    "off": _OFF,
+    "loopback": _OWN_NETWORK,
+    "proxy": _OWN_NETWORK,
+    "ports": {
+        "socketpair": _PAIR,
+        "socket": (
+            _INTERNET,
+            _if(Check(1, _TYPE, (_STREAM,), among=False)),
+            _if(Check(2, _WORD, (0, _TCP), among=False)),  # Landlock does not see MPTCP and SCTP
+        ),
+        "sendto": (_UNADDRESSED, _if(_opens_fast(3))),
+        "sendmsg": (_if(_opens_fast(2)),),
+        "sendmmsg": (_if(_opens_fast(3)),),
+        **dict.fromkeys(("bind", "listen", "accept", "accept4"), (_REFUSED,)),
+    },
+    "on": {
+        "socketpair": _PAIR,
+        "socket": (
+            _if(Check(0, _WORD, (_AF_INET, _AF_INET6, _AF_NETLINK), among=False)),
+            _if(Check(0, _WORD, (_AF_NETLINK,), among=False), Check(1, _TYPE, (_STREAM, _DGRAM), among=False)),
+            _if(Check(0, _WORD, (_AF_NETLINK,)), Check(2, _WORD, (0,), among=False)),  # other than route
+        ),
+    },
+}
+"""Rules for sockets by the network's mode; ``ports`` where this machine's network is shared and Landlock lets TCP connect to
+single ports only."""
 
 
 def assemble(

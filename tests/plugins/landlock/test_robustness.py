@@ -102,7 +102,9 @@ def test_the_number_of_processes_is_bounded_where_the_system_can(place, harness)
     async def work(sandbox, confinement, start):
         return (await (await start("cat", "/proc/sys/kernel/pid_max")).wait()).output
 
-    assert with_sandbox("namespaces", place, work) == "4096\n"
+    assert (
+        with_sandbox("namespaces", place, work) == "4396\n"
+    )  # 300 more: so many ids are lost once they have gone round
 
 
 def test_a_process_that_ignores_sigterm_is_killed(level, place):
