@@ -255,6 +255,8 @@ class AnnouncedCommand:
             self._call.emit(_begin(self._request, self._call, self.cwd, self._running.process_id))
         self._gate = gate
         self._result = asyncio.ensure_future(self._finish())
+        if self.refused_host:  # it was quick, and so was the answer
+            self.refuse_host()
 
     def refuse_host(self) -> None:
         """A person has refused the command a host: end it."""

@@ -136,6 +136,8 @@ class KernelFactory:
     ) -> AsyncIterator[ScriptedKernel]:
         environ = {"CODEX_HOME": str(self.codex_home), "PATH": os.environ.get("PATH", os.defpath), **env}
         overrides: tuple[str, ...] = (*_OVERRIDES, f'model_provider="{model.name}"')
+        if "default_permissions" in (config if isinstance(config, str) else " ".join(config)):
+            overrides = overrides[1:]  # a mode would count over the profile
         if isinstance(config, str):
             # A file comes below the overrides, and what a test writes has to count: so they are part of the file.
             text = "\n".join(line for line in overrides if line.split("=")[0] not in _top_keys(config))

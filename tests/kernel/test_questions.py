@@ -1,0 +1,533 @@
+"""What people are asked about commands, hosts and folders, and how their answers are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import (
+    AccessMode,
+    CommandFacts,
+    CommandRequest,
+    CommandVerdict,
+    FileAccess,
+    FunctionSpec,
+    NetworkMode,
+    NetworkRules,
+    NetworkTarget,
+    ProxyPorts,
+    SandboxReport,
+    ToolCall,
+    ToolContext,
+    ToolOutput,
+    Verdict,
+)
+from codex_framework.errors import CodexError
+from codex_framework.permissions import additional_from_wire
+from codex_framework.process.spawn import Unconfined
+from codex_framework.protocol.events import ErrorEvent, TurnAbortedEvent
+from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.items import FunctionCallOutput, Message, message_text
+from codex_framework.protocol.ops import ExecApproval, PatchApproval
+from codex_framework.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
+from codex_framework.roles.networks import BlockedRequest
+from codex_framework.roles.sandboxes import ChildProcess, Launch
+from codex_framework.testing.replies import call, say
+
+OUTSIDE_TMP = "sandbox_workspace_write.exclude_slash_tmp = true\n"  # folders of tests lie there
+WORKSPACE = 'sandbox_mode = "workspace-write"\n' + OUTSIDE_TMP
+
+YES, NO = ReviewDecision(Decision.APPROVED), ReviewDecision(Decision.DENIED)
+FOR_SESSION, ABORT = ReviewDecision(Decision.APPROVED_FOR_SESSION), ReviewDecision(Decision.ABORT)
+
+Answer = Callable[[Any], ReviewDecision]
+
+
+class Plan:
+    """Starts commands as they are: what counts here is which access they were given."""
+
+    env: Mapping[str, str] = {"CONFINED": "1"}
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    async def start(self, launch: Launch) -> ChildProcess:
+        self._box.launches.append(launch)
+        if launch.gate is not None:
+            for target in self._box.wanted:
+                self._box.reached.append((target, await launch.gate.passes(target)))  # type: ignore[attr-defined]
+        return await Unconfined().start(launch)
+
+
+class Box:
+    name = "box"
+
+    def __init__(self) -> None:
+        self.accesses: list[FileAccess] = []
+        self.launches: list[Launch] = []
+        self.wanted: list[NetworkTarget] = []
+        self.reached: list[tuple[NetworkTarget, bool]] = []
+
+    def probe(self) -> SandboxReport:
+        return SandboxReport(available=True)
+
+    def confine(self, access: FileAccess, cwd: Path) -> Plan:
+        self.accesses.append(access)
+        return Plan(self)
+
+    async def aclose(self) -> None:
+        return
+
+
+class Gate:
+    """Lets through what its rules allow by name, and asks about the rest."""
+
+    def __init__(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None) -> None:
+        self._rules = rules
+        self._ask = ask
+        self.blocked: tuple[BlockedRequest, ...] = ()
+        self.closed = False
+
+    async def passes(self, target: NetworkTarget) -> bool:
+        if target.host in self._rules.domains:
+            return self._rules.domains[target.host] == "allow"
+        return self._ask is not None and await self._ask(target)
+
+    def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
+        return {}
+
+    async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
+        return
+
+    async def listen(self) -> ProxyPorts:
+        return ProxyPorts(1, 2)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class Proxy:
+    name = "proxy"
+
+    def __init__(self) -> None:
+        self.gates: list[Gate] = []
+
+    def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> Gate:
+        self.gates.append(Gate(rules, ask))
+        return self.gates[-1]
+
+    async def aclose(self) -> None:
+        return
+
+
+class Keeper:
+    """A policy that asks about everything, proposes a prefix, and keeps what it is told."""
+
+    name = "keeper"
+
+    def __init__(self, verdict: CommandVerdict | None = None, *, broken: bool = False) -> None:
+        self._verdict = verdict
+        self._broken = broken
+        self.prefixes: list[tuple[str, ...]] = []
+        self.hosts: dict[str, bool] = {}
+
+    def judge(self, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
+        if command.argv[:1] in self.prefixes:
+            return CommandVerdict(verdict=Verdict.ALLOW)
+        return self._verdict
+
+    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+        if target.host not in self.hosts:
+            return None
+        return Verdict.ALLOW if self.hosts[target.host] else Verdict.FORBID
+
+    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+        if self._broken:
+            raise CodexError("the disk is full")
+        self.prefixes.append(prefix)
+        return f"kept {' '.join(prefix)}"
+
+    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+        self.hosts[target.host] = allow
+        return f"{'allowed' if allow else 'denied'} {target.host}"
+
+
+class Shell:
+    """Runs ``argv`` with what else the test wants of the request."""
+
+    name = "sh"
+    parallel_safe = True
+    spec = FunctionSpec("sh", "Runs a command.", {"type": "object", "properties": {}, "additionalProperties": True})
+
+    def __init__(self, *argv: str, **fields: Any) -> None:
+        self._request = CommandRequest(argv=argv, **fields)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        result = await context.run(self._request)
+        return ToolOutput(f"{result.exit_code} {result.output}")
+
+
+class Played:
+    """A thread's turns, with every question answered as the test says."""
+
+    def __init__(self, make_kernel: Any, workspace: Path) -> None:
+        self._make_kernel = make_kernel
+        self.workspace = workspace
+        self.box = Box()
+        self.proxy = Proxy()
+        self.asked: list[Any] = []
+        self.events: list[Any] = []
+        self.history: list[Any] = []
+
+    def play(
+        self,
+        tool: Any,
+        answer: Answer = lambda event: YES,
+        *,
+        turns: int = 1,
+        policy: Any = ApprovalPolicy.ON_REQUEST,
+        config: str = WORKSPACE,
+        policies: Any = (),
+        proxies: bool = True,
+    ) -> list[Any]:
+        from codex_framework.testing import Offer
+
+        async def main() -> None:
+            offer = Offer(
+                tools=[tool],
+                sandboxes=[self.box],
+                network_proxies=[self.proxy] if proxies else [],
+                policies=policies,
+            )
+            replies = [reply for _ in range(turns) for reply in (call(tool.spec.name), say("done"))]
+            made = self._make_kernel(replies, plugins=[offer], config=config, entry_points=())
+            async with made as kernel:
+                thread = await kernel.start_thread(approval_policy=policy)
+                for _ in range(turns):
+                    async for event in thread.stream("go"):
+                        self.events.append(event)
+                        if isinstance(event, (ExecApprovalRequestEvent, ApplyPatchApprovalRequestEvent)):
+                            self.asked.append(event)
+                            await self._answer(thread, event, answer(event))
+                self.history = list(thread.history.items)
+
+        asyncio.run(asyncio.wait_for(main(), 60))
+        return [item.output for item in self.history if isinstance(item, FunctionCallOutput)]
+
+    async def _answer(self, thread: Any, event: Any, decision: ReviewDecision) -> None:
+        if isinstance(event, ExecApprovalRequestEvent):
+            await thread.submit(ExecApproval(event.approval_id or event.call_id, decision))
+        else:
+            await thread.submit(PatchApproval(event.call_id, decision))
+
+    @property
+    def notes(self) -> list[str]:
+        messages = (item for item in self.history if isinstance(item, Message) and item.role == "developer")
+        return [message_text(message) for message in messages]
+
+
+@pytest.fixture
+def played(make_kernel: Any) -> Played:
+    return Played(make_kernel, make_kernel.workspace)
+
+
+# Commands
+
+
+NO_RULES = "approval required by policy rule, but AskForApproval::Granular.rules is false"
+NO_SANDBOX = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
+ASKS = CommandVerdict(verdict=Verdict.ASK, reason="hm", amendment=("echo",))
+
+
+def test_the_question_offers_the_prefix_that_could_be_allowed(played: Played) -> None:
+    keeper = Keeper(ASKS)
+    assert played.play(Shell("echo", "a"), policies=[keeper]) == ["0 a\n"]
+    (event,) = played.asked
+    assert event.proposed_execpolicy_amendment == ("echo",)
+    assert event.reason == "hm"
+    amendment = {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": ["echo"]}}
+    assert event.available_decisions == ("approved", "approved_for_session", amendment, "denied", "abort")
+    assert keeper.prefixes == []
+
+
+def test_an_accepted_prefix_is_kept_and_not_asked_about_again(played: Played) -> None:
+    keeper = Keeper(ASKS)
+    accepted = ReviewDecision(Decision.APPROVED, execpolicy_amendment=("echo",))
+    assert played.play(Shell("echo", "a"), lambda event: accepted, turns=3, policies=[keeper]) == ["0 a\n"] * 3
+    assert len(played.asked) == 1
+    assert keeper.prefixes == [("echo",)]
+    assert played.notes == ["kept echo"]
+
+
+def test_a_prefix_that_cannot_be_kept_holds_for_once_and_the_model_hears_of_it(played: Played) -> None:
+    accepted = ReviewDecision(Decision.APPROVED, execpolicy_amendment=("echo",))
+    keeper = Keeper(ASKS, broken=True)
+    assert played.play(Shell("echo", "a"), lambda event: accepted, turns=2, policies=[keeper]) == ["0 a\n"] * 2
+    assert len(played.asked) == 2
+    assert played.notes == ["The rule could not be saved, so it holds for this once only: the disk is full"] * 2
+
+
+@pytest.mark.parametrize(
+    ("granular", "by_rule", "refusal"),
+    [
+        (GranularApproval(True, False, True), True, NO_RULES),
+        (GranularApproval(True, False, True), False, None),
+        (GranularApproval(False, True, True), True, None),
+        (GranularApproval(False, True, True), False, NO_SANDBOX),
+    ],
+)
+def test_granular_approval_tells_rules_from_judgement(
+    played: Played, granular: GranularApproval, by_rule: bool, refusal: str | None
+) -> None:
+    verdict = CommandVerdict(verdict=Verdict.ASK, by_rule=by_rule)
+    outputs = played.play(Shell("echo", "a"), policy=granular, policies=[Keeper(verdict)])
+    assert outputs == [refusal or "0 a\n"]
+    assert len(played.asked) == (refusal is None)
+
+
+def test_a_refused_sandbox_is_lifted_only_where_the_policy_lets_one_ask(played: Played) -> None:
+    fails = Shell("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free')
+    assert played.play(fails, policy=ApprovalPolicy.ON_FAILURE) == ["0 free\n"]
+    assert [event.reason for event in played.asked] == ["command failed; retry without sandbox?"]
+    assert played.play(fails, policy=ApprovalPolicy.ON_REQUEST) == ["1 Permission denied\n"]
+    assert played.play(fails, policy=ApprovalPolicy.NEVER) == ["1 Permission denied\n"]
+    assert played.play(fails, policy=GranularApproval(False, True, True)) == ["1 Permission denied\n"]
+    assert len(played.asked) == 1
+    assert played.play(fails, lambda event: NO, policy=ApprovalPolicy.ON_FAILURE) == ["1 Permission denied\n"]
+
+
+def test_what_was_approved_before_it_ran_is_not_asked_about_twice(played: Played) -> None:
+    fails = Shell("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free')
+    assert played.play(fails, policy=ApprovalPolicy.UNTRUSTED) == ["0 free\n"]
+    assert len(played.asked) == 1
+
+
+DENYING = """default_permissions = "p"
+[permissions.p]
+extends = ":workspace"
+[permissions.p.filesystem]
+"/etc/shadow" = "deny"
+"""
+
+
+def test_what_is_denied_by_name_stays_denied_without_the_sandbox(played: Played) -> None:
+    shell = Shell("echo", "a", escalate="require_escalated")
+    assert played.play(shell, config=DENYING) == ["0 a\n"]
+    access = played.box.accesses[-1]
+    assert access.network is NetworkMode.ON
+    assert access.mode_of(Path("/usr/x")) is AccessMode.WRITE
+    assert access.mode_of(Path("/etc/shadow")) is AccessMode.DENY
+    fails = Shell("sh", "-c", "echo Permission denied >&2; exit 1")
+    asked = len(played.asked)
+    assert played.play(fails, policy=ApprovalPolicy.ON_FAILURE, config=DENYING) == ["1 Permission denied\n"]
+    assert len(played.asked) == asked, "nothing is offered that could not be given"
+
+
+def test_without_denials_an_approved_command_runs_outside(played: Played) -> None:
+    shell = Shell("sh", "-c", "echo ${CONFINED:-free}", escalate="require_escalated")
+    assert played.play(shell) == ["0 free\n"]
+
+
+# Additional permissions
+
+
+FEATURE = WORKSPACE + "features.exec_permission_approvals = true\n"
+
+
+def wanting(folder: Path, *, network: bool = False, **files: Any) -> Shell:
+    raw: dict[str, Any] = {"file_system": files or {"write": [str(folder)]}}
+    if network:
+        raw["network"] = {"enabled": True}
+    return Shell("true", escalate="with_additional_permissions", additional=additional_from_wire(raw))
+
+
+def test_additional_permissions_widen_the_sandbox_for_the_one_call(played: Played, tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    assert played.play(wanting(more, network=True), config=FEATURE) == ["0 "]
+    access = played.box.accesses[-1]
+    assert access.may_write(more / "x")
+    assert not access.may_write(more / ".git" / "x")
+    assert access.network is NetworkMode.ON
+    (event,) = played.asked
+    assert event.additional_permissions == {
+        "network": {"enabled": True},
+        "file_system": {"entries": [{"path": {"type": "path", "path": str(more)}, "access": "write"}]},
+    }
+    assert played.play(Shell("true"), config=FEATURE) == ["0 "]
+    assert not played.box.accesses[-1].may_write(more / "x")
+
+
+def test_additional_permissions_are_refused_where_nobody_may_be_asked(played: Played, tmp_path: Path) -> None:
+    for policy, word in ((ApprovalPolicy.NEVER, "Never"), (GranularApproval(False, True, True), "Granular")):
+        (refusal,) = played.play(wanting(tmp_path), policy=policy, config=FEATURE)
+        assert refusal == f"approval policy is {word}: additional permissions cannot be asked for; work without them"
+    (refusal,) = played.play(wanting(tmp_path))
+    assert "enable `features.exec_permission_approvals`" in refusal
+    (refusal,) = played.play(Shell("true", escalate="with_additional_permissions"), config=FEATURE)
+    assert refusal.startswith("missing `additional_permissions`")
+    assert played.asked == []
+
+
+def test_additional_permissions_do_not_lift_a_denial(played: Played, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    (secret / "deeper").mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(secret)
+    config = f"""default_permissions = "p"
+{OUTSIDE_TMP}
+features.exec_permission_approvals = true
+[permissions.p]
+extends = ":workspace"
+[permissions.p.filesystem]
+"{secret}" = "deny"
+"""
+    for path in (secret, secret / "deeper", link / "deeper"):
+        (refusal,) = played.play(wanting(path), config=config)
+        assert refusal.startswith("additional permissions refused: ")
+        assert refusal.endswith("is denied by the permission profile")
+    assert played.asked == []
+    assert played.play(wanting(tmp_path), config=config) == ["0 "]
+    access = played.box.accesses[-1]
+    assert access.may_write(tmp_path / "x")
+    assert not access.may_read(secret / "deeper" / "x")
+
+
+# Hosts
+
+
+NETWORK = """default_permissions = "p"
+[permissions.p]
+extends = ":workspace"
+[permissions.p.network]
+enabled = true
+[permissions.p.network.domains]
+"known.example" = "allow"
+"bad.example" = "deny"
+"""
+
+
+def target(host: str, port: int = 443, protocol: str = "https") -> NetworkTarget:
+    return NetworkTarget(host, port, protocol)
+
+
+def test_a_host_that_no_rule_speaks_of_is_asked_about(played: Played) -> None:
+    played.box.wanted = [target("known.example"), target("bad.example"), target("new.example")]
+    assert played.play(Shell("true"), config=NETWORK) == ["0 "]
+    assert [allowed for _, allowed in played.box.reached] == [True, False, True]
+    (event,) = played.asked
+    assert event.command == ("network-access", "https://new.example:443")
+    assert event.network_approval_context == {"host": "new.example", "protocol": "https"}
+    assert event.proposed_network_policy_amendments == (
+        {"host": "new.example", "action": "allow"},
+        {"host": "new.example", "action": "deny"},
+    )
+    assert all(gate.closed for gate in played.proxy.gates)
+
+
+def test_an_answer_for_the_session_holds_for_host_port_and_protocol(played: Played) -> None:
+    played.box.wanted = [target("a.example"), target("a.example"), target("a.example", 80, "http")]
+    played.play(Shell("true"), lambda event: FOR_SESSION, turns=2, config=NETWORK)
+    assert [event.network_approval_context["protocol"] for event in played.asked] == ["https", "http"]
+    assert [allowed for _, allowed in played.box.reached] == [True] * 6
+
+
+@pytest.mark.parametrize(("action", "allowed"), [("allow", True), ("deny", False)])
+def test_a_rule_about_a_host_is_kept(played: Played, action: str, allowed: bool) -> None:
+    keeper = Keeper()
+    played.box.wanted = [target("a.example")]
+    rule = {"host": "a.example", "action": action}
+    verdict = Decision.APPROVED if allowed else Decision.DENIED
+    played.play(
+        Shell("true"),
+        lambda event: ReviewDecision(verdict, network_amendment=rule),
+        turns=2,
+        config=NETWORK,
+        policies=[keeper],
+    )
+    assert len(played.asked) == 1
+    assert keeper.hosts == {"a.example": allowed}
+    assert [one for _, one in played.box.reached] == [allowed] * len(played.box.reached)
+    assert f"{'allowed' if allowed else 'denied'} a.example" in played.notes
+
+
+def test_a_refused_host_ends_the_command(played: Played) -> None:
+    played.box.wanted = [target("a.example")]
+    outputs = played.play(Shell("sleep", "60"), lambda event: NO, config=NETWORK)
+    assert outputs == ["Network access was denied by the Codex sandbox network proxy."]
+
+
+def test_a_policy_that_denies_a_host_only_denies_the_host(played: Played) -> None:
+    keeper = Keeper()
+    keeper.hosts["a.example"] = False
+    played.box.wanted = [target("a.example")]
+    assert played.play(Shell("echo", "on"), config=NETWORK, policies=[keeper]) == ["0 on\n"]
+    assert played.asked == []
+    assert [allowed for _, allowed in played.box.reached] == [False]
+
+
+def test_nobody_is_asked_about_hosts_where_nobody_may_be(played: Played) -> None:
+    played.box.wanted = [target("a.example")]
+    for policy in (ApprovalPolicy.NEVER, GranularApproval(False, True, True)):
+        assert played.play(Shell("echo", "on"), policy=policy, config=NETWORK) == ["0 on\n"]
+    assert played.asked == []
+
+
+def test_aborting_at_a_question_about_a_host_ends_the_turn(played: Played) -> None:
+    played.box.wanted = [target("a.example")]
+    played.play(Shell("sleep", "60"), lambda event: ABORT, config=NETWORK)
+    assert any(isinstance(event, TurnAbortedEvent) for event in played.events)
+    assert all(gate.closed for gate in played.proxy.gates)
+
+
+def test_without_a_proxy_nothing_runs(played: Played) -> None:
+    (refusal,) = played.play(Shell("echo", "on"), config=NETWORK, proxies=False)
+    assert refusal.startswith("only some hosts may be reached, but no network proxy is loaded. ")
+
+
+# Folders
+
+
+class Patch:
+    name = "patch"
+    parallel_safe = False
+    spec = FunctionSpec("patch", "Writes files.", {"type": "object", "properties": {}, "additionalProperties": True})
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        from codex_framework.protocol.events.command import AddFile
+        from codex_framework.roles.tools import PatchRequest
+
+        await context.approve_patch(PatchRequest(changes={str(path): AddFile("x") for path in self._paths}))
+        return ToolOutput(" ".join(str(context.access.may_write(path)) for path in self._paths))
+
+
+def test_a_folder_can_be_granted_for_the_session(played: Played, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "a").mkdir(parents=True)
+    outputs = played.play(Patch(other / "x", other / "a" / "y"), lambda event: FOR_SESSION, turns=2)
+    (event,) = played.asked
+    assert event.grant_root == str(other)
+    assert outputs == ["False False", "True True"]
+
+
+def test_approving_once_grants_nothing(played: Played, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    assert played.play(Patch(other / "x"), turns=2) == ["False", "False"]
+    assert len(played.asked) == 2
+
+
+def test_too_much_is_never_offered(played: Played, tmp_path: Path) -> None:
+    kept = played.workspace / ".git" / "config"
+    for paths in ([Path("/x")], [Path("/etc/x")], [Path.home() / "x"], [kept]):
+        played.play(Patch(*paths), lambda event: FOR_SESSION)
+        assert played.asked[-1].grant_root is None, paths
+    assert not any(isinstance(event, ErrorEvent) for event in played.events)
