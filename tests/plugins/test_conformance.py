@@ -15,6 +15,7 @@ from codex_framework.registry import load_registry
 from codex_framework.testing import (
     ResponsesServer,
     call,
+    check_command_policy,
     check_context_source,
     check_notifier,
     check_provider,
@@ -90,6 +91,11 @@ def test_sandbox_landlock_without_namespaces():
 def test_context_source(source, filled, codex_home):
     (filled / "AGENTS.md").write_text("Write British English.\n")
     check_context_source(source, cwd=filled, codex_home=codex_home)
+
+
+def test_command_policies():
+    for policy in REGISTRY.command_policies:
+        check_command_policy(policy)
 
 
 @pytest.mark.parametrize("store", REGISTRY.thread_stores.values(), ids=list(REGISTRY.thread_stores))

@@ -1,0 +1,202 @@
+"""Does a command policy keep to its role: an opinion at once, on any command; and does it keep what people decided."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from codex_framework.errors import CodexError
+from codex_framework.protocol.policies import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    GranularApproval,
+    ReadOnly,
+    WorkspaceWrite,
+)
+from codex_framework.roles.deciders import (
+    CommandFacts,
+    CommandPolicy,
+    CommandVerdict,
+    NetworkPolicy,
+    Remembers,
+    Verdict,
+)
+from codex_framework.roles.networks import NetworkTarget
+from codex_framework.roles.tools import CommandRequest
+from codex_framework.testing.conformance.findings import Findings, Unmet
+
+__all__ = ["check_command_policy"]
+
+_WITHIN_S = 1.0
+"""A policy is asked on the event loop, before each command: it may look at files, not wait."""
+
+_COMMANDS = (
+    ("ls",),
+    ("bash", "-lc", "ls | head -3 && rm -rf x"),
+    ("bash", "-lc", "for a in b; do $(x) <<E\nE\ndone"),
+    ("bash", "-lc", "'"),
+    ("/usr/bin/git", "push", "--force"),
+    ("",),
+    ("a b", "", "\n\t\x01", "é\N{PARTY POPPER}", "\udcff"),
+    ("sh", "-c", "x" * 100_000),
+)
+"""The usual, the wrong, the empty, the odd and the long."""
+
+_HOSTS = ("example.com", "127.0.0.1", "::1", "xn--wgv71a.example", "", "a" * 300)
+_PREFIX = ("check-command-policy", "some words")
+_APPROVALS = (
+    *ApprovalPolicy,
+    GranularApproval(sandbox_approval=False, rules=True, mcp_elicitations=False),
+)
+
+
+def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | None = None) -> None:
+    """Check that a command policy keeps to its role; and, if it plays them, to ``NetworkPolicy`` and ``Remembers``.
+
+    It is asked about odd commands and hosts under each approval policy. One that remembers is told to keep a prefix and two hosts,
+    in a ``$CODEX_HOME`` made for the check: make it anew if it keeps them elsewhere.
+
+    Args:
+        policy: The policy.
+        config: The turn's configuration.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("command policy", policy)
+    if findings.members(policy, CommandPolicy):
+        name: Any = policy.name
+        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder, "home")
+            home.mkdir()
+            facts = CommandFacts(
+                approval_policy=ApprovalPolicy.ON_REQUEST,
+                sandbox_policy=WorkspaceWrite(),
+                cwd=Path(folder),
+                config=config or {},
+                codex_home=home,
+            )
+            _check_commands(findings, policy, facts)
+            _check_more(findings, policy, facts)
+    findings.raise_any()
+
+
+def _check_commands(findings: Findings, policy: CommandPolicy, facts: CommandFacts) -> None:
+    for argv in _COMMANDS:
+        for approval in _APPROVALS:
+            for sandbox in (ReadOnly(), WorkspaceWrite(), DangerFullAccess()):
+                for escalate in ("use_default", "require_escalated"):
+                    now = facts.evolve(approval_policy=approval, sandbox_policy=sandbox)
+                    request = CommandRequest(argv=argv, escalate=escalate, prefix_rule=argv[:1])
+                    try:
+                        _check_verdict(findings, _judged(findings, policy, request, now))
+                    except Unmet:
+                        return
+    here = facts.evolve(cwd=facts.cwd / "no such folder", codex_home=None)
+    try:
+        _check_verdict(findings, _judged(findings, policy, CommandRequest(argv=("ls",)), here))
+    except Unmet:
+        return
+
+
+def _judged(findings: Findings, policy: CommandPolicy, request: CommandRequest, facts: CommandFacts) -> object:
+    shown = " ".join(request.argv)
+    what = f"judge({shown if len(shown) <= 60 else shown[:60] + '...'!r})"
+    verdict = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
+    again = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
+    findings.require(verdict == again, f"{what} gives another verdict when asked again at once")
+    return verdict
+
+
+def _check_verdict(findings: Findings, verdict: object) -> None:
+    if verdict is None:
+        return
+    if not isinstance(verdict, CommandVerdict):
+        findings.note(f"judge gives {type(verdict).__name__}, not a CommandVerdict or None")
+        return
+    given: Any = verdict.verdict
+    findings.require(isinstance(given, Verdict), f"a verdict is {given!r}, not a Verdict")
+    findings.require(
+        not verdict.bypass_sandbox or given is Verdict.ALLOW,
+        "a verdict bypasses the sandbox and does not allow the command",
+    )
+    findings.require(not verdict.by_rule or given is Verdict.ASK, "a verdict is `by_rule` and does not ask")
+    findings.require(given is not Verdict.FORBID or verdict.reason, "a refusal has no reason: the model reads it")
+    words: Any = verdict.amendment
+    findings.require(
+        words is None or (isinstance(words, tuple) and words and all(isinstance(word, str) for word in words)),
+        f"an amendment is {words!r}, not a tuple with words",
+    )
+
+
+def _check_more(findings: Findings, policy: CommandPolicy, facts: CommandFacts) -> None:
+    """The roles that it may play besides."""
+    if isinstance(policy, NetworkPolicy) and findings.members(policy, NetworkPolicy):
+        _check_hosts(findings, policy, facts)
+    halves = [name for name in ("remember_prefix", "remember_host") if hasattr(policy, name)]
+    if len(halves) == 1:
+        findings.note(f"it has {halves[0]} alone: without the other one the kernel lets it remember nothing")
+    if isinstance(policy, Remembers) and findings.members(policy, Remembers):
+        _check_memory(findings, policy, policy, facts)
+
+
+def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: CommandFacts) -> None:
+    for host in _HOSTS:
+        for protocol in ("http", "https", "socks5_tcp", "socks5_udp"):
+            try:
+                _reached(findings, policy, NetworkTarget(host, 443, protocol), facts)
+            except Unmet:
+                return
+
+
+def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, facts: CommandFacts) -> object:
+    what = f"judge_network({target.protocol} to {target.host[:60]!r})"
+    verdict: object = findings.called(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
+    findings.require(
+        verdict is None or isinstance(verdict, Verdict), f"{what} gives {verdict!r}, not a Verdict or None"
+    )
+    return verdict
+
+
+def _check_memory(findings: Findings, policy: CommandPolicy, memory: Remembers, facts: CommandFacts) -> None:
+    allowed, denied = NetworkTarget("allowed.example", 443, "https"), NetworkTarget("denied.example", 80, "http")
+    calls: dict[str, Callable[[CommandFacts], str]] = {
+        "remember_prefix": partial(memory.remember_prefix, _PREFIX),
+        "remember_host(allow=True)": partial(memory.remember_host, allowed, allow=True),
+        "remember_host(allow=False)": partial(memory.remember_host, denied, allow=False),
+    }
+    (facts.cwd / "file").touch()
+    nowhere = (facts.evolve(codex_home=None), facts.evolve(codex_home=facts.cwd / "file"))
+    try:
+        for what, remember in calls.items():
+            for impossible in nowhere:
+                _told(findings, f"{what} where nothing can be written", partial(remember, impossible))
+            for which in (what, f"a second {what} of the same"):
+                if not _told(findings, which, partial(remember, facts)):
+                    findings.note(f"{which} raises CodexError, though $CODEX_HOME can be written")
+        verdict = _judged(findings, policy, CommandRequest(argv=(*_PREFIX, "more")), facts)
+    except Unmet:
+        return
+    findings.require(
+        verdict is None or (isinstance(verdict, CommandVerdict) and verdict.verdict is Verdict.ALLOW),
+        "a command is not allowed, though its prefix has just been remembered",
+    )
+    if isinstance(policy, NetworkPolicy):
+        for target, wanted in ((allowed, Verdict.ALLOW), (denied, Verdict.FORBID)):
+            found = _reached(findings, policy, target, facts)
+            findings.require(found is wanted, f"a host has just been remembered, and the verdict on it is {found!r}")
+
+
+def _told(findings: Findings, what: str, remember: Callable[[], str]) -> bool:
+    """Whether it gave a text; it may raise CodexError instead."""
+    try:
+        text: object = findings.called(what, remember, within_s=_WITHIN_S, allowed=(CodexError,))
+    except CodexError as error:
+        findings.require(error.hint, f"{what} raises an error without a hint")
+        return False
+    findings.require(isinstance(text, str) and text, f"{what} gives {text!r}, not what the model is to be told")
+    return True
