@@ -17,12 +17,13 @@ from codex_framework.errors import CodexError
 from codex_framework.permissions import permissions_of
 from codex_framework.process.running import start_command
 from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import Sandbox
+from codex_framework.roles.sandboxes import Examines, Sandbox, SandboxLayer
 from codex_framework.roles.tools import CommandResult
 
 __all__ = ["examined", "lines_of", "proved"]
 
 _WITHIN_MS = 20_000
+_WORD_WIDTH = 20
 _POLICY = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
 
 
@@ -54,7 +55,22 @@ async def _examined(name: str, sandbox: Sandbox) -> dict[str, Any]:
         "missing": report.reason,
         "cure": report.cure,
         "protections": dict(report.protections),
+        "partly": dict(report.partly),
+        "layers": [
+            {"name": layer.name, "works": not layer.fault, "fault": layer.fault, "cure": layer.cure}
+            for layer in await _layers(sandbox)
+        ],
     }
+
+
+async def _layers(sandbox: Sandbox) -> tuple[SandboxLayer, ...]:
+    """The means of a sandbox, each tried by itself: also those of one that is not available, for they say why."""
+    if not isinstance(sandbox, Examines):
+        return ()
+    try:
+        return await sandbox.examine()
+    except CodexError:  # the fault of the trial command says it already
+        return ()
 
 
 async def _ended(sandbox: Sandbox, folder: Path, argv: tuple[str, ...]) -> CommandResult:
@@ -77,11 +93,23 @@ def lines_of(found: list[dict[str, Any]]) -> Iterator[str]:
             + (" (used for commands)" if one["chosen"] else "")
         )
         for danger, means in one["protections"].items():
-            yield f"  {danger:<54} {means or click.style('not prevented', fg='yellow')}"
+            partly = click.style(f"in part: {one['partly'].get(danger)}", fg="yellow")
+            nothing = partly if danger in one["partly"] else click.style("not prevented", fg="yellow")
+            yield f"  {danger:<{_WORD_WIDTH}} {means or nothing}"
+        yield from _lines_of_layers(one["layers"])
         for text in dict.fromkeys(filter(None, (one["fault"], one["missing"]))):
             yield f"  {text}"
-        if one["cure"]:
-            yield f"  -> {one['cure']}"
+        cures = (one["cure"], *(layer["cure"] for layer in one["layers"]))
+        for cure in dict.fromkeys(filter(None, cures)):
+            yield f"  -> {cure}"
+
+
+def _lines_of_layers(layers: list[dict[str, Any]]) -> Iterator[str]:
+    if layers:
+        yield "  by these means, each tried by itself:"
+    for layer in layers:
+        state = "works" if layer["works"] else click.style(layer["fault"], fg="yellow")
+        yield f"    {layer['name']:<{_WORD_WIDTH}} {state}"
 
 
 async def proved(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> dict[str, Any]:

@@ -111,7 +111,11 @@ def _protections(*, own: bool, abi: int) -> dict[Protection, str]:
     from codex_plugin_landlock.jail import limits
     from codex_plugin_landlock.jail.protections import protections
 
-    bounded = limits.counts_processes() or (own and limits.namespaces_can_be_bounded())
+    bounds = {
+        "process namespace": own and limits.namespaces_can_be_bounded(),
+        "resource limit": limits.counts_processes(),
+    }
+    bounded = ", ".join(means for means, works in bounds.items() if works)
     return {Protection(word): means for word, means in protections(own=own, abi=abi, bounded=bounded).items()}
 
 

@@ -68,7 +68,7 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
     """
     own = level == NAMESPACES
     mode = plan["network"]
-    bounded = False
+    bounded = []
     outer = grants.outer_devices() if own else []
     if own:
         with _stage("namespaces"):
@@ -80,8 +80,8 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
             mounts.cover(read_only="/" not in plan["writable"])
         with _stage("mounts"):
             mounts.attach(plan, trees)
-            if plan["limits"]["processes"] is not None:
-                bounded = limits.bound_namespace(plan["limits"]["processes"])
+            if plan["limits"]["processes"] is not None and limits.bound_namespace(plan["limits"]["processes"]):
+                bounded.append("process namespace")
             mount_setattr("/proc", ATTR_RDONLY, recursive=False)
         with _stage("network"):
             if mode in _LOOPBACK_IS_UP:
@@ -90,7 +90,8 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
         if not own and mode in _LOOPBACK_IS_UP and not plan.get("ports"):
             raise OSError(errno.EOPNOTSUPP, "there is no network namespace to keep it in", mode)
     with _stage("limits"):
-        bounded = limits.bound(plan["limits"], counted=user.counted, own=own) or bounded
+        if limits.bound(plan["limits"], counted=user.counted, own=own):
+            bounded.append("resource limit")
     with _stage("privileges"):
         if own:
             namespaces.drop_privileges()
@@ -104,7 +105,7 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
             os.close(descriptor)
     with _stage("seccomp"):
         seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, own=own)))
-    enforced = protections.protections(own=own, abi=abi, bounded=bounded)
+    enforced = protections.protections(own=own, abi=abi, bounded=", ".join(bounded))
     with _stage("floor"):
         lacking = protections.missing(enforced, plan, own=own)
         if lacking:

@@ -13,13 +13,13 @@ __all__ = ["PARTLY", "missing", "protections"]
 _ABI_NETWORK, _ABI_SCOPE = 4, 6
 
 
-def protections(*, own: bool, abi: int, bounded: bool) -> dict[str, str]:
+def protections(*, own: bool, abi: int, bounded: str) -> dict[str, str]:
     """What is held back, by which layer; an empty text: it is not.
 
     Args:
         own: With namespaces and mounts of its own.
         abi: Landlock's.
-        bounded: The number of processes is limited.
+        bounded: What limits the number of processes.
     """
     scopes, tcp = abi >= _ABI_SCOPE, abi >= _ABI_NETWORK
     sockets = _joined("seccomp", "Landlock (abstract)" if scopes else "")
@@ -38,7 +38,7 @@ def protections(*, own: bool, abi: int, bounded: bool) -> dict[str, str]:
             "unix-sockets": sockets,
             "kernel": "seccomp, no capabilities, no_new_privs",
             "lifetime": "process namespace",
-            "process-count": "process namespace, resource limit" if bounded else "",
+            "process-count": bounded,
             "resources": resources,
         }
     return {
@@ -54,7 +54,7 @@ def protections(*, own: bool, abi: int, bounded: bool) -> dict[str, str]:
         "unix-sockets": sockets,
         "kernel": "seccomp, no_new_privs",
         "lifetime": "a supervisor that kills all descendants",
-        "process-count": "resource limit" if bounded else "",
+        "process-count": bounded,
         "resources": resources,
     }
 
