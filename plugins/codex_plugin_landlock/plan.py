@@ -5,79 +5,187 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from codex_framework import FileAccess
+from codex_framework import AccessMode, FileAccess, SandboxError
+from codex_plugin_landlock.jail.parts import (
+    DENIED,
+    DEV,
+    PROC,
+    READ_ONLY,
+    TMP,
+    WRITABLE,
+    Part,
+    above,
+    enclosing,
+    is_below,
+)
 
 __all__ = ["Plan", "plan_for", "signature"]
+
+_KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DENY: DENIED}
+_LIMITS = ("processes", "memory_bytes", "file_bytes")
 
 _PLACEHOLDER_MODE = 0o1755
 """Folders that the launcher puts in place of missing names look like this (see ``jail.placeholders``)."""
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Plan:
     """What a sandbox does, as paths.
 
     Attributes:
-        writable: Folders and files that may be written.
-        read_only: What in them may not, present or not.
-        masked: What may not be read.
+        kinds: Paths with ``writable``, ``read-only`` or ``denied``: the nearest at or above a path decides. Always has ``/``.
+        globs: Patterns of what is denied besides. A plan that has some is to be :meth:`resolved` before it is carried out.
+        glob_depth: How many folders deep they are looked for.
         network: How the network is reached: ``off``, ``loopback``, ``proxy`` or ``on``.
         limits: ``processes``, ``memory_bytes`` and ``file_bytes``, each a number or None.
-        private_tmp: Where ``/tmp`` may be written, it is the commands' own.
+        private_tmp: ``/tmp`` may be written, and is the commands' own.
         floor: What has to be held back, in order.
+        parts: What differs from its surroundings, and folders that must not be moved; outer ones first.
         key: The whole of it as text; equal plans have equal keys.
     """
 
-    writable: tuple[str, ...]
-    read_only: tuple[str, ...]
-    masked: tuple[str, ...]
+    kinds: Mapping[str, str]
+    globs: tuple[str, ...] = ()
+    glob_depth: int | None = None
     network: str
-    limits: Mapping[str, int | None] = attrs.field(factory=dict)
+    limits: Mapping[str, int | None]
     private_tmp: bool = False
     floor: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = attrs.field(init=False)
     key: str = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "key", json.dumps(self.data))
+        object.__setattr__(self, "parts", tuple(_parts(self.kinds, private_tmp=self.private_tmp)))
+        object.__setattr__(self, "key", json.dumps((self.data, self.globs, self.glob_depth)))
 
     @property
     def data(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """As a JSON object; patterns are left out. File names are in UTF-8 there, which the launcher uses whatever the locale."""
         return {
-            "writable": self.writable,
-            "read_only": self.read_only,
-            "masked": self.masked,
+            "root": self.kinds["/"],
+            "parts": [(_utf8(path), kind, pinned) for path, kind, pinned in self.parts],
             "network": self.network,
             "limits": dict(self.limits),
             "private_tmp": self.private_tmp,
             "floor": self.floor,
         }
 
+    def resolved(self) -> Plan:
+        """The plan with what its patterns match now; itself where it has none. Walks through folders.
+
+        A match that is a symlink stands for what it leads to as well, unless a rule opens that or something in it.
+
+        Raises:
+            SandboxError: Too much matches.
+        """
+        if not self.globs:
+            return self
+        kinds = dict(self.kinds)
+        matches = [path for path in self._matches() if not is_below(path, PROC)]
+        opened = [path for path, kind in kinds.items() if kind != DENIED]
+        for target in filter(None, map(_target, matches)):
+            if not any(path == target or is_below(path, target) for path in opened):
+                kinds[target] = DENIED
+        kinds |= dict.fromkeys(matches, DENIED)
+        return attrs.evolve(self, kinds=kinds, globs=())
+
+    def _matches(self) -> list[str]:
+        from codex_framework.globs import MATCH_LIMIT, TooManyMatches, expand
+
+        try:
+            found = expand(self.globs, self.glob_depth)
+            inside = [path for path in self.kinds if any(is_below(path, match) for match in found)]
+            return expand(self.globs, self.glob_depth, reopened=inside) if inside else found
+        except TooManyMatches as error:
+            raise SandboxError(
+                f"the pattern {str(error)!r}, which is denied, matches more than {MATCH_LIMIT} files",
+                hint="deny the folder that they are in, or make the pattern narrower (glob_scan_max_depth bounds it as well)",
+            ) from None
+
 
 def plan_for(access: FileAccess) -> Plan:
-    """The plan for an access. Looks at no file."""
-    rest: dict[str, Any] = {
-        "network": access.network.value,
-        "limits": {name: getattr(access.limits, name) for name in ("processes", "memory_bytes", "file_bytes")},
-        "private_tmp": access.private_tmp,
-        "floor": tuple(sorted(access.floor)),
-    }
-    if access.full:
-        return Plan(writable=("/",), read_only=(), masked=(), **rest)
-    writable = tuple(dict.fromkeys(str(root.root) for root in access.roots))
-    kept = tuple(dict.fromkeys(str(path) for root in access.roots for path in root.read_only))
-    return Plan(
-        writable=writable,
-        read_only=tuple(path for path in kept if path not in writable),
-        masked=tuple(str(path) for path in access.denied),
-        **rest,
+    """The plan for an access. Looks at no file.
+
+    Raises:
+        SandboxError: A rule speaks of something that a sandbox cannot give or take.
+    """
+    plan = Plan(
+        kinds={"/": WRITABLE},
+        network=access.network.value,
+        limits={name: getattr(access.limits, name) for name in _LIMITS},
+        floor=tuple(sorted(access.floor)),
     )
+    if access.full:
+        return plan
+    kinds = {"/": _KINDS[access.otherwise]}
+    for rule in access.rules:
+        path = str(rule.path)
+        if path == PROC or is_below(path, PROC):
+            _check_proc(path, rule.access)
+        else:
+            kinds[path] = _KINDS[rule.access]
+    private = access.private_tmp and kinds.get(TMP, kinds["/"]) == WRITABLE
+    return attrs.evolve(plan, kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
+
+
+def _check_proc(path: str, access: AccessMode) -> None:
+    if access is not AccessMode.READ:
+        raise SandboxError(
+            f"{path} cannot be {'denied' if access is AccessMode.DENY else 'made writable'}: "
+            f"commands have a {PROC} of their own, read-only, with their own processes in it",
+            hint=f"remove the rule for {path} from the permission profile",
+        )
+
+
+def _parts(kinds: Mapping[str, str], *, private_tmp: bool) -> Iterable[Part]:
+    """What differs from its surroundings, with the folders between it and them where those may be written.
+
+    Whoever may rename a folder could move what is protected in it away, and put something else in its place; a folder with a
+    mount of its own cannot be renamed. Below ``/dev``, which is the sandbox's own, everything differs.
+    """
+    changed = {"/": kinds["/"]}
+    if private_tmp:
+        changed[TMP] = WRITABLE
+    pinned: dict[str, str] = {}
+    for path in sorted(kinds, key=_depth):
+        around = enclosing(changed, path)
+        own = is_below(path, DEV) and not is_below(around, DEV)
+        if path == "/" or (kinds[path] == changed[around] and not own and not (private_tmp and around == TMP)):
+            continue
+        changed[path] = kinds[path]
+        if changed[around] == WRITABLE and not own:
+            pinned |= dict.fromkeys(_between(around, path), WRITABLE)
+    found = [Part(path, kind) for path, kind in changed.items() if path != "/"]
+    found += [Part(path, kind, pinned=True) for path, kind in pinned.items()]
+    return sorted(found, key=lambda part: (_depth(part.path), part.path))
+
+
+def _depth(path: str) -> int:
+    return path.count("/") if path != "/" else 0
+
+
+def _between(folder: str, path: str) -> Iterator[str]:
+    """The folders strictly between ``folder`` and ``path``."""
+    return (one for one in above(path) if is_below(one, folder))
+
+
+def _target(path: str) -> str | None:
+    """What a symlink leads to, if it is one and leads to something."""
+    if not os.path.islink(path) or not os.path.exists(path):  # noqa: PTH110, PTH114
+        return None
+    return os.path.realpath(path)
+
+
+def _utf8(path: str) -> str:
+    if sys.getfilesystemencoding() == "utf-8":
+        return path
+    return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
@@ -85,26 +193,18 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
 
     Args:
         plan: The plan.
-        entries: Also notice names that come and go right below the writable folders.
+        entries: Also notice names that come and go in folders whose entries are granted one by one.
     """
-    found: list[object] = [_identity(path) for path in plan.writable]
-    found += [_form(path) for path in (*plan.read_only, *plan.masked)]
+    kinds = {"/": plan.kinds["/"], **{part.path: part.kind for part in plan.parts}}
+    found: list[object] = []
+    for path, kind, _ in plan.parts:
+        own = kinds[enclosing(kinds, path)] == DENIED  # mounted on a folder of the sandbox's own, which nobody removes
+        found.append(_identity(path) if own or kind == WRITABLE else _form(path))
     if entries:
-        found += [_changed(path) for path in _enumerated(plan)]
+        from codex_plugin_landlock.jail.grants import enumerated
+
+        found += [_changed(path) for path in enumerated(plan.data)]
     return tuple(found)
-
-
-def _enumerated(plan: Plan) -> Iterable[str]:
-    """The folders whose entries are granted one by one: those around a kept path that exists, up to its root."""
-    folders: dict[str, None] = {}
-    for kept in filter(os.path.lexists, plan.read_only):
-        around = (str(parent) for parent in PurePosixPath(kept).parents)
-        folders |= dict.fromkeys(path for path in around if any(_within(path, root) for root in plan.writable))
-    return folders
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
 
 
 def _identity(path: str) -> object:

@@ -107,8 +107,8 @@ class LandlockSandbox:
         report = self.probe()
         if self.level == _LANDLOCK:
             wanted, also = "", ""
-            if plan.masked:
-                wanted = "paths cannot be made unreadable here"
+            if plan.private_tmp:
+                wanted, also = "commands cannot have a /tmp of their own here", ", or switch `sandbox_private_tmp` off"
             elif plan.network == "loopback":
                 wanted, also = "commands cannot be given a loopback network of their own here", ", or switch it off"
             elif plan.network == "proxy" and abi_version() < ABI_NETWORK:
@@ -124,6 +124,7 @@ class LandlockSandbox:
         from codex_plugin_landlock.instances import InstanceGone, InstanceRefused
 
         gate = _gate(plan, launch)
+        plan = await self._resolved(plan)
         for _ in range(_ATTEMPTS):
             self.check(plan)
             try:
@@ -145,6 +146,10 @@ class LandlockSandbox:
             f"the sandbox ends as soon as it is started{self._last_words()}",
             hint="look for a process that kills others (the system's log names it)",
         )
+
+    async def _resolved(self, plan: Plan) -> Plan:
+        """With what its patterns match now; looking for that may take a while."""
+        return await asyncio.to_thread(plan.resolved) if plan.globs else plan
 
     async def _start_by_ports(self, plan: Plan, launch: Launch, gate: NetworkGate) -> ConfinedProcess:
         """Start a command that may connect to the gate's ports and nothing else, in an instance for it alone."""
@@ -173,12 +178,16 @@ class LandlockSandbox:
             return ()
         return layers_of(await self._running().tried())
 
-    def warm(self, plan: Plan) -> None:
+    async def warm(self, plan: Plan) -> None:
         """Start the launcher and an instance ahead, unless one is there. It gets ready by itself; nobody waits for it.
 
         Raises:
             SandboxError: It cannot be enforced here, or the launcher does not start.
         """
+        plan = await self._resolved(plan)
+        self._warm(plan)
+
+    def _warm(self, plan: Plan) -> None:
         if self._busy or self._idle.get(plan.key):
             return
         self.check(plan)
@@ -195,7 +204,7 @@ class LandlockSandbox:
             idle.remove(instance)
         with contextlib.suppress(SandboxError):  # the first command meets it again, and can tell it
             self._degrade(refused)
-            self.warm(plan)
+            self._warm(plan)
 
     def _last_words(self) -> str:
         log = self._launcher.log() if self._launcher is not None else ""
@@ -331,4 +340,4 @@ class LandlockConfinement:
     async def warm(self) -> None:
         """Get the launcher and one instance going; does not wait for them. Errors are left to the first start."""
         with contextlib.suppress(SandboxError):
-            self._sandbox.warm(self.plan)
+            await self._sandbox.warm(self.plan)

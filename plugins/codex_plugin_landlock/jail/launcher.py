@@ -13,6 +13,7 @@ from . import limits, namespaces, placeholders
 from .enclosure import NAMESPACES, User
 from .instance import end_descendants, live
 from .messages import receive, send
+from .parts import wanted
 from .syscalls import pidfd_open, prctl
 
 __all__ = ["main"]
@@ -102,7 +103,7 @@ class Launcher:
         self._connection.close()
 
     def _start(self, connection: socket.socket, plan: dict[str, Any], level: str) -> None:
-        held = placeholders.hold(plan["read_only"]) if level == NAMESPACES else {}
+        held = placeholders.hold(wanted(plan)) if level == NAMESPACES else {}
         try:
             pid = namespaces.enter(network=plan["network"] == "on") if level == NAMESPACES else os.fork()
         except OSError:

@@ -1,60 +1,40 @@
-"""The file system as a sandbox sees it: everything read-only but the writable roots, whose protected paths are read-only again.
+"""The file system as a sandbox sees it: everything as the outermost rule says, and each part of the plan as its own says.
 
-Copies of all parts are taken first and attached afterwards, outer ones first, so that a root may lie anywhere, below ``/dev`` too.
+Copies of all trees that stay visible are taken first and attached afterwards, outer ones first, so that a part may lie anywhere:
+below ``/dev``, below a denied folder, or in a root that is made anew.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
-from .syscalls import ATTR_NODEV, ATTR_NOSUID, ATTR_RDONLY, mount, mount_setattr, move_mount, open_tree
+from .parts import DENIED, DEV, READ_ONLY, TMP, WRITABLE, Part, above, is_below, parts
+from .syscalls import (
+    ATTR_NODEV,
+    ATTR_NOSUID,
+    ATTR_RDONLY,
+    detach,
+    mount,
+    mount_setattr,
+    move_mount,
+    open_tree,
+    pivot_root,
+)
 
-__all__ = ["Part", "attach", "copies", "cover", "parts", "separate"]
+__all__ = ["attach", "copies", "cover", "separate"]
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
-_UNIX_PATH_DEPTH = "/"
 
-WRITABLE, READ_ONLY, MASKED = "writable", "read-only", "masked"
+_STAGE = DEV
+"""Where a new root grows until it takes the old one's place: any folder that is everywhere."""
 
-
-class Part(NamedTuple):
-    """A path that gets a mount of its own. ``kind`` is ``writable``, ``read-only`` or ``masked``."""
-
-    path: str
-    kind: str
-
-
-def parts(plan: dict[str, Any]) -> list[Part]:
-    """The mounts of a plan, outer ones first. Pure.
-
-    Folders between a writable root and a protected path in it get a mount too: a mount point cannot be renamed, so
-    nobody can move the protected path away with its parent and put something else in its place.
-    """
-    writable: Sequence[str] = plan["writable"]
-    kinds = dict.fromkeys(plan["read_only"], READ_ONLY)
-    for kept in plan["read_only"]:
-        for root in writable:
-            kinds.update(dict.fromkeys((path for path in _between(root, kept) if path not in kinds), WRITABLE))
-    kinds.update(dict.fromkeys(writable, WRITABLE))
-    kinds.update(dict.fromkeys(plan["masked"], MASKED))
-    ordered = (Part(path, kind) for path, kind in kinds.items() if path != "/")
-    return sorted(ordered, key=lambda part: (part.path.count(_UNIX_PATH_DEPTH), part.path))
-
-
-def _between(root: str, path: str) -> Iterable[str]:
-    """The folders strictly between ``root`` and ``path``."""
-    prefix = root if root.endswith("/") else f"{root}/"
-    if not path.startswith(prefix):
-        return
-    parent = os.path.dirname(path)
-    while parent != root:
-        yield parent
-        parent = os.path.dirname(parent)
+_REAL, _FRESH, _CLOSED = "real", "fresh", "closed"
+"""Surroundings of a part: the files of the outside; folders of our own, in which commands may write, or in which nothing else is."""
 
 
 def separate() -> None:
@@ -66,90 +46,203 @@ def separate() -> None:
     mount("", "/", "", _MS_REC | _MS_PRIVATE)
 
 
-def copies(plan: dict[str, Any]) -> list[tuple[Part, int]]:
-    """Detached copies of what a plan keeps writable or read-only, to be attached later.
+def copies(plan: dict[str, Any]) -> dict[str, int]:
+    """Detached copies of what a plan lets be read or written where its surroundings are not the same, by path.
 
     Raises:
         OSError: One cannot be copied; the error names it.
     """
-    return [(part, _tree(part)) for part in parts(plan) if part.kind != MASKED and os.path.lexists(part.path)]
+    wanted = (part for part in parts(plan) if part.kind != DENIED and not part.pinned and not _is_own(plan, part))
+    return {part.path: _tree(part) for part in wanted if os.path.lexists(part.path)}
 
 
-def cover(*, read_only: bool) -> None:
-    """Make everything read-only, without devices and set-uid programs, and mount a ``/dev`` and ``/proc`` of its own.
+def cover(plan: dict[str, Any]) -> None:
+    """Make everything what the plan says of ``/``, without devices and set-uid programs, and mount a ``/dev`` and ``/proc``.
 
     Raises:
         OSError: Mounting is refused here.
     """
     devices = [(name, open_tree(f"/dev/{name}", recursive=False)) for name in _DEVICES]
-    mount_setattr("/", ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if read_only else 0))
-    _mount_devices(devices)
-    mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    base = _base(plan)
+    if base:
+        links = _links(plan)
+        mount("tmpfs", base, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=111,size=16m")
+        for name, target in links:
+            os.symlink(target, f"{base}/{name}")
+        for name in ("dev", "proc"):
+            os.mkdir(f"{base}/{name}", 0o755)
+    else:
+        mount_setattr("/", ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if plan["root"] == READ_ONLY else 0))
+    _mount_devices(f"{base}{DEV}", devices)
+    mount("proc", f"{base}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
-def attach(plan: dict[str, Any], trees: list[tuple[Part, int]]) -> None:
-    """Attach the copies, outer ones first, and cover what must not be read.
+def attach(plan: dict[str, Any], trees: dict[str, int]) -> None:
+    """Attach the copies, outer ones first, and cover what must not be read. A new root then becomes ``/``.
 
     Raises:
         OSError: A step failed; the error names it.
     """
-    for part, tree in trees:
-        _attach(part, tree)
-    for part in parts(plan):
-        if part.kind == MASKED and os.path.lexists(part.path):
-            _mask(part.path)
-    mount_setattr("/dev", ATTR_RDONLY, recursive=False)
+    base = _base(plan)
+    listed = parts(plan)
+    holding = {folder for part in listed for folder in above(part.path)}
+    view = _View(base, closed_root=plan["root"] == DENIED)
+    for part in listed:
+        if part.path == DEV:
+            continue
+        if part.path == TMP and plan["private_tmp"]:
+            view.add_tmp()
+        elif part.kind == DENIED:
+            view.deny(part.path, holds_parts=part.path in holding)
+        elif part.path in trees:
+            view.add(part.path, trees[part.path])
+        else:
+            view.remount(part)
+    view.finish()
+    if base:
+        mount_setattr(base, ATTR_RDONLY, recursive=False)
+        os.chdir(base)
+        pivot_root(".", ".")
+        detach(".")
+        os.chdir("/")
+
+
+def _base(plan: dict[str, Any]) -> str:
+    return _STAGE if plan["root"] == DENIED else ""
+
+
+def _is_own(plan: dict[str, Any], part: Part) -> bool:
+    return part.path == DEV or (part.path == TMP and plan["private_tmp"])
 
 
 def _tree(part: Part) -> int:
     tree = open_tree(part.path)
-    mount_setattr(tree, ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if part.kind == READ_ONLY else 0))
+    attributes = ATTR_NOSUID | (ATTR_RDONLY if part.kind == READ_ONLY else 0)
+    mount_setattr(tree, attributes | (0 if is_below(part.path, DEV) else ATTR_NODEV))
     return tree
 
 
-def _attach(part: Part, tree: int) -> None:
-    if part.path.startswith("/dev/") and not os.path.lexists(part.path):
-        _make_point(part.path, tree)
-    move_mount(tree, part.path)
-    os.close(tree)
+def _links(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """Symlinks right below ``/``, like ``/bin``, that lead to something which is not denied, or has something in it that is not."""
+    kinds = {"/": plan["root"], **{part.path: part.kind for part in parts(plan)}}
+    found = []
+    with os.scandir("/") as entries:
+        for entry in entries:
+            if entry.is_symlink() and entry.path not in kinds:
+                real = os.path.realpath(entry.path)
+                kind = next(kinds[path] for path in (real, *above(real)) if path in kinds)
+                if kind != DENIED or any(is_below(path, real) for path in kinds):
+                    found.append((entry.name, os.readlink(entry.path)))
+    return found
 
 
-def _make_point(path: str, tree: int) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if stat.S_ISDIR(os.fstat(tree).st_mode):
-        os.mkdir(path)
-    else:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+class _View:
+    """What commands will see, while it is put together.
+
+    Args:
+        base: Where it grows; empty if it is ``/`` itself.
+        closed_root: Its root is a folder of our own.
+    """
+
+    def __init__(self, base: str, *, closed_root: bool) -> None:
+        self._base = base
+        self._surroundings = {"/": _CLOSED if closed_root else _REAL, DEV: _CLOSED}
+        self._unfinished: list[str] = []
+        self._masks: set[str] = set()
+
+    def add(self, path: str, tree: int) -> None:
+        """Attach a copy."""
+        if self._around(path) != _REAL:
+            self._make_point(path, folder=stat.S_ISDIR(os.fstat(tree).st_mode))
+        move_mount(tree, self._base + path)
+        os.close(tree)
+        self._surroundings[path] = _REAL
+
+    def add_tmp(self) -> None:
+        """Mount a ``/tmp`` that is empty."""
+        if self._around(TMP) != _REAL:
+            self._make_point(TMP, folder=True)
+        mount("tmpfs", self._base + TMP, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")
+        self._surroundings[TMP] = _FRESH
+
+    def remount(self, part: Part) -> None:
+        """Mount a part of which there is no copy over itself: it is only pinned, or it exists in here alone."""
+        where = self._base + part.path
+        if self._around(part.path) == _FRESH:
+            self._make_point(part.path, folder=True)
+        elif not part.pinned or not os.path.lexists(where):
+            return
+        tree = open_tree(where)
+        if part.kind != WRITABLE:
+            mount_setattr(tree, ATTR_RDONLY)
+            self._surroundings[part.path] = _REAL
+        move_mount(tree, where)
+        os.close(tree)
+
+    def deny(self, path: str, *, holds_parts: bool) -> None:
+        """Put something empty and unreadable over a path: a folder that cannot be listed, or a file."""
+        where = self._base + path
+        if not os.path.lexists(where):
+            if self._around(path) == _REAL:
+                return
+            self._make_point(path, folder=True)
+        self._surroundings[path] = _CLOSED
+        folder = os.path.isdir(where) and not os.path.islink(where)
+        if folder and holds_parts:
+            mount("tmpfs", where, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "mode=111,size=4m")
+            self._unfinished.append(where)
+            return
+        tree = open_tree(self._mask(folder=folder), recursive=False)
+        mount_setattr(tree, ATTR_RDONLY)
+        move_mount(tree, where)
+        os.close(tree)
+
+    def finish(self) -> None:
+        """Let nothing be changed in the folders of our own that commands may not write in."""
+        for mask in self._masks:
+            (os.rmdir if os.path.isdir(mask) else os.unlink)(mask)
+        for where in (*self._unfinished, self._base + DEV):
+            mount_setattr(where, ATTR_RDONLY, recursive=False)
+
+    def _around(self, path: str) -> str:
+        return next(self._surroundings[folder] for folder in above(path) if folder in self._surroundings)
+
+    def _make_point(self, path: str, *, folder: bool) -> None:
+        """Make something to mount over, and the folders above it; they cannot be listed unless commands may write there."""
+        where = self._base + path
+        if os.path.lexists(where):
+            return
+        mode = 0o755 if self._around(path) == _FRESH else 0o111
+        missing = [one for one in above(where) if not os.path.lexists(one)]
+        for one in reversed(missing):
+            os.mkdir(one, mode)
+        if folder:
+            os.mkdir(where, mode)
+        else:
+            os.close(os.open(where, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0))
+
+    def _mask(self, *, folder: bool) -> str:
+        mask = f"{self._base}{DEV}/.denied{'-folder' if folder else ''}"
+        if mask not in self._masks:
+            if folder:
+                os.mkdir(mask, 0)
+            else:
+                os.close(os.open(mask, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0))
+            self._masks.add(mask)
+        return mask
 
 
-def _mount_devices(devices: Iterable[tuple[str, int]]) -> None:
-    mount("tmpfs", "/dev", "tmpfs", _MS_NOSUID, "mode=755,size=64k")
+def _mount_devices(where: str, devices: Iterable[tuple[str, int]]) -> None:
+    mount("tmpfs", where, "tmpfs", _MS_NOSUID, "mode=755,size=64k")
     for name, tree in devices:
-        path = f"/dev/{name}"
+        path = f"{where}/{name}"
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
         move_mount(tree, path)
         os.close(tree)
     for name, mode in (("pts", 0o755), ("shm", 0o1777)):
-        os.mkdir(f"/dev/{name}", mode)
-    mount("devpts", "/dev/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
-    mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")  # noqa: S108
-    os.symlink("pts/ptmx", "/dev/ptmx")
+        os.mkdir(f"{where}/{name}", mode)
+    mount("devpts", f"{where}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    mount("tmpfs", f"{where}/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")
+    os.symlink("pts/ptmx", f"{where}/ptmx")
     for name, target in _LINKS.items():
-        os.symlink(target, f"/dev/{name}")
-
-
-def _mask(path: str) -> None:
-    """Put something empty and unreadable over a path."""
-    if os.path.islink(path):
-        return  # what it leads to is masked by its own path
-    if os.path.isdir(path):
-        mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "mode=000,size=4k")
-        mount_setattr(path, ATTR_RDONLY, recursive=False)
-        return
-    empty = "/dev/.masked"
-    if not os.path.lexists(empty):
-        os.close(os.open(empty, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0))
-    tree = open_tree(empty)
-    mount_setattr(tree, ATTR_RDONLY)
-    move_mount(tree, path)
-    os.close(tree)
+        os.symlink(target, f"{where}/{name}")

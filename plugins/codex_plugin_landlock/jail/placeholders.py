@@ -1,4 +1,4 @@
-"""Empty folders in the place of protected names that do not exist, so that there is something to mount over.
+"""Empty folders in the place of protected or denied paths that do not exist, so that there is something to mount over.
 
 A sandbox of another process may need the same one at the same time: each user of a placeholder holds a shared lock on it, and the
 last one removes it. A placeholder tells itself from a user's folder by its odd mode, so one that a killed process left behind is
@@ -20,7 +20,7 @@ _ATTEMPTS = 50
 
 
 def hold(paths: Iterable[str]) -> dict[str, int]:
-    """Make the missing ones of ``paths`` and lock all placeholders among them; returns their descriptors.
+    """Make the missing ones of ``paths``, outer ones first, and lock all placeholders among them; returns their descriptors.
 
     A path whose parent does not exist, or cannot be written by this user either, needs no protection and is left out.
     """
@@ -57,8 +57,8 @@ def _hold(path: str) -> int | None:
 
 
 def release(held: dict[str, int]) -> None:
-    """Give placeholders up, and remove those that nobody else uses."""
-    for path, descriptor in held.items():
+    """Give placeholders up, and remove those that nobody else uses, inner ones first."""
+    for path, descriptor in reversed(held.items()):
         if _lock(descriptor, fcntl.LOCK_EX) and _same(descriptor, path):
             _remove(path)
         os.close(descriptor)
@@ -67,7 +67,7 @@ def release(held: dict[str, int]) -> None:
 def _remove(path: str) -> None:
     try:
         os.rmdir(path)
-    except OSError:  # something was put into it from outside: then it is an ordinary folder from now on
+    except OSError:  # something was put into it: then it is an ordinary folder from now on
         with contextlib.suppress(OSError):
             os.chmod(path, _MODE & 0o777)
 

@@ -22,12 +22,14 @@ __all__ = [
     "call",
     "clone",
     "close_but",
+    "detach",
     "memory_file",
     "mount",
     "mount_setattr",
     "move_mount",
     "open_tree",
     "pidfd_open",
+    "pivot_root",
     "prctl",
 ]
 
@@ -36,6 +38,8 @@ _X86 = MACHINE == "x86_64"
 
 _CLONE = 56 if _X86 else 220
 _MOUNT = 165 if _X86 else 40
+_PIVOT_ROOT = 155 if _X86 else 41
+_UMOUNT2 = 166 if _X86 else 39
 _MEMFD_CREATE = 319 if _X86 else 279
 _OPEN_TREE = 428
 _MOVE_MOUNT = 429
@@ -149,6 +153,25 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
         flags,
         options.encode() or None,
     )
+
+
+def detach(path: str) -> None:
+    """Unmount what is at ``path``, with all below it, as soon as nobody uses it any more.
+
+    Raises:
+        OSError: It failed.
+    """
+    lazily = 2
+    call(f"umount {path}", _UMOUNT2, os.fsencode(path), lazily)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make the mount ``new`` the root of this mount namespace, and attach the former one at ``old``.
+
+    Raises:
+        OSError: It failed.
+    """
+    call(f"pivot_root {new}", _PIVOT_ROOT, os.fsencode(new), os.fsencode(old))
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:

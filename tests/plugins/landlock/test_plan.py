@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework.access import file_access
 from codex_framework.permissions import permissions_of
 from codex_framework.protocol.policies import WorkspaceWrite
 from codex_framework.roles.sandboxes import FileAccess
-from codex_plugin_landlock.jail.grants import allowed_below
-from codex_plugin_landlock.jail.mounts import parts
+from codex_plugin_landlock.jail.grants import allowed
+from codex_plugin_landlock.jail.parts import parts
 from codex_plugin_landlock.plan import plan_for
 
 NAMES = st.sampled_from(["a", "b", ".git", ".codex", "c"])
@@ -27,6 +27,11 @@ def access_to(roots, cwd):
 
 
 @given(roots=st.lists(PATHS, max_size=4), cwd=PATHS, target=PATHS)
+@example(
+    roots=[Path("/no-such-root/.git"), Path("/no-such-root/.git/.git/.git/a")],
+    cwd=Path("/no-such-root/c"),
+    target=Path("/no-such-root/.git/.git/.git"),
+)
 def test_the_innermost_mount_says_what_the_access_says(roots, cwd, target):
     access = access_to(roots, cwd)
     mounted = [part for part in parts(plan_for(access).data) if target.is_relative_to(part.path)]
@@ -35,27 +40,32 @@ def test_the_innermost_mount_says_what_the_access_says(roots, cwd, target):
 
 @given(roots=st.lists(PATHS, max_size=4), cwd=PATHS)
 def test_every_folder_above_a_protected_path_is_pinned(roots, cwd):
-    plan = plan_for(access_to(roots, cwd))
-    mounted = {part.path for part in parts(plan.data)}
-    for kept in map(Path, plan.read_only):
-        inside = [parent for parent in kept.parents if any(parent.is_relative_to(root) for root in plan.writable)]
-        assert {str(parent) for parent in inside} <= mounted
+    access = access_to(roots, cwd)
+    listed = parts(plan_for(access).data)
+    mounted = {Path(part.path) for part in listed}
+    for kept in (Path(part.path) for part in listed if part.kind == "read-only"):
+        movable = [folder for folder in kept.parents if access.may_write(folder.parent)]
+        assert set(movable) <= mounted
 
 
 def test_full_access_without_network_mounts_nothing_anew():
     assert parts(plan_for(FileAccess(full=True)).data) == []
 
 
+def allowed_in(root, *kept):
+    kinds = {"/": "read-only", str(root): "writable", **{str(path): "read-only" for path in kept}}
+    return {path for path, rights in allowed(kinds) if rights == -1}
+
+
 def test_a_folder_without_protected_entries_is_granted_as_a_whole(tmp_path):
-    assert list(allowed_below(str(tmp_path), [str(tmp_path / ".git")], [str(tmp_path)])) == [str(tmp_path)]
+    assert allowed_in(tmp_path, tmp_path / ".git") == {str(tmp_path)}
 
 
 def test_beside_a_protected_entry_each_entry_is_granted_alone(tmp_path):
     for name in (".git", "a", "b/kept", "b/c"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to("/etc")
-    kept = [str(tmp_path / ".git"), str(tmp_path / "b" / "kept")]
-    granted = set(allowed_below(str(tmp_path), kept, [str(tmp_path)]))
+    granted = allowed_in(tmp_path, tmp_path / ".git", tmp_path / "b" / "kept")
     assert granted == {str(tmp_path / "a"), str(tmp_path / "b" / "c")}
 
 
