@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
         with _stage("mounts"):
             trees = mounts.copies(plan)
         with _stage("namespaces"):
-            mounts.cover(read_only="/" not in plan["writable"])
+            mounts.cover(plan)
         with _stage("mounts"):
             mounts.attach(plan, trees)
             if plan["limits"]["processes"] is not None and limits.bound_namespace(plan["limits"]["processes"]):
@@ -98,10 +99,10 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
         else:
             namespaces.rule_out_privileges()
     with _stage("landlock"):
-        rules = [*grants.rules(plan, own_mounts=own), *outer]
+        rules = itertools.chain(grants.rules(plan, own_mounts=own), outer)
         open_tcp = mode == "on" or (own and mode in _LOOPBACK_IS_UP)
         abi = landlock.restrict(rules, network=open_tcp, ports=plan.get("ports", ()))
-        for descriptor, _ in rules:
+        for descriptor, _ in outer:
             os.close(descriptor)
     with _stage("seccomp"):
         seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, own=own)))

@@ -61,6 +61,7 @@ def protections(*, own: bool, abi: int, bounded: str) -> dict[str, str]:
 
 PARTLY = {
     "protected-names": "Landlock, by listing what stands beside them; missing ones are not protected",
+    "reading": "Landlock, by listing what stands beside it; names can be listed",
     "processes": "Landlock: no tracing; they stay visible",
     "shared-memory": "seccomp; /dev/shm is shared",
     "terminals": "seccomp: no typing into them; other terminals of the user can be opened",
