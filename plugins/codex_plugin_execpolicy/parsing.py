@@ -105,7 +105,7 @@ class ShellCommands(Value):
 def shell_script(argv: tuple[str, ...]) -> str | None:
     """The script in ``bash -lc SCRIPT``, ``sh -c SCRIPT`` and their like, else None."""
     if len(argv) == 3 and argv[1] in ("-lc", "-c") and argv[0].rsplit("/", 1)[-1] in _SHELLS:
-        return argv[2]
+        return None if argv[2].startswith(("-", "+")) else argv[2]  # those are options still
     return None
 
 

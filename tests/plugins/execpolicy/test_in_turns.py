@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from codex_framework import Decision, Event, ReviewDecision
+from codex_framework.protocol.items import InputText, Message
 from codex_framework.protocol.ops import ExecApproval, TextInput, UserInputOp
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.server import ResponsesServer
@@ -98,6 +99,78 @@ def test_untrusted_asks_about_commands_that_do_more_than_look(make_kernel: Any, 
 
     assert len(asyncio.run(turn())) == questions
     assert list(make_kernel.workspace.iterdir()) == []
+
+
+def asked(make_kernel: Any, replies: list[Any], answer: Any, *, config: list[str]) -> tuple[list[Any], list[Any]]:
+    """The questions of one turn, each answered, and what the model was told by the kernel."""
+
+    async def turn() -> tuple[list[Any], list[Any]]:
+        questions = []
+        async with make_kernel([*replies, say("Done.")], config=config) as kernel:
+            thread = await kernel.start_thread()
+            await thread.submit(UserInputOp((TextInput("go"),)))
+            async for event in thread.events():
+                if event.msg.type == "exec_approval_request":
+                    questions.append(event.msg)
+                    await thread.submit(ExecApproval(event.msg.approval_id or event.msg.call_id, answer(event.msg)))
+                if event.msg.type == "task_complete":
+                    break
+            notes = [item for item in thread.history.items if isinstance(item, Message) and item.role == "developer"]
+            return questions, [part.text for note in notes for part in note.content if isinstance(part, InputText)]
+
+    return asyncio.run(turn())
+
+
+def escalated(script: str, **fields: Any) -> Any:
+    return call("exec_command", cmd=script, sandbox_permissions="require_escalated", justification="May I?", **fields)
+
+
+def test_a_prefix_that_a_person_allows_for_good_needs_no_second_question(make_kernel: Any) -> None:
+    def accept(question: Any) -> ReviewDecision:
+        return ReviewDecision(Decision.APPROVED, execpolicy_amendment=question.proposed_execpolicy_amendment)
+
+    replies = [
+        escalated("touch a", prefix_rule=["touch"]),
+        call("exec_command", cmd="touch b"),
+        escalated("touch c"),
+        escalated("mkdir d"),
+    ]
+    questions, told = asked(make_kernel, replies, accept, config=[READ_ONLY, 'approval_policy="on-request"'])
+    assert [question.proposed_execpolicy_amendment for question in questions] == [("touch",), ("mkdir", "d")]
+    assert sorted(path.name for path in make_kernel.workspace.iterdir()) == ["a", "b", "c", "d"]
+    rules = (make_kernel.codex_home / "rules" / "default.rules").read_text()
+    assert rules == (
+        'prefix_rule(pattern=["touch"], decision="allow")\nprefix_rule(pattern=["mkdir", "d"], decision="allow")\n'
+    )
+    assert any(text.endswith('They run outside of the sandbox:\n- ["touch"]') for text in told)
+    questions, _ = asked(
+        make_kernel, [escalated("touch e")], accept, config=[READ_ONLY, 'approval_policy="on-request"']
+    )
+    assert questions == []
+
+
+def test_a_prefix_that_cannot_be_kept_is_allowed_this_once(make_kernel: Any) -> None:
+    (make_kernel.codex_home / "rules").write_text("in the way")
+
+    def accept(question: Any) -> ReviewDecision:
+        return ReviewDecision(Decision.APPROVED, execpolicy_amendment=question.proposed_execpolicy_amendment)
+
+    replies = [escalated("touch a", prefix_rule=["touch"]), escalated("touch b")]
+    questions, _ = asked(make_kernel, replies, accept, config=[READ_ONLY, 'approval_policy="on-request"'])
+    assert len(questions) == 2
+    assert sorted(path.name for path in make_kernel.workspace.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("sandbox_approval", "rules"), [(True, False), (False, True)])
+def test_granular_approval_tells_rules_from_judgement(make_kernel: Any, sandbox_approval: bool, rules: bool) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["touch"], "prompt")')
+    policy = (
+        f"approval_policy={{granular={{sandbox_approval={str(sandbox_approval).lower()},"
+        f" rules={str(rules).lower()}, mcp_elicitations=false}}}}"
+    )
+    replies = [call("exec_command", cmd="touch a"), call("exec_command", cmd="rm -f b")]
+    questions, _ = asked(make_kernel, replies, lambda _: ReviewDecision(Decision.DENIED), config=[policy])
+    assert [question.command[-1] for question in questions] == ["touch a"] * rules + ["rm -f b"] * sandbox_approval
 
 
 def test_exec_leaves_the_persons_rules_out_on_demand(tmp_path: Path) -> None:
