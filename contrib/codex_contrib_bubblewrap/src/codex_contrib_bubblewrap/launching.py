@@ -1,0 +1,274 @@
+"""Starting one command: what can be told beforehand is told, bubblewrap is started, held until all is ready, and let go."""
+
+# ruff: noqa: PTH
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from codex_contrib_bubblewrap import seccomp
+from codex_contrib_bubblewrap.bridge import PORTS, join
+from codex_contrib_bubblewrap.layout import layout_of
+from codex_contrib_bubblewrap.limits import limit
+from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
+from codex_contrib_bubblewrap.placeholders import Placeholders
+from codex_contrib_bubblewrap.process import BubblewrapProcess
+from codex_contrib_bubblewrap.relay import Relay
+from codex_framework import CommandFailed, Launch, NetworkMode, SandboxError
+
+if TYPE_CHECKING:
+    from codex_contrib_bubblewrap.sandbox import BubblewrapConfinement
+
+__all__ = ["Launching"]
+
+_DIAGNOSIS_S = 10.0
+_NOWHERE = "/proc/self/no-such-program"
+"""What a diagnosis lets bubblewrap execute: nothing."""
+
+_PLAIN_TEXT = "Pass arguments and variables that are text without NUL bytes."
+
+
+class Launching:
+    """One start."""
+
+    def __init__(self, plan: BubblewrapConfinement, launch: Launch) -> None:
+        self._plan = plan
+        self._access = plan.access
+        self._launch = launch
+        self._process: BubblewrapProcess | None = None
+        self._placeholders: Placeholders | None = None
+        self._relay: Relay | None = None
+
+    async def run(self) -> BubblewrapProcess:
+        """Start the command. Raises as :meth:`codex_framework.Confinement.start`."""
+        env = dict(self._launch.env)
+        if self._access.network is NetworkMode.PROXY:
+            if self._launch.gate is None:
+                raise SandboxError(
+                    "commands may reach the network by a gate only, and there is none",
+                    hint="enable a plugin that offers a network proxy (`codex-framework plugins` lists them)",
+                )
+            env |= self._launch.gate.environment(PORTS)
+        _check_text(self._launch.argv, env)
+        _check_folder(self._launch.cwd)
+        _check_program(self._launch)
+        through = self._through()
+        if self._access.denied_globs:  # folders are walked
+            layout = await asyncio.to_thread(layout_of, self._access)
+        else:
+            layout = layout_of(self._access)
+        options = options_of(
+            layout,
+            self._access.network,
+            cwd=os.path.realpath(self._launch.cwd),
+            env=env,
+            private=self._plan.private_folder,
+        )
+        if len(options) >= MOST_OPTIONS:
+            raise SandboxError(
+                f"bubblewrap takes {MOST_OPTIONS} words at most, and {len(options)} would be needed",
+                hint="deny folders instead of many single files, and pass fewer variables",
+            )
+        self._placeholders = Placeholders(layout.placeholders)
+        try:
+            return await self._started(options, through)
+        except BaseException:
+            if self._process is None:
+                self._end()
+            raise
+
+    async def abandon(self) -> None:
+        """End what was begun, since nobody waits for it any more."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _through(self) -> tuple[str, ...]:
+        """What makes the terminal the command's own, before it becomes the command."""
+        if not self._launch.tty:
+            return ()
+        program = shutil.which("setsid", path=os.defpath + ":/usr/bin")
+        if program is None:
+            raise SandboxError("a terminal needs the program `setsid`", hint="install util-linux")
+        return (program, "-c", "--")
+
+    async def _started(self, options: tuple[str, ...], through: tuple[str, ...]) -> BubblewrapProcess:
+        self._relay = Relay(self._launch.stdin, self._launch.stdout, self._launch.stderr)
+        pause, go = os.pipe()
+        try:
+            process = self._spawn(options, (*through, *self._launch.argv), pause)
+            self._relay.started()
+            pid = await process.begun()
+            if pid is not None:
+                await self._prepare(process, pid)
+        finally:
+            os.close(pause)
+            os.close(go)  # and so the pause ends
+        if not await process.executed(b"\0".join(map(os.fsencode, through[:-1]))):
+            await process.wait()
+            raise await self._failure(options)
+        return process
+
+    def _spawn(self, options: tuple[str, ...], argv: tuple[str, ...], pause: int) -> BubblewrapProcess:
+        relay = self._relay
+        assert relay is not None
+        read, write = os.pipe()
+        with contextlib.ExitStack() as ours:
+            ours.callback(os.close, write)
+            words = [*options, "--block-fd", str(pause), "--json-status-fd", str(write)]
+            passed = [pause, write]
+            rules = seccomp.filter_for(self._access.network)
+            if rules:
+                passed.append(_memory(ours, rules))
+                words += ["--seccomp", str(passed[-1])]
+            passed.append(_memory(ours, _packed(words)))
+            try:
+                process = subprocess.Popen(  # below a millisecond, and atomic with respect to cancellation
+                    [BubblewrapProcess.mark, "--args", str(passed[-1]), "--", *argv],
+                    executable=self._plan.program,
+                    cwd="/",
+                    env={},  # nothing of the command's environment may change what bubblewrap does
+                    stdin=relay.streams[0],
+                    stdout=relay.streams[1],
+                    stderr=relay.streams[2],
+                    pass_fds=passed,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                os.close(read)
+                if error.errno == errno.E2BIG:
+                    raise CommandFailed(_text(errno.E2BIG), hint="Pass less on the command line.") from error
+                raise SandboxError(
+                    f"{self._plan.program} cannot be started: {error.strerror}", hint="install bubblewrap anew"
+                ) from error
+        self._process = started = BubblewrapProcess(process, read, own_session=self._launch.tty, ended=self._end)
+        self._plan.sandbox.began(started)
+        return started
+
+    async def _prepare(self, process: BubblewrapProcess, pid: int) -> None:
+        """While bubblewrap's child waits: limits, and the way to the gate."""
+        try:
+            limit(pid, self._access.limits)
+        except ProcessLookupError:
+            return  # it has ended by itself; the reason is told from its end
+        except OSError as error:
+            process.kill()
+            raise SandboxError(
+                f"the limits of `sandbox_limits` cannot be put on: {error.strerror}", hint="raise or remove them"
+            ) from error
+        if self._access.network is NetworkMode.PROXY and self._launch.gate is not None:
+            try:
+                await join(self._launch.gate, pid)
+            except SandboxError:
+                process.kill()
+                raise
+
+    def _end(self) -> None:
+        """Everything is over: pass the rest of the output on, and let go of the placeholders."""
+        if self._process is not None:
+            self._plan.sandbox.ended(self._process)
+        if self._relay is not None:
+            self._relay.close()
+            self._relay.finish()
+        if self._placeholders is not None:
+            self._placeholders.release()
+
+    async def _failure(self, options: tuple[str, ...]) -> SandboxError | CommandFailed:
+        """Why bubblewrap has ended without a command: it is run again with the same options, and nothing to execute."""
+        said = await asyncio.to_thread(self._diagnosis, options)
+        if _NOWHERE in said:
+            program = self._launch.argv[0]
+            return CommandFailed(
+                f"{program} cannot be executed in the sandbox",
+                hint="Check that the permissions let it be read, and the interpreter that it names.",
+            )
+        if "chdir" in said:
+            return CommandFailed(
+                _text(errno.ENOENT), hint=f"Check that the permissions let {self._launch.cwd!r} be read."
+            )
+        return SandboxError(
+            f"bubblewrap could not set up the sandbox: {said or 'it gives no reason'}",
+            hint="check the writable folders and protected paths it names",
+        )
+
+    def _diagnosis(self, options: tuple[str, ...]) -> str:
+        with contextlib.ExitStack() as ours:
+            arguments = _memory(ours, _packed(options))
+            try:
+                done = subprocess.run(
+                    [self._plan.program, "--args", str(arguments), "--", _NOWHERE],
+                    check=False,
+                    cwd="/",
+                    env={},
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    pass_fds=[arguments],
+                    timeout=_DIAGNOSIS_S,
+                )
+            except subprocess.TimeoutExpired:
+                return "it does not come back"
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return said[-1].removeprefix("bwrap: ") if said else ""
+
+
+def _check_text(argv: Iterable[str], env: dict[str, str]) -> None:
+    try:
+        words = [os.fsencode(word) for word in (*argv, *env, *env.values())]
+    except UnicodeError as error:  # half a surrogate pair
+        raise CommandFailed("an argument is no text that can be encoded", hint=_PLAIN_TEXT) from error
+    if any(b"\0" in word for word in words):
+        raise CommandFailed("nul byte found in provided data", hint=_PLAIN_TEXT)
+    wrong = next((name for name in env if not name or "=" in name), None)
+    if wrong is not None:
+        raise CommandFailed(f"there can be no variable named {wrong!r}", hint=_PLAIN_TEXT)
+
+
+def _check_folder(cwd: str) -> None:
+    try:
+        with os.scandir(cwd):
+            return
+    except PermissionError:
+        return  # it may be entered all the same
+    except OSError as error:
+        raise CommandFailed(_text(error.errno), hint=f"Check that {cwd!r} is a folder.") from error
+
+
+def _check_program(launch: Launch) -> None:
+    """What ``execvp`` would say, as far as it can be known out here."""
+    program = launch.argv[0] if launch.argv else ""
+    if "/" in program:
+        found: list[str] = [os.path.join(launch.cwd, program)]
+    else:
+        folders = launch.env.get("PATH", os.defpath).split(os.pathsep)
+        found = [os.path.join(launch.cwd, folder, program) for folder in folders] if program else []
+    files = [path for path in found if os.path.isfile(path)]
+    hint = f"Check that {program!r} is on PATH and may be executed."
+    if not files:
+        folder = next((path for path in found if os.path.isdir(path)), None) if "/" in program else None
+        raise CommandFailed(_text(errno.ENOENT if folder is None else errno.EACCES), hint=hint)
+    if not any(os.access(path, os.X_OK) for path in files):
+        raise CommandFailed(_text(errno.EACCES), hint=hint)
+
+
+def _text(number: int | None) -> str:
+    return f"{os.strerror(number or 0)} (os error {number})"
+
+
+def _packed(words: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _memory(ours: contextlib.ExitStack, data: bytes) -> int:
+    """A descriptor from which the data can be read."""
+    descriptor = os.memfd_create("codex-bubblewrap")
+    ours.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,96 @@
+"""Which ``bwrap`` is run, and whether it can do its work on this machine."""
+
+# ruff: noqa: PTH
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from codex_framework import FileAccess, SandboxError
+
+__all__ = ["CURE", "candidates", "choose", "trial"]
+
+CURE = "install bubblewrap (package `bubblewrap` of your distribution), or set `[framework.plugins.bubblewrap] path`"
+
+_TRIAL_S = 5.0
+_TRIAL = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+    *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--", "true"),
+)
+"""Everything that a command's sandbox asks of the system."""
+
+_PROC_CURE = "use a machine, or a container, whose /proc is not masked (Docker: --security-opt systempaths=unconfined)"
+_NAMESPACE_CURE = (
+    "allow unprivileged user namespaces: sysctl -w user.max_user_namespaces=10000, on Ubuntu also an AppArmor profile"
+    " for bwrap, in a container --security-opt seccomp=unconfined"
+)
+
+
+def candidates(path: str | None, search: str) -> Iterator[str]:
+    """The programs that come into question, first choice first, without links.
+
+    Args:
+        path: The one a person has named; then there is no other.
+        search: A ``PATH``. Relative folders in it are passed over, since what they mean depends on the working folder; and so is
+            what lies in this process's working folder, or where everybody may write: just trying it would be to trust it.
+    """
+    folders = [folder for folder in search.split(os.pathsep) if os.path.isabs(folder)]
+    named = [path] if path is not None else [os.path.join(folder, "bwrap") for folder in folders]
+    dubious = [] if path is not None else [os.getcwd(), "/tmp", "/var/tmp", tempfile.gettempdir()]
+    for program in dict.fromkeys(map(os.path.realpath, named)):
+        if any(Path(program).is_relative_to(os.path.realpath(folder)) for folder in dubious if folder != "/"):
+            continue
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            yield program
+
+
+def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
+    """The program to confine commands of this access with: one that none of them can have put there or changed.
+
+    Raises:
+        SandboxError: There is none.
+    """
+    found = list(candidates(path, search))
+    here = os.path.realpath(cwd)
+    for program in found:
+        inside = Path(program).is_relative_to(here) and here != "/"
+        if not inside and (access.full or not access.may_write(Path(program))):
+            return program
+    if found:
+        raise SandboxError(
+            f"{found[0]} lies where commands may write, so it cannot be trusted to confine them",
+            hint="set `[framework.plugins.bubblewrap] path` to one outside of the working folder and the writable folders",
+        )
+    raise SandboxError("there is no bwrap here", slug="no-sandbox", hint=CURE)
+
+
+@functools.lru_cache(maxsize=8)
+def trial(program: str) -> tuple[str, str]:
+    """Run ``true`` in a sandbox with all namespaces: why that does not work, and a cure; empty texts where it does.
+
+    Some five milliseconds, once for each program.
+    """
+    try:
+        done = subprocess.run(
+            [program, *_TRIAL],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRIAL_S,
+            env={"PATH": os.defpath},
+        )
+    except subprocess.TimeoutExpired:
+        return f"{program} does not come back within {_TRIAL_S:g} s", CURE
+    except OSError as error:
+        return f"{program} cannot be run: {error.strerror}", CURE
+    if done.returncode == 0:
+        return "", ""
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    reason = said[-1] if said else f"bwrap ended with {done.returncode}"
+    return reason, _PROC_CURE if "proc" in reason else _NAMESPACE_CURE

@@ -1,0 +1,230 @@
+"""The sandbox ``bubblewrap``: each command gets a bwrap of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codex_contrib_bubblewrap.settings import BubblewrapSettings
+from codex_framework import FileAccess, Launch, NetworkMode, Protection, SandboxError, SandboxReport
+
+if TYPE_CHECKING:
+    from codex_contrib_bubblewrap.process import BubblewrapProcess
+    from codex_framework.config import Config
+
+__all__ = ["BubblewrapConfinement", "BubblewrapSandbox"]
+
+LEVEL = "namespaces+seccomp"
+
+
+class BubblewrapSandbox:
+    """Confines commands on Linux by the program bubblewrap.
+
+    Args:
+        settings: Instead of those of the configuration.
+        search: Instead of ``PATH``: where ``bwrap`` is looked for.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, settings: BubblewrapSettings | None = None, *, search: str | None = None) -> None:
+        self._settings = settings or BubblewrapSettings()
+        self._search = search
+        self._report: SandboxReport | None = None
+        self._folder: Path | None = None
+        self._running: set[BubblewrapProcess] = set()
+
+    def configure(self, config: Config) -> None:
+        """Take the settings from ``[framework.plugins.bubblewrap]``.
+
+        Raises:
+            ConfigError: They are wrong.
+        """
+        from codex_framework.config import plugin_config
+
+        self._settings = plugin_config(config, self.name, BubblewrapSettings)
+        self._report = None
+
+    def probe(self) -> SandboxReport:
+        """What works here, found out by running ``true`` in a sandbox."""
+        if self._report is None:
+            self._report = self._probed()
+        return self._report
+
+    def confine(self, access: FileAccess, cwd: Path) -> BubblewrapConfinement:
+        """The plan for an access.
+
+        Raises:
+            SandboxError: It cannot be enforced here.
+        """
+        from codex_contrib_bubblewrap.program import choose, trial
+
+        report = self.probe()
+        if not report.available:
+            raise SandboxError(f"bubblewrap does not work here: {report.reason}", slug="no-sandbox", hint=report.cure)
+        _check_floor(report, access)
+        program = choose(self._settings.path, self._path, access, cwd)
+        reason, cure = trial(program)
+        if reason:
+            raise SandboxError(f"bubblewrap does not work here: {reason}", slug="no-sandbox", hint=cure)
+        return BubblewrapConfinement(self, program, access)
+
+    def folder(self) -> Path:
+        """The folder for private folders; made at first use.
+
+        It lies in /tmp, in front of which a private folder stands: so no command that has one can get at it.
+        """
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="codex-bubblewrap-"))  # made safely
+        return self._folder
+
+    def began(self, process: BubblewrapProcess) -> None:
+        """Note a process, to end it with the sandbox."""
+        self._running.add(process)
+
+    def ended(self, process: BubblewrapProcess) -> None:
+        """Forget it."""
+        self._running.discard(process)
+
+    async def aclose(self) -> None:
+        """End what still runs, and remove our folder. Safe to call twice."""
+        running = list(self._running)
+        for process in running:
+            process.kill()
+        for process in running:
+            await process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    @property
+    def _path(self) -> str:
+        return os.environ.get("PATH", os.defpath) if self._search is None else self._search
+
+    def _probed(self) -> SandboxReport:
+        if sys.platform != "linux":
+            return SandboxReport(
+                available=False,
+                reason=f"bubblewrap is a program for Linux, and this is {sys.platform}",
+                cure="use the sandbox of this system (`codex-framework sandbox doctor` lists them)",
+            )
+        from codex_contrib_bubblewrap.program import CURE, candidates, trial
+
+        program = next(candidates(self._settings.path, self._path), None)
+        if program is None:
+            where = f"at {self._settings.path}" if self._settings.path is not None else "on PATH"
+            return SandboxReport(available=False, reason=f"there is no bwrap {where}", cure=CURE)
+        reason, cure = trial(program)
+        return SandboxReport(available=False, reason=reason, cure=cure) if reason else _report()
+
+
+def _report() -> SandboxReport:
+    from codex_contrib_bubblewrap import seccomp
+
+    filtered = seccomp.supported()
+    return SandboxReport(
+        available=True,
+        level=LEVEL if filtered else "namespaces",
+        protections={
+            Protection.WRITING: "read-only mounts",
+            Protection.METADATA: "read-only mounts",
+            Protection.PROTECTED_NAMES: "read-only mounts; missing ones by a placeholder while a command runs",
+            Protection.READING: "mounts",
+            Protection.PROCESSES: "process namespace, own /proc",
+            Protection.SIGNALS: "process namespace",
+            Protection.SHARED_MEMORY: "IPC namespace, own /dev/shm",
+            Protection.TERMINALS: "own /dev/pts, session of its own, seccomp" if filtered else "",
+            Protection.NETWORK: "network namespace" + (", seccomp" if filtered else ""),
+            Protection.UNIX_SOCKETS: "seccomp" if filtered else "",
+            Protection.KERNEL: "seccomp, no capabilities, no_new_privs" if filtered else "",
+            Protection.LIFETIME: "process namespace",
+            Protection.PROCESS_COUNT: "resource limit, counted by user namespace" if _counts_processes() else "",
+            Protection.RESOURCES: "resource limits of each process, where configured",
+        },
+        reason="" if filtered else f"no system-call filter is known for {platform.machine()}",
+        cure="" if filtered else "use an x86_64 or aarch64 machine",
+    )
+
+
+def _check_floor(report: SandboxReport, access: FileAccess) -> None:
+    """Refuse what asks for more than is held back here.
+
+    Raises:
+        SandboxError: As said.
+    """
+    limits = access.limits
+    unset = {
+        Protection.PROCESS_COUNT: limits.processes is None,
+        Protection.RESOURCES: limits.memory_bytes is None or limits.file_bytes is None,
+    }
+    missing = [one for one in sorted(access.floor) if one in report.missing(access.floor) or unset.get(one)]
+    if missing:
+        limited = all(unset.get(one) for one in missing)
+        raise SandboxError(
+            f"bubblewrap does not hold back here what `sandbox_floor` asks for: {', '.join(missing)}",
+            slug="sandbox-floor",
+            hint="set `[framework] sandbox_limits`: processes, memory_mb and file_size_mb"
+            if limited
+            else "choose another sandbox, or take it out of `[framework] sandbox_floor`",
+        )
+
+
+def _counts_processes() -> bool:
+    """Whether a limit of processes holds for a sandbox alone: since Linux 5.14, and never for the machine's root."""
+    from codex_contrib_bubblewrap.limits import counts_by_namespace
+
+    return os.geteuid() != 0 and counts_by_namespace()
+
+
+class BubblewrapConfinement:
+    """A plan that is ready to start processes."""
+
+    def __init__(self, sandbox: BubblewrapSandbox, program: str, access: FileAccess) -> None:
+        self.sandbox = sandbox
+        self.program = program
+        self.access = access
+        self._private: Path | None = None
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where the network is not simply on."""
+        return {} if self.access.network is NetworkMode.ON else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+
+    @property
+    def private_folder(self) -> str:
+        """What stands in for ``/tmp``: it stays from one command of the plan to the next."""
+        if not self.access.private_tmp:
+            return ""
+        if self._private is None or not self._private.is_dir():
+            self._private = Path(tempfile.mkdtemp(dir=self.sandbox.folder(), prefix="tmp-"))
+            self._private.chmod(0o1777)
+        return str(self._private)
+
+    async def start(self, launch: Launch) -> BubblewrapProcess:
+        """Start a process under the plan.
+
+        Raises:
+            SandboxError: It cannot be confined; nothing of it has run.
+            CommandFailed: The program or folder does not exist or cannot be executed.
+        """
+        from codex_contrib_bubblewrap.launching import Launching
+
+        launching = Launching(self, launch)
+        try:
+            return await launching.run()
+        except asyncio.CancelledError:
+            await launching.abandon()
+            raise
+
+    async def warm(self) -> None:
+        """Load what the first command needs; there is nothing else to get ready."""
+        with contextlib.suppress(ImportError):
+            import codex_contrib_bubblewrap.launching  # noqa: F401
