@@ -14,7 +14,9 @@ from codex_framework.commands import CallFacts, CommandPath
 from codex_framework.errors import ToolError, ToolRefused
 from codex_framework.protocol.events import EventMsg
 from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent
+from codex_framework.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.protocol.policies import Decision, ReviewDecision
+from codex_framework.questions import requested
 from codex_framework.replacement import NotPermittedError, replace_file
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess
@@ -152,8 +154,15 @@ class CallContext(Value, kw_only=True):
             raise ToolRefused(decision.message or "patch rejected by user")
         self.patches.remember(keys, decision)
         if granted is not None and decision.decision is Decision.APPROVED_FOR_SESSION:
-            self.facts.grant([granted])
+            folder = FileEntry(AbsolutePath(granted), AccessMode.WRITE)
+            self.facts.grant(AdditionalPermissions((folder,)), True)  # noqa: FBT003  # for the session
         return decision
+
+    async def request_permissions(
+        self, permissions: AdditionalPermissions, reason: str | None = None
+    ) -> tuple[AdditionalPermissions, str]:
+        """Ask for more permissions."""
+        return await requested(permissions, reason, self.facts)
 
     def emit(self, event: EventMsg) -> None:
         """Tell the thread's clients something."""

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from codex_framework.errors import FatalToolError, ModelError, ToolError
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.events import ApprovalEvent
+from codex_framework.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
 from codex_framework.protocol.events.message import (
     AgentMessageContentDeltaEvent,
     AgentMessageEvent,
@@ -439,11 +440,14 @@ class TurnDriver:
 
     # Approvals
 
-    async def ask(self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> ReviewDecision:
+    async def ask(self, event: ApprovalEvent) -> ReviewDecision:
         """Get an answer: from the first reviewer that has one, else from the thread's clients."""
-        facts = self._scope.review_facts() if self._scope.reviewers else None
-        for reviewer in self._scope.reviewers:
+        # More permissions are for people to give: a reviewer judges single deeds.
+        reviewers = () if isinstance(event, RequestPermissionsEvent) else self._scope.reviewers
+        facts = self._scope.review_facts() if reviewers else None
+        for reviewer in reviewers:
             assert facts is not None
+            assert not isinstance(event, RequestPermissionsEvent)
             try:
                 async with asyncio.timeout(REVIEW_PATIENCE_S):
                     decision = await reviewer.review(event, facts)
@@ -475,17 +479,15 @@ class TurnDriver:
             self._loop.call_soon(self.feed, Interrupted("interrupted"))
         return decision
 
-    def _named(
-        self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
-    ) -> tuple[str, ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent]:
+    def _named(self, event: ApprovalEvent) -> tuple[str, ApprovalEvent]:
         """The id an answer has to name: the call's, or one of its own where the call has asked already."""
         if event.call_id not in self._waiters:
             return event.call_id, event
         self._next_approval += 1
         approval = f"{event.call_id}-{self._next_approval}"
-        if isinstance(event, ApplyPatchApprovalRequestEvent):
-            return approval, event.evolve(call_id=approval)
-        return approval, event.evolve(approval_id=approval)
+        if isinstance(event, ExecApprovalRequestEvent):
+            return approval, event.evolve(approval_id=approval)
+        return approval, event.evolve(call_id=approval)
 
     def answer(self, approval: str, decision: ReviewDecision) -> None:
         """Take a client's answer. One that nobody waits for changes nothing."""
@@ -506,7 +508,7 @@ def _checked(value: object, kind: type[T], who: str) -> T:
     return value
 
 
-Ask = Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
+Ask = Callable[[ApprovalEvent], Awaitable[ReviewDecision]]
 
 
 def _with_hint(error: ModelError) -> str:

@@ -37,6 +37,7 @@ __all__ = [
     "Permissions",
     "SandboxOptions",
     "additional_from_wire",
+    "additional_to_wire",
     "builtin_permissions",
     "permissions_from_list",
     "permissions_of",
@@ -219,6 +220,20 @@ def additional_from_wire(raw: Any) -> AdditionalPermissions:
         entries.extend(FileEntry(AbsolutePath(path), access) for path in paths)
     entries.extend(_entries_from_wire(files.get("entries") or []))
     return AdditionalPermissions(tuple(dict.fromkeys(entries)), network)
+
+
+def additional_to_wire(additional: AdditionalPermissions | None) -> Mapping[str, Any] | None:
+    """The way back; None for nothing."""
+    if not additional:
+        return None
+    from codex_framework.protocol.wire import to_wire
+
+    wire: dict[str, Any] = {}
+    if additional.network:
+        wire["network"] = {"enabled": True}
+    if additional.entries:
+        wire["file_system"] = {"entries": [to_wire(entry) for entry in additional.entries]}
+    return wire
 
 
 def _entries_from_wire(raw: Any) -> tuple[FileEntry, ...]:

@@ -6,16 +6,18 @@ The rules of *whether* to ask are pure (``approval.py``); how an answer gets her
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from codex_framework.approval import ApprovalCache, may_ask_about_hosts
 from codex_framework.errors import CodexError, ToolRefused
-from codex_framework.permissions import Permissions
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
-from codex_framework.protocol.permissions import AdditionalPermissions
+from codex_framework.permissions import Permissions, additional_to_wire
+from codex_framework.protocol.events import ApprovalEvent
+from codex_framework.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
+from codex_framework.protocol.permissions import AbsolutePath, AdditionalPermissions, FileEntry
 from codex_framework.protocol.policies import (
     ApprovalPolicy,
     Decision,
@@ -30,7 +32,7 @@ from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest
 from codex_framework.value import Value
 
-__all__ = ["REJECTED", "CallFacts", "HostRefused", "Questions", "parsed", "refused_host_text"]
+__all__ = ["REJECTED", "CallFacts", "HostRefused", "Questions", "parsed", "refused_host_text", "requested"]
 
 REJECTED = "rejected by user"
 """What the model reads where a person says no (Codex's words; clients look for them)."""
@@ -41,6 +43,10 @@ _HOST_DENIED = "Network access was denied by the Codex sandbox network proxy."
 
 def _unheard(_: object) -> None:
     """Where nobody listens."""
+
+
+def _granted_to_nobody(permissions: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001
+    """Where nothing remembers it."""
 
 
 class HostRefused(Exception):  # noqa: N818  # a turn of events
@@ -54,7 +60,7 @@ class CallFacts(Value, kw_only=True):
         permissions: What the turn may do, symbolic.
         realise: Turns permissions into an access, in the turn's folder.
         note: Tells the model something in a developer message.
-        grant: Lets the rest of the session write below these folders.
+        grant: Lets the rest of the turn, or of the session (where the second argument is true), do more.
     """
 
     call_id: str
@@ -66,10 +72,10 @@ class CallFacts(Value, kw_only=True):
     config: Mapping[str, Any]
     env: Mapping[str, str]
     emit: Callable[[Any], None]
-    ask: Callable[[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent], Awaitable[ReviewDecision]]
+    ask: Callable[[ApprovalEvent], Awaitable[ReviewDecision]]
     realise: Callable[[Permissions], FileAccess]
     note: Callable[[str], None] = _unheard
-    grant: Callable[[Sequence[str]], None] = _unheard
+    grant: Callable[[AdditionalPermissions, bool], None] = _granted_to_nobody
     codex_home: Path | None = None
 
     @property
@@ -136,7 +142,7 @@ class Questions:
                 started_at_ms=_now_ms(),
                 reason=request.justification or reason,
                 proposed_execpolicy_amendment=amendment,
-                additional_permissions=_additional_to_wire(request.additional),
+                additional_permissions=additional_to_wire(request.additional),
                 available_decisions=(*decisions, "denied", "abort"),
                 parsed_cmd=parsed(request),
             )
@@ -234,6 +240,54 @@ class Questions:
                 call.note(f"The rule could not be saved: {policy.name} failed: {type(error).__name__}: {error}")
 
 
+async def requested(
+    permissions: AdditionalPermissions, reason: str | None, call: CallFacts
+) -> tuple[AdditionalPermissions, str]:
+    """Ask whether the turn, or the session, may do more; what is granted holds at once.
+
+    Returns:
+        What was granted, and for how long: ``turn`` or ``session``. Nothing, where a person said no.
+
+    Raises:
+        ToolRefused: Nobody may be asked, or the profile denies some of it.
+    """
+    policy = call.approval_policy
+    if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.request_permissions):
+        raise ToolRefused("further permissions cannot be asked for under this approval policy; work without them")
+    try:
+        call.permissions.widened(permissions, call.access, call.cwd)
+    except ValueError as error:
+        raise ToolRefused(f"permissions refused: {error}") from error
+    asked = _absolute(permissions, call.cwd)
+    decision = await call.ask(
+        RequestPermissionsEvent(
+            call_id=call.call_id,
+            turn_id=call.turn_id,
+            started_at_ms=_now_ms(),
+            cwd=str(call.cwd),
+            permissions=additional_to_wire(asked) or {},
+            reason=reason,
+        )
+    )
+    granted = (decision.granted or AdditionalPermissions()).within(asked)
+    session = decision.decision is Decision.APPROVED_FOR_SESSION
+    if granted and decision.approved:
+        call.grant(granted, session)
+        return granted, "session" if session else "turn"
+    return AdditionalPermissions(), "turn"
+
+
+def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermissions:
+    """With the paths as they will be granted: a person should not have to guess what a relative one means."""
+    entries = (
+        FileEntry(AbsolutePath(os.path.normpath(cwd / Path(entry.path.path).expanduser())), entry.access)
+        if isinstance(entry.path, AbsolutePath)
+        else entry
+        for entry in permissions.entries
+    )
+    return AdditionalPermissions(tuple(entries), permissions.network)
+
+
 def refused_host_text() -> str:
     """What the model reads of a command that was stopped because a person refused it a host."""
     return _HOST_DENIED
@@ -248,17 +302,6 @@ def _shown(request: CommandRequest) -> str:
     import shlex
 
     return request.script if request.script is not None else shlex.join(request.argv)
-
-
-def _additional_to_wire(additional: AdditionalPermissions | None) -> Mapping[str, Any] | None:
-    if not additional:
-        return None
-    wire: dict[str, Any] = {}
-    if additional.network:
-        wire["network"] = {"enabled": True}
-    if additional.entries:
-        wire["file_system"] = {"entries": [to_wire(entry) for entry in additional.entries]}
-    return wire
 
 
 def _bracketed(host: str) -> str:

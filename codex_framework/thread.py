@@ -22,6 +22,7 @@ from codex_framework.context import ThreadStash
 from codex_framework.driver import TurnDriver
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.history import History, normalised
+from codex_framework.permissions import additional_from_wire
 from codex_framework.prompt_context import context_update
 from codex_framework.protocol.events import (
     DELTA_EVENTS,
@@ -45,12 +46,16 @@ from codex_framework.protocol.ops import (
     Interrupt,
     Op,
     PatchApproval,
+    PermissionsResponse,
+    RequestPermissionsResponse,
     Shutdown,
     ThreadSettings,
     ThreadSettingsOverrides,
     UserInputItem,
     UserInputOp,
 )
+from codex_framework.protocol.permissions import AdditionalPermissions
+from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.protocol.wire import to_wire
 from codex_framework.roles.context import ContextFacts
 from codex_framework.roles.observers import Measurement, Notification
@@ -118,7 +123,7 @@ class Thread:
         self.total_usage = _usage_so_far(past)
         self.stash = ThreadStash()
         self.approved_patches = ApprovalCache()
-        self.granted: tuple[str, ...] = ()
+        self.granted = AdditionalPermissions()
         self.commands = CommandPath(
             policies=tuple(resources.registry.command_policies),
             confinements=resources.confinements,
@@ -287,6 +292,9 @@ class Thread:
             case ExecApproval(id=approval, decision=decision) | PatchApproval(id=approval, decision=decision):
                 if self._driver is not None:
                     self._driver.answer(approval, decision)
+            case RequestPermissionsResponse(id=approval, response=response):
+                if self._driver is not None:
+                    self._driver.answer(approval, _permissions_decision(response))
             case CleanBackgroundTerminals():
                 for problem in await self.stash.aclose():
                     self.emit(submission, WarningEvent(problem))
@@ -505,6 +513,20 @@ class Thread:
             "summary": settings.reasoning_summary or "auto",
         }
         return {key: value for key, value in snapshot.items() if value is not None}
+
+
+def _permissions_decision(response: PermissionsResponse) -> ReviewDecision:
+    """Raises ThreadError."""
+    try:
+        granted = additional_from_wire(response.permissions)
+    except ValueError as error:
+        raise ThreadError(f"the granted permissions cannot be read: {error}", slug="bad-request") from error
+    if response.scope not in ("turn", "session"):
+        raise ThreadError(f"the scope is {response.scope!r}", slug="bad-request", hint="Answer with turn or session.")
+    if not granted:
+        return ReviewDecision(Decision.DENIED)
+    kind = Decision.APPROVED_FOR_SESSION if response.scope == "session" else Decision.APPROVED
+    return ReviewDecision(kind, granted=granted)
 
 
 def _usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:

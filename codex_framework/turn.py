@@ -25,7 +25,7 @@ from typing import Any, TypeAlias, assert_never
 
 import attrs
 
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.events import ApprovalEvent
 from codex_framework.protocol.events.message import UserMessageEvent
 from codex_framework.protocol.events.turn import ErrorEvent, StreamErrorEvent
 from codex_framework.protocol.items import (
@@ -167,7 +167,7 @@ class ApprovalRequested(Value):
     """A running call needs an answer. ``id`` is unique among the open ones."""
 
     id: str
-    event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
+    event: ApprovalEvent
 
 
 class ApprovalAnswered(Value):

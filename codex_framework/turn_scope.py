@@ -15,13 +15,14 @@ from codex_framework.delegation import Delegation
 from codex_framework.driver import Ask
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.events import (
+    ApprovalEvent,
     EventMsg,
     TokenUsage,
     TokenUsageInfo,
     WarningEvent,
 )
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
 from codex_framework.protocol.items import ContentItem, InputText, Message, ResponseItem
+from codex_framework.protocol.permissions import AdditionalPermissions
 from codex_framework.registry import RegisteredTool, Registry
 from codex_framework.roles.deciders import ApprovalReviewer, Interceptor, ReviewFacts
 from codex_framework.roles.observers import Measurement, Notification
@@ -67,9 +68,8 @@ class TurnScope:
         self.provider = settings.provider
         self.model = resources.model(settings)
         self.client = resources.client(settings.provider)
-        self.permissions = (
-            settings.permissions.with_writable(thread.granted) if thread.granted else settings.permissions
-        )
+        granted = thread.granted
+        self.permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
         self.access: FileAccess = file_access(self.permissions, settings.cwd, resources.environ)
         self.diff = TurnDiff(settings.cwd)
         self.tools: Mapping[str, RegisteredTool] = resources.registry.tools_by_call
@@ -135,10 +135,11 @@ class TurnScope:
         """Tell the model something that it need not answer."""
         self.record([Message(role="developer", content=(InputText(text),))])
 
-    def _grant(self, folders: Sequence[str]) -> None:
-        """Let the rest of the session write below these folders, this turn included."""
-        self._thread.granted = tuple(dict.fromkeys((*self._thread.granted, *folders)))
-        self.permissions = self.settings.permissions.with_writable(self._thread.granted)
+    def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as CallFacts.grant
+        """Let the rest of the turn do more, or of the session, this turn included."""
+        if session:
+            self._thread.granted = self._thread.granted.merged(more)
+        self.permissions = self.permissions.with_entries(more.entries, network=more.network)
         self.access = file_access(self.permissions, self.settings.cwd, self._thread.resources.environ)
 
     def review_facts(self) -> ReviewFacts:
@@ -193,7 +194,7 @@ class TurnScope:
         if broadcast.measures:
             broadcast.measurement(self.thread_id, measurement)
 
-    def approval_pending(self, event: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> None:
+    def approval_pending(self, event: ApprovalEvent) -> None:
         """Bring what led to the question to disk, and tell notifiers."""
         self.flush()
         self._thread.resources.broadcast.notification(

@@ -20,13 +20,15 @@ from codex_framework.errors import CodexError, ThreadError
 from codex_framework.kernel import Kernel
 from codex_framework.protocol.events import (
     ApplyPatchApprovalRequestEvent,
+    ApprovalEvent,
     ErrorEvent,
     EventMsg,
     ExecApprovalRequestEvent,
+    RequestPermissionsEvent,
     TurnCompleteEvent,
     WarningEvent,
 )
-from codex_framework.protocol.ops import ExecApproval, PatchApproval
+from codex_framework.protocol.ops import ExecApproval, PatchApproval, PermissionsResponse, RequestPermissionsResponse
 from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.thread import Thread
 from codex_framework.user_input import check_length
@@ -237,18 +239,22 @@ class Turn:
                     case TurnCompleteEvent(last_agent_message=message):
                         self.failed = error
                         self.final_message = None if error else message
-                    case ExecApprovalRequestEvent() | ApplyPatchApprovalRequestEvent():
+                    case ExecApprovalRequestEvent() | ApplyPatchApprovalRequestEvent() | RequestPermissionsEvent():
                         await self._deny(msg)
                     case _:
                         pass
         await stop.done()
 
-    async def _deny(self, msg: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> None:
+    async def _deny(self, msg: ApprovalEvent) -> None:
         """Nobody is there to answer: the answer is no, at once and visibly."""
         no = ReviewDecision(Decision.DENIED)
         if isinstance(msg, ExecApprovalRequestEvent):
             self._tell(f"denied, since nobody can be asked in exec: the command {' '.join(msg.command)}")
             await self._thread.submit(ExecApproval(msg.approval_id or msg.call_id, no, msg.turn_id))
+        elif isinstance(msg, RequestPermissionsEvent):
+            self._tell("denied, since nobody can be asked in exec: further permissions")
+            nothing = PermissionsResponse(permissions={})
+            await self._thread.submit(RequestPermissionsResponse(msg.call_id, nothing))
         else:
             self._tell(f"denied, since nobody can be asked in exec: a patch of {', '.join(sorted(msg.changes))}")
             await self._thread.submit(PatchApproval(msg.call_id, no))

@@ -353,7 +353,13 @@ _FEATURES = """
 """
 
 
-USED_FEATURES = ("exec_permission_approvals", "shell_snapshot", "shell_tool", "unified_exec")
+USED_FEATURES = (
+    "exec_permission_approvals",
+    "request_permissions_tool",
+    "shell_snapshot",
+    "shell_tool",
+    "unified_exec",
+)
 """Features that have an effect here."""
 
 

@@ -16,6 +16,8 @@ __all__ = [
     "LocalImageInput",
     "Op",
     "PatchApproval",
+    "PermissionsResponse",
+    "RequestPermissionsResponse",
     "Shutdown",
     "Submission",
     "TextInput",
@@ -119,6 +121,26 @@ class PatchApproval(Value):
     decision: ReviewDecision
 
 
+class PermissionsResponse(Value, kw_only=True):
+    """What is granted of a request for permissions.
+
+    Attributes:
+        permissions: As in the request, or a part of it; what was not asked for is left out. Empty: nothing.
+        scope: ``turn`` or ``session``.
+    """
+
+    permissions: Mapping[str, Any]
+    scope: str = "turn"
+
+
+class RequestPermissionsResponse(Value):
+    """The answer to a ``request_permissions`` event; ``id`` is its ``call_id``."""
+
+    type: ClassVar[str] = "request_permissions_response"
+    id: str
+    response: PermissionsResponse
+
+
 class Shutdown(Value):
     """Stop everything, save everything, answer with ``shutdown_complete``."""
 
@@ -126,7 +148,14 @@ class Shutdown(Value):
 
 
 Op: TypeAlias = (
-    Interrupt | CleanBackgroundTerminals | UserInputOp | ThreadSettings | ExecApproval | PatchApproval | Shutdown
+    Interrupt
+    | CleanBackgroundTerminals
+    | UserInputOp
+    | ThreadSettings
+    | ExecApproval
+    | PatchApproval
+    | RequestPermissionsResponse
+    | Shutdown
 )
 
 

@@ -150,6 +150,21 @@ class AdditionalPermissions(Value):
     entries: tuple[FileEntry, ...] = ()
     network: bool = False
 
+    def merged(self, other: AdditionalPermissions) -> AdditionalPermissions:
+        """Both."""
+        entries = tuple(dict.fromkeys((*self.entries, *other.entries)))
+        return AdditionalPermissions(entries, self.network or other.network)
+
+    def within(self, asked: AdditionalPermissions) -> AdditionalPermissions:
+        """What of this was asked for; an entry to read where writing was asked for counts."""
+        wanted = {entry.path: entry.access for entry in asked.entries}
+        kept = (
+            entry
+            for entry in self.entries
+            if entry.path in wanted and (entry.access == wanted[entry.path] or entry.access is AccessMode.READ)
+        )
+        return AdditionalPermissions(tuple(kept), self.network and asked.network)
+
     def __bool__(self) -> bool:
         """Whether anything is asked for."""
         return bool(self.entries) or self.network

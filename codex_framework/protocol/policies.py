@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar, TypeAlias
 
+from codex_framework.protocol.permissions import AdditionalPermissions
 from codex_framework.value import Value
 
 __all__ = [
@@ -113,12 +114,14 @@ class ReviewDecision(Value):
         decision: The answer itself.
         execpolicy_amendment: A command prefix to allow from now on (wire: ``approved_execpolicy_amendment``).
         network_amendment: ``{"host", "action"}`` to remember (wire: ``network_policy_amendment``).
+        granted: To a request for permissions: what of it may be done. Not on the wire in this form.
         message: What the model reads of a refusal; of ``abort``, what people read. Not on the wire.
     """
 
     decision: Decision
     execpolicy_amendment: tuple[str, ...] | None = None
     network_amendment: Mapping[str, str] | None = None
+    granted: AdditionalPermissions | None = None
     message: str | None = None
 
     @property

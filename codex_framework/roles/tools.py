@@ -422,6 +422,19 @@ class ToolContext(Protocol):
         """
         ...
 
+    async def request_permissions(
+        self, permissions: AdditionalPermissions, reason: str | None = None
+    ) -> tuple[AdditionalPermissions, str]:
+        """Ask a person whether the turn or the session may do more. What is granted holds for all later calls.
+
+        Returns:
+            What was granted (perhaps nothing), and for how long: ``turn`` or ``session``.
+
+        Raises:
+            ToolRefused: Nobody may be asked, or the permission profile denies some of it.
+        """
+        ...
+
     def emit(self, event: EventMsg) -> None:
         """Tell the thread's clients something."""
         ...

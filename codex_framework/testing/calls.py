@@ -12,7 +12,7 @@ from codex_framework.approval import ApprovalCache
 from codex_framework.commands import CallFacts, CommandPath, Confinements
 from codex_framework.context import CallContext, ThreadStash
 from codex_framework.permissions import permissions_of
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.protocol.events import ApprovalEvent
 from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, Decision, ReviewDecision
 from codex_framework.roles.providers import ModelInfo
 from codex_framework.roles.sandboxes import FileAccess, NetworkMode
@@ -89,7 +89,7 @@ async def call_context(
         raise AssertionError("; ".join(problems))
 
 
-async def _nobody(request: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent) -> ReviewDecision:
+async def _nobody(request: ApprovalEvent) -> ReviewDecision:
     del request
     return ReviewDecision(Decision.DENIED)
 

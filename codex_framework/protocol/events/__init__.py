@@ -21,6 +21,7 @@ from codex_framework.protocol.events.command import (
     PatchApplyBeginEvent,
     PatchApplyEndEvent,
     PatchApplyUpdatedEvent,
+    RequestPermissionsEvent,
     TerminalInteractionEvent,
     UpdateFile,
     ViewImageToolCallEvent,
@@ -93,6 +94,7 @@ __all__ = [
     "RawResponseItemEvent",
     "ReasoningContentDeltaEvent",
     "ReasoningRawContentDeltaEvent",
+    "RequestPermissionsEvent",
     "SessionConfiguredEvent",
     "ShutdownCompleteEvent",
     "StreamErrorEvent",
@@ -170,7 +172,7 @@ CommandEvent: TypeAlias = (
     | PatchApplyEndEvent
     | ViewImageToolCallEvent
 )
-ApprovalEvent: TypeAlias = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
+ApprovalEvent: TypeAlias = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent | RequestPermissionsEvent
 EventMsg: TypeAlias = TurnEvent | ThreadEvent | MessageEvent | CommandEvent | ApprovalEvent | PluginEvent | UnknownEvent
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "PatchApplyBeginEvent",
     "PatchApplyEndEvent",
     "PatchApplyUpdatedEvent",
+    "RequestPermissionsEvent",
     "TerminalInteractionEvent",
     "UpdateFile",
     "ViewImageToolCallEvent",
@@ -181,3 +182,19 @@ class ApplyPatchApprovalRequestEvent(Value, kw_only=True):
     changes: Mapping[str, FileChange]
     reason: str | None = None
     grant_root: str | None = None
+
+
+class RequestPermissionsEvent(Value, kw_only=True):
+    """May the thread do more from now on? Answer with a ``request_permissions_response`` op that names ``call_id``.
+
+    Attributes:
+        permissions: ``{"network"?: {"enabled": true}, "file_system"?: {"entries": [...]}}``; a part of it may be granted.
+    """
+
+    type: ClassVar[str] = "request_permissions"
+    call_id: str
+    turn_id: str
+    started_at_ms: int
+    cwd: str
+    permissions: Mapping[str, Any]
+    reason: str | None = None

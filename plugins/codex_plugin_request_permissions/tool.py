@@ -1,0 +1,78 @@
+"""The tool itself (spec: request_permissions)."""
+
+from __future__ import annotations
+
+import json
+
+from codex_framework import (
+    Argument,
+    FunctionSpec,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    TurnFacts,
+    parse_arguments,
+)
+from codex_framework.permissions import additional_from_wire, additional_to_wire
+
+__all__ = ["RequestPermissions"]
+
+_FIELDS = {"permissions": Argument("any", required=True), "reason": Argument("string")}
+
+_PATHS = {"type": "array", "items": {"type": "string"}}
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string", "description": "One sentence for the user: what it is needed for."},
+        "permissions": {
+            "type": "object",
+            "description": "What is needed on top, as little as will do.",
+            "properties": {
+                "network": {
+                    "type": "object",
+                    "properties": {"enabled": {"type": "boolean"}},
+                    "additionalProperties": False,
+                },
+                "file_system": {
+                    "type": "object",
+                    "properties": {"read": _PATHS, "write": _PATHS},
+                    "additionalProperties": False,
+                },
+            },
+            "additionalProperties": False,
+        },
+    },
+    "required": ["permissions"],
+    "additionalProperties": False,
+}
+
+
+class RequestPermissions:
+    """Asks the person, who may grant all, a part or nothing."""
+
+    parallel_safe = False
+    spec = FunctionSpec(
+        "request_permissions",
+        "Asks the user for more permissions: folders to read or write, or the network. What is granted holds for your later "
+        "commands and patches, in this turn or for the whole session. The answer says what was granted; it can be less.",
+        _PARAMETERS,
+    )
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """Where ``features.request_permissions_tool`` is on (as in Codex, it is off by default)."""
+        return (facts.config.get("features") or {}).get("request_permissions_tool") is True
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Carry out one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
+        arguments = parse_arguments(call.arguments, _FIELDS)
+        try:
+            wanted = additional_from_wire(arguments["permissions"])
+        except ValueError as error:
+            raise ToolError(f"failed to parse function arguments: {error}") from error
+        if not wanted:
+            raise ToolError("request_permissions needs at least one of network.enabled and file_system")
+        granted, scope = await context.request_permissions(wanted, arguments.get("reason"))
+        return ToolOutput(
+            json.dumps({"permissions": additional_to_wire(granted) or {}, "scope": scope}), truncate=False
+        )
