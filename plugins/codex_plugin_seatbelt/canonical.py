@@ -14,9 +14,7 @@ _PATH_BYTES = 1024
 def real_path(path: str) -> str:
     """The path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac also in the case the volume keeps it."""
     resolved = os.path.realpath(path)
-    if sys.platform == "darwin":
-        return _spelled(resolved)
-    return resolved
+    return _spelled(resolved) if sys.platform == "darwin" else resolved
 
 
 if sys.platform == "darwin":

@@ -57,9 +57,8 @@ def residuals(pattern: str, folder: str) -> tuple[tuple[str, ...], ...]:
     states = _closed({0}, parts)
     for name in components(folder):
         states = _closed({after for at in states for after in _step(parts, at, name)}, parts)
-    covered = {
-        at + 1 for at in states if at < len(parts) - 1 and parts[at] == _ANYWHERE
-    }  # the same, with fewer folders
+    # after a `**` that has matched something comes the same with one folder less, which it covers
+    covered = {at + 1 for at in states if at < len(parts) - 1 and parts[at] == _ANYWHERE}
     return tuple(parts[at:] for at in sorted(states - covered) if at < len(parts))
 
 
