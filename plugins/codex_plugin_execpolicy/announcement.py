@@ -29,6 +29,7 @@ class RulesAnnouncement:
     def __init__(self, layers: RuleLayers | None = None) -> None:
         self._layers = layers or RuleLayers()
         self._told: dict[str, tuple[str, ...]] = {}
+        self._last: tuple[RuleSet, str] | None = None
 
     def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
         """At most one.
@@ -37,13 +38,18 @@ class RulesAnnouncement:
             CodexError: After it, for files that cannot be used; once for each thread, until there is something new to tell.
         """
         loaded = self._layers.at(facts.cwd, facts.codex_home, facts.config)
-        if loaded.rules and _may_ask(facts.approval_policy) and (allowed := _allowed(loaded.rules)):
+        if loaded.rules and _may_ask(facts.approval_policy) and (allowed := self._allowed(loaded.rules)):
             text = f"{_START}\nCommands that begin with these words are allowed, and run outside of the sandbox:\n{allowed}\n{_END}"
             yield Fragment(role="developer", text=text, start=_START, end=_END, order=1)
         if loaded.problems != self._told.get(facts.thread_id, ()):
             self._told[facts.thread_id] = loaded.problems
             if loaded.problems:
                 raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint=_CURE)
+
+    def _allowed(self, rules: RuleSet) -> str:
+        if self._last is None or self._last[0] is not rules:
+            self._last = rules, _allowed(rules)
+        return self._last[1]
 
 
 def _may_ask(policy: ApprovalPolicy | GranularApproval) -> bool:

@@ -210,6 +210,8 @@ def _fed(redirect: Node, script: str) -> list[_Word] | None:
             return None
     delimiter = _DELIMITER.fullmatch(script, start.start_byte, start.end_byte)
     text = script[body.start_byte : body.end_byte]
+    if script[start.end_byte : start.end_byte + 1] not in (" ", "\t", "\n"):
+        return None  # the grammar ends the word sooner than bash does
     if delimiter is None or delimiter[2] in (line.lstrip("\t") for line in text.split("\n")):
         return None
     if not delimiter[1] and re.search(r"[$`]", text):

@@ -132,6 +132,8 @@ def test_of_a_command_with_a_heredoc_the_words_are_known(script: str, words: lis
         "cat <<E\n`ls`\nE",
         "cat <<E; ls\na\nE",
         "cat <<E\\F\na\nEF",
+        "cat <<'E'! -n\na\nE",
+        "cat <<'E''F' -n\na\nE",
         "cat <<-'E'\n\tE\nrm x\nE",
         "cat <<E 2>&1\na\nE",
         "cat <<'E' <<'F'\na\nE\nb\nF",

@@ -205,11 +205,14 @@ def test_on_a_full_disk_nothing_is_half_written(home: Path, before: str, room: i
 def test_a_process_that_dies_while_writing_leaves_whole_lines(home: Path) -> None:
     program = (
         "import itertools, pathlib, sys; from codex_plugin_execpolicy.amendments import allow_prefix\n"
-        "for n in itertools.count(): allow_prefix(pathlib.Path(sys.argv[1]), ('x' * 2000, str(n)))"
+        "for n in itertools.count(): allow_prefix(pathlib.Path(sys.argv[1]), ('x' * 2000, sys.argv[2], str(n)))"
     )
-    for _ in range(5):
-        with subprocess.Popen([sys.executable, "-c", program, home]) as process:
-            time.sleep(0.3)
+    for number in range(5):
+        before = len(written(home))
+        with subprocess.Popen([sys.executable, "-c", program, home, str(number)]) as process:
+            while len(written(home)) == before:
+                time.sleep(0.01)
+            time.sleep(0.03)
             process.kill()
     assert all(line.endswith(")") for line in written(home).splitlines())
     allow_prefix(home, ("npm",))

@@ -150,6 +150,7 @@ def test_everything_that_bash_runs_is_written_down(folder: Path) -> None:
 
 @given(_changed() | _ANY)
 @example("ls\n")
+@example("cat <<'EOF'! -n\ntext\nEOF")
 @example("ls \\\n-l")
 @example("cat <<E\na\nE\n")
 @example("a <<'E' b - c\n$(rm)\nE")
