@@ -333,6 +333,7 @@ _PHRASES = {
     501: "Not Implemented",
     502: "Bad Gateway",
     504: "Gateway Timeout",
+    505: "HTTP Version Not Supported",
 }
 
 

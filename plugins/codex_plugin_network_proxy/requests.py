@@ -80,6 +80,8 @@ def read_request(request: Request) -> Wanted:
     Raises:
         BadRequestError: It cannot be carried.
     """
+    if request.http_version not in (b"1.0", b"1.1"):
+        raise BadRequestError("This proxy speaks HTTP/1.1.", 505)
     headers = [(bytes(name), bytes(value)) for name, value in request.headers.raw_items()]
     lengths = _values(headers, b"content-length")
     codings = _values(headers, b"transfer-encoding")

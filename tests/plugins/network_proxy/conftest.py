@@ -35,7 +35,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     async def whole() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await pyfuncitem.obj(**arguments)
         finally:
             for value in arguments.values():
@@ -88,7 +88,7 @@ class Origin:
         self.connections += 1
         connection = h11.Connection(h11.SERVER)
         with contextlib.suppress(ConnectionError, h11.RemoteProtocolError):
-            while await self._request(connection, reader, writer):
+            while await self._request(connection, reader, writer) and connection.our_state is h11.DONE:
                 connection.start_next_cycle()
         self.closed += 1
         writer.close()
