@@ -1,7 +1,8 @@
 """For the tests of plugins, and of programs built on the kernel.
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
-  ``check_context_source``, ``check_thread_store``, ``check_command_policy``: does an object keep to its role? One line in a test.
+  ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
+  ``check_command_policy``: does an object keep to its role? One line in a test.
 - ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
 - ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.calls import call_context
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
+    from codex_framework.testing.conformance.network_proxies import check_network_proxy
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.sandboxes import check_sandbox
@@ -39,6 +41,7 @@ _HOMES = {
     "calls": "call_context",
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
+    "conformance.network_proxies": "check_network_proxy",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.sandboxes": "check_sandbox",
@@ -71,6 +74,7 @@ __all__ = [
     "call_context",
     "check_command_policy",
     "check_context_source",
+    "check_network_proxy",
     "check_notifier",
     "check_provider",
     "check_sandbox",
