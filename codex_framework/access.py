@@ -11,8 +11,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from codex_framework.globs import has_wildcards, static_prefix
+from codex_framework.errors import CodexError
+from codex_framework.globs import alternatives, deny_matcher, escaped, has_wildcards, static_prefix
 from codex_framework.permissions import Permissions
 from codex_framework.protocol.permissions import (
     AbsolutePath,
@@ -45,6 +47,12 @@ _OWN_CODE = str(Path(__file__).resolve().parent.parent)
 """Where this package lies, with the plugins beside it."""
 
 _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
+"""Which of two entries for one path counts."""
+
+_GIVES = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
+
+_LINKS_LIMIT = 40
+"""How many links a path may have on its way (the limit of Linux)."""
 
 _UNLIMITED = FileAccess(full=True, network=NetworkMode.ON)
 _interned: dict[FileAccess, FileAccess] = {}
@@ -70,7 +78,7 @@ def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str])
     files = profile.file_system
     if isinstance(files, RestrictedFiles):
         places = _Places(cwd, permissions.workspace_roots, environ)
-        access = _restricted(files, places).evolve(network=network, network_rules=rules)
+        access = _restricted(permissions, files, places).evolve(network=network, network_rules=rules)
     else:
         access = FileAccess(full=True, network=network, network_rules=rules)
     access = access.evolve(floor=options.floor, limits=options.limits, private_tmp=options.private_tmp)
@@ -95,14 +103,15 @@ class _Places:
 
     def __init__(self, cwd: Path, roots: Iterable[str], environ: Mapping[str, str]) -> None:
         self.cwd = str(cwd)
-        self.home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
-        self.workspace = (self.cwd, *roots)
+        homes = (environ.get("HOME", ""), os.path.expanduser("~"))  # noqa: PTH111
+        self.home = next((home for home in homes if os.path.isabs(home)), None)  # noqa: PTH117
+        self.workspace = (self.cwd, *(place for root in roots for place in self._absolute(root)))
         self.tmpdir = environ.get("TMPDIR", "")
 
     def of(self, path: AbsolutePath | SpecialPath) -> Iterator[str]:
         """The paths a place stands for, not yet real."""
         if isinstance(path, AbsolutePath):
-            yield self.absolute(path.path)
+            yield from self._absolute(path.path)
             return
         match path.kind:
             case Special.ROOT:
@@ -119,44 +128,85 @@ class _Places:
             case Special.UNKNOWN:
                 pass
 
-    def absolute(self, text: str) -> str:
-        """A path of an entry, with the person's home in place of ``~``."""
-        if text == "~" or text.startswith("~/"):
-            return self.home + text[1:]
-        return os.path.join(self.cwd, os.path.expanduser(text))  # noqa: PTH111, PTH118
+    def _absolute(self, text: str) -> Iterator[str]:
+        """A path of an entry, with the person's home in place of ``~``; nothing where that is not known."""
+        if text != "~" and not text.startswith("~/"):
+            yield os.path.join(self.cwd, text)  # noqa: PTH118
+        elif self.home is not None:
+            yield self.home + text[1:]
 
     def patterns(self, path: GlobPattern | SpecialPath) -> Iterator[str]:
-        """Patterns with a real beginning."""
-        if isinstance(path, GlobPattern):
-            given: Iterable[str] = (self.absolute(path.pattern),)
-        else:
-            given = self.of(path)
-        for pattern in given:
-            start = static_prefix(pattern)
-            rest = pattern[len(start) :].lstrip("/")
-            yield f"{os.path.realpath(start).rstrip('/')}/{rest}"
+        """Patterns with a real beginning, in the plain notation of :mod:`codex_framework.globs`."""
+        text = path.pattern if isinstance(path, GlobPattern) else path.subpath or ""
+        bases: Iterable[str] = self.workspace if isinstance(path, SpecialPath) else (self.cwd,)
+        if isinstance(path, GlobPattern) and text.startswith("~/"):
+            if self.home is None:
+                raise _cannot_hold(f"the home folder of {text!r} is not known")
+            bases, text = (self.home,), text[2:]
+        for pattern in _alternatives(text):
+            for base in bases:
+                yield _with_real_beginning(os.path.join(escaped(base), pattern))  # noqa: PTH118
 
 
-def _restricted(files: RestrictedFiles, places: _Places) -> FileAccess:
-    modes: dict[str, AccessMode] = {}
+def _with_real_beginning(pattern: str) -> str:
+    start = static_prefix(pattern)
+    rest = pattern.split("/")[start.rstrip("/").count("/") + 1 :]
+    parts = [part for part in rest if part not in ("", ".")]
+    return "/".join((escaped(os.path.realpath(start).rstrip("/")), *parts))
+
+
+def _alternatives(pattern: str) -> tuple[str, ...]:
+    try:
+        return alternatives(pattern)
+    except ValueError as error:
+        raise _cannot_hold(f"the pattern {pattern!r} is wrong: {error}") from error
+
+
+def _cannot_hold(fact: str) -> CodexError:
+    return CodexError(
+        f"the permission profile denies something that cannot be kept here: {fact}",
+        slug="permissions",
+        hint="Correct the profile, or update codex-framework if a newer version knows what is meant.",
+    )
+
+
+class _Given(NamedTuple):
+    """An entry's place, not yet real. ``chosen``: a person chose the folder, and what links on the way to it do is their choice."""
+
+    place: str
+    access: AccessMode
+    chosen: bool = False
+
+
+def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places) -> FileAccess:
     globs: dict[str, None] = {}
+    given: list[_Given] = []
     for entry in files.entries:
         if _is_pattern(entry):
-            if entry.access is AccessMode.DENY:
-                assert not isinstance(entry.path, AbsolutePath)
-                globs |= dict.fromkeys(places.patterns(entry.path))
+            assert not isinstance(entry.path, AbsolutePath)
+            for pattern in places.patterns(entry.path) if entry.access is AccessMode.DENY else ():
+                path = static_prefix(pattern)
+                if escaped(path) == pattern:  # nothing of it is a wildcard
+                    given.append(_Given(path, entry.access))
+                else:
+                    globs[pattern] = None
             continue
         assert not isinstance(entry.path, GlobPattern)
-        for place in places.of(entry.path):
-            if "\0" in place:
-                continue
-            path = os.path.realpath(place)
-            if path not in modes or _SEVERITY[entry.access] > _SEVERITY[modes[path]]:
-                modes[path] = entry.access
+        found = [place for place in places.of(entry.path) if "\0" not in place]
+        if entry.access is AccessMode.DENY and not found and _has_to_be_somewhere(entry.path):
+            raise _cannot_hold(f"the place {_named(entry.path)!r} is not known")
+        chosen = isinstance(entry.path, SpecialPath) and not entry.path.subpath
+        given += [_Given(place, entry.access, chosen) for place in found]
+    modes, links = _modes(given)
+    for entry in permissions.granted:
+        if entry.access is not AccessMode.DENY and not _is_pattern(entry):
+            assert not isinstance(entry.path, GlobPattern)
+            for place in places.of(entry.path):
+                _grant(modes, tuple(globs), place, entry.access)
     otherwise = modes.pop("/", AccessMode.DENY)
     if otherwise is AccessMode.WRITE:
         modes["/"], otherwise = AccessMode.WRITE, AccessMode.READ
-    _protect(modes)
+    _protect(modes, links)
     return FileAccess(
         rules=tuple(PathRule(Path(path), mode) for path, mode in sorted(modes.items())),
         otherwise=otherwise,
@@ -165,19 +215,111 @@ def _restricted(files: RestrictedFiles, places: _Places) -> FileAccess:
     )
 
 
+def _modes(given: Iterable[_Given]) -> tuple[dict[str, AccessMode], list[str]]:
+    """What may be done with each real path, and the links by which something denied is reached."""
+    modes: dict[str, AccessMode] = {}
+    links: list[str] = []
+    later: list[tuple[str, str, AccessMode]] = []
+    for place, access, chosen in given:
+        path = os.path.realpath(place)
+        straight = path == os.path.normpath(place)
+        if access is AccessMode.DENY and not straight:
+            links += _links(place)
+        if straight or chosen or access is AccessMode.DENY:
+            if path not in modes or _SEVERITY[access] > _SEVERITY[modes[path]]:
+                modes[path] = access
+        else:
+            later.append((place, path, access))
+    for place, path, access in later:
+        now = _mode(modes, path) or AccessMode.DENY
+        if _GIVES[access] > _GIVES[now] and _can_be_turned(modes, place):
+            continue
+        if path not in modes or _SEVERITY[access] > _SEVERITY[modes[path]]:
+            modes[path] = access
+    return modes, links
+
+
+def _grant(modes: dict[str, AccessMode], globs: tuple[str, ...], place: str, access: AccessMode) -> None:
+    """Let something more be done with a place, unless it is denied by name or a link there could be turned elsewhere."""
+    if "\0" in place:
+        return
+    path = os.path.realpath(place)
+    now = _mode(modes, path)
+    matches = deny_matcher(globs)
+    if matches is not None and any(map(matches, (*_upwards(path), *_upwards(os.path.normpath(place))))):
+        return
+    if _GIVES[access] <= _GIVES[now or AccessMode.DENY] or _can_be_turned(modes, place):
+        return
+    if now is not AccessMode.DENY or _is_default(modes, path):
+        modes[path] = access
+
+
+def _is_default(modes: Mapping[str, AccessMode], path: str) -> bool:
+    """Whether no entry but that of the root speaks of a path."""
+    return not any(at in modes for at in _upwards(path) if at != "/")
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while True:
+        yield path
+        above = os.path.dirname(path)  # noqa: PTH120
+        if above == path:
+            return
+        path = above
+
+
+def _can_be_turned(modes: Mapping[str, AccessMode], place: str) -> bool:
+    """Whether a link on the way to a place lies where commands may write, so that it may lead to anywhere next time."""
+    return any(_mode(modes, os.path.dirname(link)) is AccessMode.WRITE for link in _links(place))  # noqa: PTH120
+
+
+def _links(place: str) -> Iterator[str]:
+    """The symlinks on the way to a place, each below a real folder."""
+    at = "/"
+    pending = place.split("/")[::-1]
+    hops = 0
+    while pending and hops < _LINKS_LIMIT:
+        part = pending.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = os.path.dirname(at)  # noqa: PTH120
+            continue
+        path = os.path.join(at, part)  # noqa: PTH118
+        try:
+            target = os.readlink(path)  # noqa: PTH115
+        except (OSError, ValueError):
+            at = path
+            continue
+        hops += 1
+        yield path
+        pending += target.split("/")[::-1]
+        if target.startswith("/"):
+            at = "/"
+
+
 def _is_pattern(entry: FileEntry) -> bool:
     if isinstance(entry.path, SpecialPath):
         return has_wildcards(entry.path.subpath or "")
     return isinstance(entry.path, GlobPattern)
 
 
-def _protect(modes: dict[str, AccessMode]) -> None:
-    """Keep protected names below every root that may be written, unless an entry speaks of that very path.
+def _has_to_be_somewhere(path: AbsolutePath | SpecialPath) -> bool:
+    """Whether a place that was not found may exist all the same: the home of nobody, a word of a newer version."""
+    return path.path.startswith("~") if isinstance(path, AbsolutePath) else path.kind is Special.UNKNOWN
+
+
+def _named(path: AbsolutePath | SpecialPath) -> str:
+    return path.path or "unknown" if isinstance(path, SpecialPath) else path.path
+
+
+def _protect(modes: dict[str, AccessMode], links: Iterable[str]) -> None:
+    """Keep protected names below every root that may be written, unless an entry speaks of that very path; and links.
 
     A path that would not be writable anyway is left as it is: a rule may take away, but not give.
     """
     roots = [path for path, mode in modes.items() if mode is AccessMode.WRITE]
-    for path in dict.fromkeys(kept for root in roots for kept in _protected(root)):
+    for path in dict.fromkeys((*(kept for root in roots for kept in _protected(root)), *links)):
         if path not in modes and _mode(modes, path) is AccessMode.WRITE:
             modes[path] = AccessMode.READ
 
@@ -194,11 +336,14 @@ def _mode(modes: Mapping[str, AccessMode], path: str) -> AccessMode | None:
 def _protected(root: str) -> Iterator[str]:
     for name in PROTECTED_NAMES:
         path = os.path.join(root, name)  # noqa: PTH118
-        yield path
         try:
             mode = os.lstat(path).st_mode
+        except NotADirectoryError:  # the root is a file
+            return
         except (OSError, ValueError):
+            yield path
             continue
+        yield path
         if stat.S_ISLNK(mode):  # both the link and what it leads to
             path = os.path.realpath(path)
             yield path

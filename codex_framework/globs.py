@@ -1,7 +1,10 @@
-"""Glob patterns for paths that must not be read.
+r"""Glob patterns for paths that must not be read.
 
 ``*`` and ``?`` stand for characters of one name, ``[a-z]`` and ``[!a-z]`` for one of a class, ``**`` as a whole component for
-any number of folders, none included. A match stands for itself and everything below it.
+any number of folders, none included. A match stands for itself and everything below it. Case counts.
+
+People may also write ``{a,b}`` for either and ``\`` before a character that means itself, as in Codex (globset);
+:func:`alternatives` turns that into patterns without them, which is all that the other functions know.
 """
 
 from __future__ import annotations
@@ -11,12 +14,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-__all__ = ["MATCH_LIMIT", "TooManyMatches", "deny_matcher", "expand", "has_wildcards", "regex_of", "static_prefix"]
+__all__ = [
+    "MATCH_LIMIT",
+    "TooManyMatches",
+    "alternatives",
+    "deny_matcher",
+    "escaped",
+    "expand",
+    "has_wildcards",
+    "regex_of",
+    "static_prefix",
+]
 
 MATCH_LIMIT = 8192
 """How many matches are masked at most (Codex's limit)."""
 
 _WILD = frozenset("*?[")
+_ESCAPED = re.compile(r"\[([*?\[])\]")
+_ALTERNATIVES = 1000
+"""How many patterns one with braces may stand for."""
 
 
 class TooManyMatches(Exception):  # noqa: N818  # a turn of events
@@ -28,16 +44,90 @@ def has_wildcards(text: str) -> bool:
     return not _WILD.isdisjoint(text)
 
 
+def escaped(path: str) -> str:
+    """A path as a pattern that matches it alone (and what is below it)."""
+    return "".join(f"[{character}]" if character in _WILD else character for character in path)
+
+
 def static_prefix(pattern: str) -> str:
-    """The folder above the first component with a wildcard: ``/a/b/**/*.pem`` to ``/a/b``."""
-    parts = pattern.split("/")
-    plain = next((index for index, part in enumerate(parts) if has_wildcards(part)), len(parts))
-    return "/".join(parts[:plain]) or "/"
+    """The folder above the first component with a wildcard, as a path: ``/a/b/**/*.pem`` to ``/a/b``."""
+    plain = []
+    for part in pattern.split("/"):
+        if has_wildcards(_ESCAPED.sub("", part)):
+            break
+        plain.append(_ESCAPED.sub(r"\1", part))
+    return "/".join(plain) or "/"
+
+
+def alternatives(pattern: str) -> tuple[str, ...]:
+    """The patterns without braces and backslashes that one stands for.
+
+    Raises:
+        ValueError: A brace is not closed or not opened, a backslash escapes nothing, a class has an impossible range, or there
+            are more than a thousand; the text says what.
+    """
+    found, _ = _read(pattern, 0, inside=False)
+    for one in found:
+        try:
+            re.compile(regex_of(one))
+        except re.error as error:
+            raise ValueError(error.msg) from error
+    return tuple(dict.fromkeys(found))
+
+
+def _read(pattern: str, at: int, *, inside: bool) -> tuple[list[str], int]:
+    """The alternatives from an index up to the comma or brace that ends them, and where that is."""
+    found = [""]
+    while at < len(pattern):
+        character = pattern[at]
+        if inside and character in ",}":
+            return found, at
+        choice = [character]
+        if character == "\\":
+            at += 1
+            if at == len(pattern):
+                raise ValueError("a backslash at its end escapes nothing")
+            choice = [escaped(pattern[at])]
+        elif character == "[" and (end := _class_end(pattern, at)) is not None:
+            choice = _class_choice(pattern[at + 1 : end])
+            at = end
+        elif character == "{":
+            choice, at = _braces(pattern, at)
+        elif character == "}":
+            raise ValueError("a brace is closed that was not opened")
+        found = [before + after for before in found for after in choice]
+        if len(found) > _ALTERNATIVES:
+            raise ValueError(f"it stands for more than {_ALTERNATIVES} patterns")
+        at += 1
+    if inside:
+        raise ValueError("a brace is not closed")
+    return found, at
+
+
+def _braces(pattern: str, at: int) -> tuple[list[str], int]:
+    choice: list[str] = []
+    while True:
+        some, at = _read(pattern, at + 1, inside=True)
+        choice += some
+        if pattern[at] == "}":
+            return choice, at
+
+
+def _class_choice(inner: str) -> list[str]:
+    """A class; one that names ``/`` is a choice of that and the rest, because everything else here thinks in components."""
+    if "/" not in inner:
+        return [f"[{inner}]"]
+    if "-/" in inner or "/-" in inner:
+        raise ValueError("a range cannot begin or end with /")
+    rest = inner.replace("/", "")
+    if inner[0] in ("!", "^"):
+        return ["?" if len(rest) == 1 else f"[{rest}]"]
+    return ["/", f"[{rest}]"] if rest else ["/"]
 
 
 @lru_cache(maxsize=256)
 def regex_of(pattern: str) -> str:
-    """The pattern as a regular expression for a whole path, in the notation common to Python and Seatbelt (POSIX extended)."""
+    """The pattern as a regular expression of Python for a whole path."""
     parts = pattern.split("/")
     text = ""
     for index, part in enumerate(parts):
@@ -130,5 +220,12 @@ def _class_end(part: str, start: int) -> int | None:
 def _class(inner: str) -> str:
     negated = inner[:1] in ("!", "^")
     members = inner[1:] if negated else inner
-    escaped = members.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("^", "\\^")
-    return f"[^/{escaped}]" if negated else f"[{escaped}]"
+    text = ""
+    at = 0
+    while at < len(members):
+        text += re.escape(members[at])
+        if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
+            text += f"-{re.escape(members[at + 2])}"
+            at += 2
+        at += 1
+    return f"[^/{text}]" if negated else f"[{text}]"

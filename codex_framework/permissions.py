@@ -29,7 +29,7 @@ from codex_framework.protocol.permissions import (
 )
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.roles.networks import NetworkRules
-from codex_framework.roles.sandboxes import FileAccess, Protection, ResourceLimits
+from codex_framework.roles.sandboxes import PROTECTED_NAMES, FileAccess, Protection, ResourceLimits
 from codex_framework.value import Value
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
 
 READ, WRITE = AccessMode.READ, AccessMode.WRITE
 ROOT = SpecialPath(Special.ROOT)
+MINIMAL = SpecialPath(Special.MINIMAL)
 WORKSPACE_ROOTS = SpecialPath(Special.WORKSPACE_ROOTS)
 SLASH_TMP = SpecialPath(Special.SLASH_TMP)
 TMPDIR = SpecialPath(Special.TMPDIR)
@@ -89,7 +90,8 @@ class Permissions(Value, kw_only=True):
         profile: The limits.
         id: The profile's name; None where it was made from a sandbox policy.
         extends: The name of the profile it builds on.
-        workspace_roots: Absolute folders that belong to the workspace besides the thread's own.
+        granted: What was allowed on top of the profile. It gives nothing that an entry or a pattern of the profile denies.
+        workspace_roots: Folders that belong to the workspace besides the thread's own, absolute or in the home (``~/...``).
         network_rules: Which hosts may be reached by way of a proxy; None: the profile's word about the network is all.
         options: How it is enforced.
     """
@@ -97,19 +99,31 @@ class Permissions(Value, kw_only=True):
     profile: PermissionProfile
     id: str | None = None
     extends: str | None = None
+    granted: tuple[FileEntry, ...] = ()
     workspace_roots: tuple[str, ...] = ()
     network_rules: NetworkRules | None = None
     options: SandboxOptions = SandboxOptions()
 
     @property
+    def active(self) -> dict[str, str] | None:
+        """The profile's name and that of the one it builds on (wire: ``ActivePermissionProfile``); None without a name."""
+        if self.id is None:
+            return None
+        return {"id": self.id} if self.extends is None else {"id": self.id, "extends": self.extends}
+
+    @property
     def entries(self) -> tuple[FileEntry, ...]:
-        """The entries of a restricted profile; none where files are not restricted."""
+        """The entries of a restricted profile with what was granted; none where files are not restricted."""
         files = self.profile.file_system if isinstance(self.profile, ManagedPermissions) else None
-        return files.entries if isinstance(files, RestrictedFiles) else ()
+        return (*files.entries, *self.granted) if isinstance(files, RestrictedFiles) else ()
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:
-        """The nearest sandbox policy, for clients and files that know no profiles. Never wider in what may be written."""
+        """The nearest sandbox policy, for clients and files that know no profiles.
+
+        Never wider in what may be written or in the network: a profile that holds back some of what ``workspace-write`` would
+        let be written is ``read-only`` there. The secret places of ``:workspace-no-secrets`` are left out of that.
+        """
         profile = self.profile
         if isinstance(profile, DisabledPermissions):
             return DangerFullAccess()
@@ -117,9 +131,9 @@ class Permissions(Value, kw_only=True):
         if isinstance(profile, ExternalPermissions):
             return ExternalSandbox("enabled" if network else "restricted")
         if isinstance(profile.file_system, UnrestrictedFiles):
-            return DangerFullAccess() if network else ExternalSandbox("restricted")
-        written = {entry.path for entry in profile.file_system.entries if entry.access is WRITE}
-        if WORKSPACE_ROOTS not in written:
+            return DangerFullAccess() if network else WorkspaceWrite(writable_roots=("/",))
+        written = {entry.path for entry in self.entries if entry.access is WRITE}
+        if WORKSPACE_ROOTS not in written or any(map(_holds_back, profile.file_system.entries)):
             return ReadOnly(network)
         folders = [path.path for path in written if isinstance(path, AbsolutePath)]
         return WorkspaceWrite(
@@ -130,22 +144,17 @@ class Permissions(Value, kw_only=True):
         )
 
     def with_entries(self, entries: Iterable[FileEntry], *, network: bool = False) -> Permissions:
-        """The same with more entries, and the network if wanted. A ``deny`` that stands in the profile stays (ties: deny wins)."""
+        """The same with more granted, and the network if wanted. What the profile denies by name stays denied, hosts as well."""
         if not isinstance(self.profile, ManagedPermissions):
             return self
-        files = self.profile.file_system
-        if isinstance(files, RestrictedFiles):
-            files = files.evolve(entries=tuple(dict.fromkeys((*files.entries, *entries))))
-        profile = self.profile.evolve(
-            file_system=files, network=NetworkPermission.ENABLED if network else self.profile.network
-        )
-        return self.evolve(profile=profile, network_rules=None if network else self.network_rules)
+        profile = self.profile.evolve(network=NetworkPermission.ENABLED) if network else self.profile
+        return self.evolve(profile=profile, granted=tuple(dict.fromkeys((*self.granted, *entries))))
 
     def widened(self, additional: AdditionalPermissions, access: FileAccess, cwd: Path) -> Permissions:
         """The same with what a call asks for on top.
 
         Args:
-            access: These permissions, realised: what it denies stays denied, also in part.
+            access: These permissions, realised: what it denies by name stays denied.
 
         Raises:
             ValueError: Something of it is denied by the profile; the text says what.
@@ -153,8 +162,9 @@ class Permissions(Value, kw_only=True):
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
                 continue
-            wanted = (cwd / Path(entry.path.path).expanduser()).resolve()
-            if access.denies_by_name(wanted):
+            named = cwd / Path(entry.path.path).expanduser()
+            wanted = named.resolve()
+            if any(access.mode_of(path) is AccessMode.DENY and access.denies_by_name(path) for path in (wanted, named)):
                 raise ValueError(f"{wanted} is denied by the permission profile")
         return self.with_entries(additional.entries, network=additional.network)
 
@@ -163,11 +173,22 @@ class Permissions(Value, kw_only=True):
         return self.with_entries(FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
 
 
+def _holds_back(entry: FileEntry) -> bool:
+    """Whether an entry may keep something from being written that the workspace or the temp folders would give."""
+    path = entry.path
+    if entry.access is WRITE or (entry.access is READ and path in (ROOT, MINIMAL)):
+        return False
+    if isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS and path.subpath in PROTECTED_NAMES:
+        return False
+    return not (isinstance(path, AbsolutePath) and path.path in SECRET_PLACES)
+
+
 def builtin_permissions(name: str) -> Permissions | None:
     """The built-in profile of that name."""
     if name == NO_SECRETS_ID:
+        limits = permissions_of(WorkspaceWrite())
         denied = (FileEntry(AbsolutePath(place), AccessMode.DENY) for place in SECRET_PLACES)
-        return permissions_of(WorkspaceWrite()).with_entries(denied).evolve(id=name, extends=WORKSPACE_ID)
+        return _managed((*limits.entries, *denied), network=False).evolve(id=name, extends=WORKSPACE_ID)
     policies: dict[str, SandboxPolicy] = {
         READ_ONLY_ID: ReadOnly(),
         WORKSPACE_ID: WorkspaceWrite(),

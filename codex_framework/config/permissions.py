@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from codex_framework.config.layers import Config
 from codex_framework.errors import ConfigError
-from codex_framework.globs import has_wildcards, regex_of
+from codex_framework.globs import alternatives, has_wildcards, static_prefix
 from codex_framework.permissions import (
     BUILTIN_PROFILES,
+    FULL_ACCESS_ID,
     NO_SECRETS_ID,
-    WORKSPACE_ID,
     Permissions,
     SandboxOptions,
     builtin_permissions,
@@ -24,7 +24,6 @@ from codex_framework.permissions import (
 from codex_framework.protocol.permissions import (
     AbsolutePath,
     AccessMode,
-    DisabledPermissions,
     FileEntry,
     FilePath,
     GlobPattern,
@@ -48,6 +47,7 @@ _SPECIAL = {
     ":tmpdir": Special.TMPDIR,
     ":slash_tmp": Special.SLASH_TMP,
 }
+_KNOWN = ", ".join(word for word in _SPECIAL if word != ":project_roots")
 _DEPTH = "glob_scan_max_depth"
 _NETWORK_ACCEPTED = {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm"}
 """Settings of Codex's network table that have no effect here: the proxy's ports are always its own."""
@@ -59,7 +59,9 @@ def profile_names(config: Config) -> tuple[str, ...]:
 
 
 def starting_permissions(config: Config) -> Permissions:
-    """What a new thread may do: ``sandbox_mode``, else ``default_permissions``, else ``sandbox_permissions``, else by trust.
+    """What a new thread may do: ``default_permissions`` or ``sandbox_mode``, else ``sandbox_permissions``, else by trust.
+
+    Of the first two the one in the higher layer counts, and within a layer the profile.
 
     Raises:
         ConfigError: A profile is not known or contradicts itself.
@@ -100,8 +102,15 @@ def _megabytes(value: int | None) -> int | None:
 
 
 def _chosen(config: Config) -> Permissions:
-    mode = config.get("sandbox_mode")
-    if mode is None and (name := config.get("default_permissions")) is not None:
+    mode, name = config.get("sandbox_mode"), config.get("default_permissions")
+    if mode is not None and name is not None:  # as in Codex: the higher layer, and in one layer the profile
+        for layer in reversed(config.layers):
+            if "default_permissions" in layer.table:
+                mode = None
+                break
+            if "sandbox_mode" in layer.table:
+                break
+    if mode is None and name is not None:
         return named_permissions(config, name)
     if mode is None and (words := config.get("sandbox_permissions")) is not None:
         return _from_list(config, words)
@@ -115,19 +124,23 @@ def _chosen(config: Config) -> Permissions:
 def named_permissions(config: Config, name: str) -> Permissions:
     """The profile of that name, with what it extends.
 
+    ``[sandbox_workspace_write]`` belongs to the mode of that name and changes no profile, as in Codex.
+
     Raises:
         ConfigError: There is none, or it cannot be applied; the fact names file and line.
     """
-    if name == WORKSPACE_ID:
-        return permissions_of(_workspace_write(config)).evolve(id=name)
-    if name == NO_SECRETS_ID:
-        login = FileEntry(AbsolutePath(str(config.codex_home / "auth.json")), AccessMode.DENY)
-        denied = (entry for entry in _builtin(name).entries if entry.access is AccessMode.DENY)
-        limits = permissions_of(_workspace_write(config)).with_entries((*denied, login))
-        return limits.evolve(id=name, extends=WORKSPACE_ID)
+    tables: Mapping[str, Any] = config.get("permissions", {})
+    for one in tables:
+        if one.startswith(":"):
+            raise config.error(
+                ("permissions", one),
+                f"the permission profile {one!r} has a name that is kept for built-in ones",
+                hint="Give it a name without the colon.",
+                slug="permissions",
+            )
     if name in BUILTIN_PROFILES:
-        return _builtin(name)
-    if not isinstance(config.get("permissions"), Mapping) or name not in config.get("permissions"):
+        return _builtin(config, name)
+    if name not in tables:
         raise config.error(
             "default_permissions",
             f"there is no permission profile {name!r}; there are: {', '.join(profile_names(config))}",
@@ -137,10 +150,14 @@ def named_permissions(config: Config, name: str) -> Permissions:
     return _Reader(config).read(name)
 
 
-def _builtin(name: str) -> Permissions:
+def _builtin(config: Config, name: str) -> Permissions:
     found = builtin_permissions(name)
     assert found is not None
-    return found
+    if name != NO_SECRETS_ID:
+        return found
+    assert isinstance(found.profile, ManagedPermissions)
+    login = FileEntry(AbsolutePath(str(config.codex_home / "auth.json")), AccessMode.DENY)
+    return found.evolve(profile=found.profile.evolve(file_system=RestrictedFiles((*found.entries, login))))
 
 
 def _from_list(config: Config, words: list[str]) -> Permissions:
@@ -165,77 +182,114 @@ def _workspace_write(config: Config) -> WorkspaceWrite:
     )
 
 
+def _places_of(permissions: Permissions) -> dict[str, _Word | dict[str, _Word]]:
+    """A built-in profile as the tables it could have been written in."""
+    words = {kind: word for word, kind in _SPECIAL.items() if word != ":project_roots"}
+    places: dict[str, _Word | dict[str, _Word]] = {}
+    for entry in permissions.entries:
+        word = _Word((), entry.access.value)
+        if isinstance(entry.path, AbsolutePath):
+            places[entry.path.path] = word
+        else:
+            assert isinstance(entry.path, SpecialPath)
+            parts = entry.path.kind is Special.WORKSPACE_ROOTS
+            places[words[entry.path.kind]] = {".": word} if parts else word
+    return places
+
+
+class _Word(NamedTuple):
+    """What a table says of a place, and which key says so."""
+
+    key: tuple[str, ...]
+    value: Any
+
+
 class _Reader:
-    """Reads a profile and those it builds on."""
+    """Reads a profile and those it builds on.
+
+    Tables are merged before they are read, as in Codex: a key of the child takes the place of the parent's. Where both have a table
+    for a place, it is the keys in there. Two ways to write one place are two keys, and then the stricter counts.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._reading: list[str] = []
 
     def read(self, name: str) -> Permissions:
         """The profile of that name, from its table."""
-        table: Mapping[str, Any] = self._config.get("permissions")[name] or {}
-        parent = self._parent(name, table)
-        files, network = self._inherited(name, parent)
-        entries = {entry.path: entry for entry in files.entries}
-        depth = files.glob_scan_max_depth
-        for key, value in (table.get("filesystem") or {}).items():
-            if key == _DEPTH:
-                depth = self._depth(name, value)
+        chain = self._chain(name)
+        places: dict[str, _Word | dict[str, _Word]] = {}
+        roots: dict[str, bool] = {}
+        depth: int | None = None
+        enabled, rules = False, None
+        for one in reversed(chain):
+            if one in BUILTIN_PROFILES:
+                places |= _places_of(_builtin(self._config, one))
                 continue
-            for entry in self._entries(name, key, value):
-                entries[entry.path] = entry
-        enabled, rules = self._network(name, table, parent, inherited=network)
+            table = self._table(one)
+            for place, value in (table.get("filesystem") or {}).items():
+                if place == _DEPTH:
+                    depth = self._depth(one, value)
+                else:
+                    self._merge(places, one, place, value)
+            roots |= table.get("workspace_roots") or {}
+            enabled, rules = self._network(one, table, rules, inherited=enabled)
         profile = ManagedPermissions(
-            RestrictedFiles(tuple(entries.values()), depth),
+            RestrictedFiles(tuple(dict.fromkeys(self._entries(places))), depth),
             NetworkPermission.ENABLED if enabled else NetworkPermission.RESTRICTED,
         )
-        roots = table.get("workspace_roots") or {}
-        own = [str(path) for path, wanted in roots.items() if wanted]
-        dropped = {path for path, wanted in roots.items() if not wanted}
-        kept = [path for path in (parent.workspace_roots if parent else ()) if path not in dropped]
         return Permissions(
             profile=profile,
             id=name,
-            extends=table.get("extends"),
-            workspace_roots=tuple(dict.fromkeys((*kept, *own))),
+            extends=self._table(name).get("extends"),
+            workspace_roots=tuple(dict.fromkeys(self._root(path) for path, wanted in roots.items() if wanted)),
             network_rules=rules if enabled else None,
         )
 
-    def _parent(self, name: str, table: Mapping[str, Any]) -> Permissions | None:
-        wanted = table.get("extends")
-        if wanted is None:
-            return None
-        key = ("permissions", name, "extends")
-        if wanted == name or wanted in self._reading:
-            chain = " -> ".join((*self._reading, name, wanted))
-            raise self._error(key, f"the permission profile {name!r} extends itself ({chain})", "Remove one `extends`.")
-        if wanted in BUILTIN_PROFILES:
-            return named_permissions(self._config, wanted)
-        if wanted not in self._config.get("permissions"):
-            known = ", ".join(profile_names(self._config))
-            raise self._error(
-                key, f"{name!r} extends {wanted!r}, which does not exist; there are: {known}", "Name one of them."
-            )
-        self._reading.append(name)
-        try:
-            return self.read(wanted)
-        finally:
-            self._reading.pop()
+    def _table(self, name: str) -> Mapping[str, Any]:
+        return self._config.get("permissions")[name] or {}
 
-    def _inherited(self, name: str, parent: Permissions | None) -> tuple[RestrictedFiles, bool]:
-        if parent is None:
-            return RestrictedFiles(), False
-        if isinstance(parent.profile, DisabledPermissions):
-            raise self._error(
-                ("permissions", name, "extends"),
-                f"{name!r} extends {parent.id!r}, which has no limits that something could be added to",
-                'Set `":root" = "write"` under its filesystem instead, or extend :workspace.',
-            )
-        assert isinstance(parent.profile, ManagedPermissions)
-        files = parent.profile.file_system
-        assert isinstance(files, RestrictedFiles)
-        return files, parent.profile.network is NetworkPermission.ENABLED
+    def _chain(self, name: str) -> list[str]:
+        """The profile and what it builds on, itself first."""
+        chain = [name]
+        while chain[-1] not in BUILTIN_PROFILES and (wanted := self._table(chain[-1]).get("extends")) is not None:
+            last = chain[-1]
+            key = ("permissions", last, "extends")
+            if wanted in chain:
+                fact = f"the permission profile {last!r} extends itself ({' -> '.join((*chain, wanted))})"
+                raise self._error(key, fact, "Remove one `extends`.")
+            if wanted == FULL_ACCESS_ID:
+                raise self._error(
+                    key,
+                    f"{last!r} extends {wanted!r}, which has no limits that something could be added to",
+                    'Set `":root" = "write"` under its filesystem instead, or extend :workspace.',
+                )
+            if wanted not in BUILTIN_PROFILES and wanted not in self._config.get("permissions"):
+                known = ", ".join(profile_names(self._config))
+                raise self._error(
+                    key, f"{last!r} extends {wanted!r}, which does not exist; there are: {known}", "Name one of them."
+                )
+            chain.append(wanted)
+        return chain
+
+    def _merge(self, places: dict[str, _Word | dict[str, _Word]], name: str, place: str, value: Any) -> None:
+        key = ("permissions", name, "filesystem", place)
+        if not isinstance(value, Mapping):
+            places[place] = _Word(key, value)
+            return
+        inner = places.get(place)
+        words = {sub: _Word((*key, sub), word) for sub, word in value.items()}
+        places[place] = {**inner, **words} if isinstance(inner, dict) else words
+
+    def _entries(self, places: Mapping[str, _Word | dict[str, _Word]]) -> Iterator[FileEntry]:
+        for place, found in places.items():
+            words = {None: found} if isinstance(found, _Word) else found
+            for sub, word in words.items():
+                yield self._entry(word.key, self._place(word.key, place, sub), word.value)
+
+    def _root(self, path: str) -> str:
+        """A workspace root; a relative one starts from the working folder, as in Codex."""
+        home = path == "~" or path.startswith("~/")
+        return path if home else os.path.normpath(self._config.cwd / path)
 
     def _depth(self, name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -245,39 +299,44 @@ class _Reader:
             )
         return value
 
-    def _entries(self, name: str, place: str, value: Any) -> Iterator[FileEntry]:
-        key = ("permissions", name, "filesystem", place)
-        if isinstance(value, Mapping):
-            for sub, word in value.items():
-                yield self._entry((*key, sub), self._place((*key, sub), place, str(sub)), word)
-        else:
-            yield self._entry(key, self._place(key, place, None), value)
-
     def _entry(self, key: tuple[str, ...], path: FilePath, word: Any) -> FileEntry:
         word = "deny" if word == "none" else word
-        if word not in tuple(AccessMode):
+        if not isinstance(word, str) or word not in tuple(AccessMode):
             raise self._error(key, f"{key[-1]!r} is {word!r}; it has to be read, write or deny", "Correct the word.")
         access = AccessMode(word)
+        if isinstance(path, SpecialPath) and path.kind is Special.UNKNOWN and access is AccessMode.DENY:
+            fact = f"{path.path!r} is no place that is known here, so it cannot be denied"
+            raise self._error(key, fact, f"Use one of {_KNOWN}, or a path.")
         pattern = path.pattern if isinstance(path, GlobPattern) else getattr(path, "subpath", None) or ""
         if has_wildcards(pattern):
             if access is not AccessMode.DENY:
                 hint = "Name the folder itself (everything below it is meant), or write deny."
                 raise self._error(key, f"the pattern {key[-1]!r} can only be denied, not given {word!r}", hint)
-            try:
-                re.compile(regex_of(pattern))
-            except re.error as error:
-                raise self._error(key, f"the pattern {key[-1]!r} is wrong: {error}", "Correct it.") from None
+            self._check_pattern(key, path, pattern)
         return FileEntry(path, access)
+
+    def _check_pattern(self, key: tuple[str, ...], path: FilePath, pattern: str) -> None:
+        try:
+            found = alternatives(pattern)
+        except ValueError as error:
+            hint = "Correct it; a backslash before a character makes it mean itself."
+            raise self._error(key, f"the pattern {key[-1]!r} is wrong: {error}", hint) from None
+        if ".." in pattern.split("/"):
+            raise self._error(key, f"the pattern {key[-1]!r} has `..` in it", "Write it without.")
+        if isinstance(path, GlobPattern) and any(static_prefix(one) == "/" for one in found if one.startswith("/")):
+            fact = f"the pattern {key[-1]!r} begins at the root, and the whole disk would have to be searched"
+            raise self._error(key, fact, "Begin it with the name of a folder.")
 
     def _place(self, key: tuple[str, ...], place: str, sub: str | None) -> FilePath:
         sub = None if sub in (None, "", ".") else sub
+        if "\0" in place:
+            raise self._error(key, f"{place!r} has a NUL character in it", "Remove it.")
         if sub is not None:
             sub = self._below(key, sub)
         if place.startswith(":"):
             kind = _SPECIAL.get(place)
-            if kind is None:
-                known = ", ".join(word for word in _SPECIAL if word != ":project_roots")
-                raise self._error(key, f"{place!r} is no place that is known here", f"Use one of {known}, or a path.")
+            if kind is None:  # a newer Codex may know it; see _entry
+                return SpecialPath(Special.UNKNOWN, sub, place)
             if sub is not None and kind is not Special.WORKSPACE_ROOTS:
                 raise self._error(key, f"{place} has no parts of its own", "Only :workspace_roots can have a table.")
             return SpecialPath(kind, sub)
@@ -294,27 +353,42 @@ class _Reader:
         return sub.removesuffix("/**").rstrip("/")
 
     def _network(
-        self, name: str, table: Mapping[str, Any], parent: Permissions | None, *, inherited: bool
+        self, name: str, table: Mapping[str, Any], rules: NetworkRules | None, *, inherited: bool
     ) -> tuple[bool, NetworkRules | None]:
-        """Whether there is a network, and the rules that it has if it goes by way of a proxy."""
+        """Whether there is a network, and the rules that it has if it goes by way of a proxy.
+
+        Args:
+            rules: Those of the parent.
+        """
         given = dict(table.get("network") or {})
         enabled = given.pop("enabled", inherited)
         key = ("permissions", name, "network")
         if not isinstance(enabled, bool):
             raise self._error((*key, "enabled"), f"`enabled` is {enabled!r}", "Write true or false.")
-        rules = parent.network_rules if parent is not None else None
         for word in _NETWORK_ACCEPTED:
             given.pop(word, None)
-        if given.pop("dangerously_allow_all_unix_sockets", False):
-            given["unix_sockets"] = {"*": "allow", **given.get("unix_sockets", {})}
+        everything = given.pop("dangerously_allow_all_unix_sockets", False)
+        if not isinstance(everything, bool):
+            word = "dangerously_allow_all_unix_sockets"
+            raise self._error((*key, word), f"`{word}` is {everything!r}", "Write true or false.")
         known = attrs.fields_dict(NetworkRules)
-        for word, value in given.items():
+        for word, value in tuple(given.items()):
             if word not in known:
-                raise self._error((*key, word), f"`{word}` is no setting of the network", "Remove it.")
+                if self._config.get("framework.unknown_keys") != "warn":
+                    hint = 'Remove it; or set `unknown_keys = "warn"` in [framework], to have it ignored.'
+                    raise self._error((*key, word), f"`{word}` is no setting of the network", hint)
+                del given[word]
+                continue
             self._check_network((*key, word), word, value)
+        if everything:
+            given["unix_sockets"] = {"*": "allow", **given.get("unix_sockets", {})}
         if not given:
             return enabled, rules
         base = rules or NetworkRules()
+        if "unix_sockets" in given:  # Codex 0.169 has deny, older ones none
+            given["unix_sockets"] = {
+                path: "allow" if word == "allow" else "none" for path, word in given["unix_sockets"].items()
+            }
         for word in ("domains", "unix_sockets"):
             if word in given:
                 given[word] = {**getattr(base, word), **given[word]}
@@ -322,13 +396,16 @@ class _Reader:
 
     def _check_network(self, key: tuple[str, ...], word: str, value: Any) -> None:
         if word in ("domains", "unix_sockets"):
-            words = ("allow", "deny") if word == "domains" else ("allow", "none")
+            words = ("allow", "deny") if word == "domains" else ("allow", "deny", "none")
             if not isinstance(value, Mapping):
                 raise self._error(key, f"`{word}` is {value!r}, not a table", f'Write {{ "NAME" = "{words[0]}" }}.')
             for name, answer in value.items():
-                if answer not in words:
+                if not isinstance(answer, str) or answer not in words:
                     fact = f"{name!r} is {answer!r}; it has to be {' or '.join(words)}"
                     raise self._error((*key, name), fact, "Correct the word.")
+                if word == "domains" and answer == "deny" and set(name) == {"*"}:
+                    hint = "Remove it: what is not allowed is not let through. Or set `enabled = false`."
+                    raise self._error((*key, name), f"{name!r} can only be allowed, not denied", hint)
         elif word == "mode":
             if value not in ("full", "limited"):
                 raise self._error(key, f"`mode` is {value!r}", "Write full or limited.")

@@ -94,9 +94,13 @@ class Settings(Value, kw_only=True):
         )
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed. A ``sandbox_policy`` among them becomes permissions."""
+        """A copy with some fields changed. A ``sandbox_policy`` among them becomes permissions, unless it is what these say."""
         if "sandbox_policy" in changes:
-            changes["permissions"] = permissions_of(changes.pop("sandbox_policy"))
+            policy = changes.pop("sandbox_policy")
+            if (
+                policy != self.sandbox_policy
+            ):  # a client that sends back what it was told does not mean to widen a profile
+                changes["permissions"] = permissions_of(policy)
         return super().evolve(**changes)
 
     def with_overrides(self, info: ModelInfo) -> ModelInfo:

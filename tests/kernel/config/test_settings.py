@@ -153,7 +153,7 @@ def test_a_permission_profile_that_cannot_be_applied_is_an_error(place):
     found = error(place, 'default_permissions = "strict"\n[permissions.loose]\nfilesystem = { ":root" = "read" }\n')
     assert str(found) == (
         f"{place.codex_home}/config.toml:1: there is no permission profile 'strict'; there are:"
-        " :read-only, :workspace, :danger-full-access, loose"
+        " :read-only, :workspace, :workspace-no-secrets, :danger-full-access, loose"
     )
 
 
