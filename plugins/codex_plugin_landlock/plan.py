@@ -25,7 +25,7 @@ from codex_plugin_landlock.jail.parts import (
     is_below,
 )
 
-__all__ = ["Plan", "plan_for", "signature"]
+__all__ = ["Plan", "check_entries", "plan_for", "signature"]
 
 _KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DENY: DENIED}
 _LIMITS = ("processes", "memory_bytes", "file_bytes")
@@ -186,6 +186,26 @@ def _utf8(path: str) -> str:
     if sys.getfilesystemencoding() == "utf-8":
         return path
     return os.fsencode(path).decode("utf-8", "surrogateescape")
+
+
+def check_entries(data: Mapping[str, Any]) -> None:
+    """Refuse a plan for which too much would have to be allowed entry by entry, where there are no namespaces.
+
+    Args:
+        data: The plan's.
+
+    Raises:
+        SandboxError: There are too many entries.
+    """
+    from codex_plugin_landlock.jail.grants import MOST_ENTRIES, count_entries
+
+    count = count_entries(data)
+    if count > MOST_ENTRIES:
+        raise SandboxError(
+            f"{count} files and folders stand beside what is denied or protected, and without namespaces each has to be allowed "
+            f"by itself; {MOST_ENTRIES} can be",
+            hint="allow user namespaces, or protect whole folders that stand beside fewer entries",
+        )
 
 
 def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:

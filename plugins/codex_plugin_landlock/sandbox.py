@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
-from codex_plugin_landlock.plan import Plan, plan_for, signature
+from codex_plugin_landlock.plan import Plan, check_entries, plan_for, signature
 
 if TYPE_CHECKING:
     from codex_framework.roles.networks import NetworkGate
@@ -226,6 +226,9 @@ class LandlockSandbox:
 
     def _open(self, data: Mapping[str, Any], level: str, state: tuple[object, ...]) -> Instance:
         from codex_plugin_landlock.instances import SET_UP_S
+
+        if level == _LANDLOCK:
+            check_entries(data)
 
         def told(enforced: Mapping[str, str]) -> None:
             self._confirm(level, enforced)

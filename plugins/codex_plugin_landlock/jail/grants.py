@@ -75,7 +75,7 @@ def _rule(path: str, rights: int, flags: int = 0) -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def _kinds(plan: dict[str, Any]) -> dict[str, str]:
+def _kinds(plan: Mapping[str, Any]) -> dict[str, str]:
     return {"/": plan["root"], **{part.path: part.kind for part in parts(plan) if not part.pinned}}
 
 
@@ -93,7 +93,7 @@ def _entry_by_entry(kinds: Kinds) -> Iterator[tuple[str, int]]:
         yield grant
 
 
-def enumerated(plan: dict[str, Any]) -> list[str]:
+def enumerated(plan: Mapping[str, Any]) -> list[str]:
     """The folders whose entries are allowed one by one without mounts: what is allowed depends on what is in them."""
     folders: list[str] = []
     for _ in allowed(_kinds(plan), folders, listing=False):
@@ -101,7 +101,7 @@ def enumerated(plan: dict[str, Any]) -> list[str]:
     return folders
 
 
-def count_entries(plan: dict[str, Any]) -> int:
+def count_entries(plan: Mapping[str, Any]) -> int:
     """How many entries stand in those folders."""
     return sum(len(_names(folder)) for folder in enumerated(plan))
 
