@@ -14,6 +14,7 @@ from codex_framework import __version__
 from codex_framework.broadcast import Broadcast
 from codex_framework.commands import Confinements
 from codex_framework.config import Config, load_config
+from codex_framework.config.permissions import named_permissions
 from codex_framework.config.settings import Settings, fallback_model
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.instructions import base_instructions as instructions_for
@@ -64,6 +65,7 @@ class Kernel:
             model=self._model,
             instructions=lambda model: instructions_for(config, model),
             forget=lambda thread_id: self.threads.pop(thread_id, None),
+            named_permissions=lambda name: named_permissions(config, name),
             start=lambda settings, instructions: self.start_thread(
                 settings, source="subagent", base_instructions=instructions
             ),

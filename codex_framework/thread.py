@@ -22,7 +22,7 @@ from codex_framework.context import ThreadStash
 from codex_framework.driver import TurnDriver
 from codex_framework.errors import CodexError, ThreadError
 from codex_framework.history import History, normalised
-from codex_framework.permissions import additional_from_wire
+from codex_framework.permissions import Permissions, additional_from_wire, permissions_of
 from codex_framework.prompt_context import context_update
 from codex_framework.protocol.events import (
     DELTA_EVENTS,
@@ -320,8 +320,34 @@ class Thread:
         changes = {renamed.get(name, name): value for name, value in changes.items()}
         if "cwd" in changes:
             changes["cwd"] = Path(changes["cwd"])
+        changes = self._with_permissions(changes)
         self.settings = self.settings.evolve(**changes)
         self.emit(submission, ThreadSettingsAppliedEvent(self._settings_snapshot()))
+
+    def _with_permissions(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """The changes with one value for what may be done. Limits that hold whatever the profile says are kept.
+
+        Raises:
+            CodexError: There are two of them, or no profile has that name.
+        """
+        ways = [name for name in ("sandbox_policy", "permission_profile", "permissions") if name in changes]
+        if len(ways) > 1:
+            text = f"{' and '.join(ways)} say the same thing"
+            raise ThreadError(text, slug="bad-request", hint="Give one of them.")
+        now = self.settings.permissions
+        wanted = now
+        if "sandbox_policy" in changes:
+            wanted = permissions_of(changes.pop("sandbox_policy"))
+        elif "permission_profile" in changes:
+            wanted = Permissions(profile=changes.pop("permission_profile"))
+        elif "permissions" in changes:
+            wanted = self.resources.named_permissions(changes.pop("permissions"))
+        roots = changes.pop("workspace_roots", None if wanted is not now else now.workspace_roots)
+        if roots is None:
+            roots = (*wanted.workspace_roots,)
+        if wanted is not now or roots != now.workspace_roots:
+            changes["permissions"] = wanted.evolve(workspace_roots=tuple(roots), options=now.options)
+        return changes
 
     # Turns
 
@@ -495,6 +521,8 @@ class Thread:
             approval_policy=settings.approval_policy,
             sandbox_policy=settings.sandbox_policy,
             cwd=str(settings.cwd),
+            permission_profile=settings.permissions.profile,
+            active_permission_profile=settings.permissions.active,
             reasoning_effort=settings.reasoning_effort,
             forked_from_id=self.meta.forked_from_id,
             rollout_path=self.rollout_path,
@@ -508,6 +536,8 @@ class Thread:
             "cwd": str(settings.cwd),
             "approval_policy": to_wire(settings.approval_policy),
             "sandbox_policy": to_wire(settings.sandbox_policy),
+            "permission_profile": to_wire(settings.permissions.profile),
+            "active_permission_profile": settings.permissions.active,
             "model": settings.model,
             "effort": settings.reasoning_effort,
             "summary": settings.reasoning_summary or "auto",

@@ -13,6 +13,7 @@ from codex_framework.config.settings import Settings
 from codex_framework.context import CallContext
 from codex_framework.delegation import Delegation
 from codex_framework.driver import Ask
+from codex_framework.permissions import Permissions
 from codex_framework.programs import ProgramFolder
 from codex_framework.protocol.events import (
     ApprovalEvent,
@@ -54,6 +55,7 @@ class Resources(Value, kw_only=True):
     model: Callable[[Settings], ModelInfo]
     instructions: Callable[[ModelInfo], str]
     forget: Callable[[str], object]
+    named_permissions: Callable[[str], Permissions]
     start: Callable[[Settings, str], Awaitable[Thread]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
+from codex_framework.protocol.permissions import PermissionProfile
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
 from codex_framework.value import Value
 
@@ -66,11 +67,20 @@ UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | UnknownInp
 
 
 class ThreadSettingsOverrides(Value, kw_only=True):
-    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is."""
+    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is.
+
+    Attributes:
+        sandbox_policy, permission_profile, permissions: Three ways to say what may be done; ``permissions`` is the name of a
+            profile. At most one of them.
+        workspace_roots: Absolute folders that belong to the workspace besides ``cwd``, instead of the ones before.
+    """
 
     cwd: str | None = None
     approval_policy: ApprovalPolicy | GranularApproval | None = None
     sandbox_policy: SandboxPolicy | None = None
+    permission_profile: PermissionProfile | None = None
+    permissions: str | None = None
+    workspace_roots: tuple[str, ...] | None = None
     model: str | None = None
     effort: str | None = None
     summary: str | None = None

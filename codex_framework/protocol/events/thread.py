@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from codex_framework.protocol.permissions import PermissionProfile
 from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.value import Value
 
@@ -19,7 +20,12 @@ __all__ = [
 
 
 class SessionConfiguredEvent(Value, kw_only=True):
-    """Always the first event of a thread."""
+    """Always the first event of a thread.
+
+    Attributes:
+        sandbox_policy: The nearest one to the permission profile.
+        active_permission_profile: ``{"id", "extends"?}`` of a profile that was chosen by name.
+    """
 
     type: ClassVar[str] = "session_configured"
     session_id: str
@@ -29,6 +35,8 @@ class SessionConfiguredEvent(Value, kw_only=True):
     approval_policy: ApprovalPolicy | GranularApproval
     sandbox_policy: SandboxPolicy
     cwd: str
+    permission_profile: PermissionProfile | None = None
+    active_permission_profile: Mapping[str, Any] | None = None
     reasoning_effort: str | None = None
     forked_from_id: str | None = None
     rollout_path: str | None = None
