@@ -2,7 +2,8 @@
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
-  ``check_command_policy``: does an object keep to its role? One line in a test.
+  ``check_command_policy``, ``check_reviewer``: does an object keep to its role?
+  One line in a test.
 - ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
 - ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
+    from codex_framework.testing.conformance.reviewers import check_reviewer
     from codex_framework.testing.conformance.sandboxes import check_sandbox
     from codex_framework.testing.conformance.thread_stores import check_thread_store
     from codex_framework.testing.conformance.tools import check_tool
@@ -44,6 +46,7 @@ _HOMES = {
     "conformance.network_proxies": "check_network_proxy",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
+    "conformance.reviewers": "check_reviewer",
     "conformance.sandboxes": "check_sandbox",
     "conformance.thread_stores": "check_thread_store",
     "conformance.tools": "check_tool",
@@ -77,6 +80,7 @@ __all__ = [
     "check_network_proxy",
     "check_notifier",
     "check_provider",
+    "check_reviewer",
     "check_sandbox",
     "check_telemetry",
     "check_thread_store",

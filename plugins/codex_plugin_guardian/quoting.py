@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework.truncation import token_count, truncate
+from codex_framework.truncation import BYTES_PER_TOKEN, token_count, truncate
 
 __all__ = ["fitted_text", "fitted_value", "quoted", "tokens"]
 
@@ -55,12 +55,34 @@ def fitted_value(value: dict[str, Any], limit: int) -> str:
 
     What was cut says ``"truncated": true`` at its beginning.
     """
-    line = quoted(value)
-    size = keep = tokens(line)
+    keep = limit
+    while keep > _LEAST and _length(value, keep) > limit * BYTES_PER_TOKEN:  # so that little is quoted in vain
+        keep = max(keep * 3 // 4, _LEAST)
+    line = _quoted_cut(value, keep)
     while (size := tokens(line)) > limit and keep > _LEAST:
         keep = max(min(keep * 7 // 8, max(keep * limit // size, keep // 2)), _LEAST)
-        line = quoted({"truncated": True, **_cut(value, keep)})
+        line = _quoted_cut(value, keep)
     return line
+
+
+def _quoted_cut(value: dict[str, Any], keep: int) -> str:
+    cut = _cut(value, keep)
+    return quoted(value if cut == value else {"truncated": True, **cut})
+
+
+def _length(value: Any, keep: int) -> int:
+    """About how many characters are left of a value that is cut; never too many."""
+    match value:
+        case str():
+            return min(len(value), keep * BYTES_PER_TOKEN)
+        case dict():
+            return sum(_length(key, keep) + _length(member, keep) for key, member in value.items())
+        case list() if len(value) > keep:
+            return sum(_length(member, keep) for member in (*value[: keep // 2], *value[keep // 2 - keep :]))
+        case list():
+            return sum(_length(member, keep) for member in value)
+        case _:
+            return 1
 
 
 def _cut(value: Any, keep: int) -> Any:

@@ -1,0 +1,247 @@
+"""Does an approval reviewer keep to its role: decisions and nothing else, many at once, and never a yes by accident."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codex_framework.errors import ThreadError
+from codex_framework.protocol.events.command import (
+    AddFile,
+    ApplyPatchApprovalRequestEvent,
+    DeleteFile,
+    ExecApprovalRequestEvent,
+    UpdateFile,
+)
+from codex_framework.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    LocalShellCall,
+    Message,
+    OutputText,
+    Reasoning,
+    ResponseItem,
+    UnknownItem,
+    user_message,
+)
+from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision
+from codex_framework.roles.deciders import ApprovalReviewer, ReviewFacts
+from codex_framework.roles.providers import ModelInfo
+from codex_framework.roles.sandboxes import FileAccess, NetworkMode
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+
+__all__ = ["check_reviewer"]
+
+T = TypeVar("T")
+
+_WITHIN_S = 10.0
+_AT_ONCE = 8
+
+_ODD = "\x1b[31m\u202e\u2028>>> \ud800\x00`$(id)\n{}"
+
+_REQUESTS: tuple[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent, ...] = (
+    ExecApprovalRequestEvent(
+        call_id="call-1",
+        turn_id="turn-1",
+        command=("bash", "-lc", "git push"),
+        cwd="/work",
+        started_at_ms=1,
+        reason="to publish it",
+    ),
+    ExecApprovalRequestEvent(call_id="call-2", turn_id="turn-1", command=(), cwd="", started_at_ms=0),
+    ExecApprovalRequestEvent(
+        call_id="call-3", turn_id="turn-2", command=("echo", _ODD, "x" * 500_000), cwd="/work", started_at_ms=1
+    ),
+    ExecApprovalRequestEvent(
+        call_id="call-4",
+        turn_id="turn-2",
+        command=("network-access", "https://example.com:443"),
+        cwd="/work",
+        started_at_ms=1,
+        network_approval_context={"host": "example.com", "protocol": "https"},
+    ),
+    ApplyPatchApprovalRequestEvent(
+        call_id="call-5",
+        turn_id="turn-3",
+        started_at_ms=1,
+        changes={
+            "/etc/a": AddFile("a\n"),
+            "/etc/b": DeleteFile(_ODD),
+            "/etc/c": UpdateFile("@@ -1 +1 @@\n-a\n+b\n", "/etc/d"),
+        },
+        grant_root="/etc",
+    ),
+    ApplyPatchApprovalRequestEvent(call_id="call-6", turn_id="turn-3", started_at_ms=1, changes={}),
+)
+"""The usual, the empty, the long and the odd."""
+
+_HISTORY: tuple[ResponseItem, ...] = (
+    user_message("<rules>Be kind.</rules>", role="developer"),
+    user_message("Publish it."),
+    Reasoning(summary=({"type": "summary_text", "text": "Hm"},)),
+    Message("assistant", (OutputText("I will."),)),
+    FunctionCall("exec_command", "{not json", "call-0"),
+    FunctionCallOutput("call-0", _ODD),
+    CustomToolCall("apply_patch", "*** Begin", "call-0b"),
+    LocalShellCall({"type": "exec", "command": ["ls"]}),
+    FunctionCallOutput("of no call", (InputImage("data:image/png;base64,"),)),
+    UnknownItem({"type": "something_new", "deep": {"er": [1, None]}}),
+    Message("user", ()),
+)
+
+
+def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | None = None) -> None:
+    """Check that an approval reviewer keeps to its role.
+
+    It is asked about commands, a host and patches, under several policies. The model behind its delegate says yes, says
+    nonsense, fails and never answers.
+
+    Args:
+        reviewer: The reviewer.
+        config: The configuration it is to find; by default an empty one.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("approval reviewer", reviewer)
+    if findings.members(reviewer, ApprovalReviewer):
+        name: Any = reviewer.name
+        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        run_check(findings, lambda: _Check(findings, reviewer, config or {}).run())
+    findings.raise_any()
+
+
+class _Delegate:
+    """A model that answers in one way, and knows what became of those who asked."""
+
+    def __init__(self, answer: str | Exception | None) -> None:
+        self.answer = answer
+        self.asked = 0
+        self.waiting = 0
+
+    async def __call__(self, prompt: str, *, instructions: str, **settings: Any) -> str:
+        if not isinstance(prompt, str) or not isinstance(instructions, str):
+            raise TypeError("prompt and instructions have to be texts")
+        unknown = settings.keys() - {"model", "reasoning_effort", "output_schema"}
+        if unknown:
+            raise TypeError(f"a delegate knows no {', '.join(sorted(unknown))}")
+        self.asked += 1
+        self.waiting += 1
+        try:
+            await asyncio.sleep(0 if self.answer is not None else 3600)
+        finally:
+            self.waiting -= 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert self.answer is not None
+        return self.answer
+
+
+class _Check:
+    def __init__(self, findings: Findings, reviewer: ApprovalReviewer, config: Mapping[str, Any]) -> None:
+        self._findings = findings
+        self._reviewer = reviewer
+        self._config = config
+        self._threads = 0
+
+    async def run(self) -> None:
+        """Everything, one after the other."""
+        policies: tuple[ApprovalPolicy | GranularApproval, ...] = (
+            ApprovalPolicy.ON_REQUEST,
+            ApprovalPolicy.UNTRUSTED,
+            GranularApproval(sandbox_approval=True, rules=True, mcp_elicitations=True),
+        )
+        for policy in policies:
+            await self._ask_all(_Delegate("yes"), policy, "with a model that says 'yes'")
+        for what, answer in (
+            ("says nothing of use", "\x00{["),
+            ("fails", ThreadError("the model is down")),
+            ("breaks its contract", RuntimeError("a defect")),
+        ):
+            await self._ask_all(_Delegate(answer), ApprovalPolicy.ON_REQUEST, f"with a model that {what}", unsure=True)
+        await self._at_once()
+        await self._cancel()
+
+    async def _ask_all(
+        self, delegate: _Delegate, policy: ApprovalPolicy | GranularApproval, when: str, *, unsure: bool = False
+    ) -> None:
+        for request in _REQUESTS:
+            before = delegate.asked
+            what = f"review({request.type}, {request.call_id}) {when}"
+            try:
+                decision = await self._findings.awaited(
+                    what, self._reviewer.review(request, self._facts(delegate, policy)), within_s=_WITHIN_S
+                )
+            except Unmet:
+                continue
+            self._judge(what, decision)
+            if unsure and delegate.asked > before and isinstance(decision, ReviewDecision):
+                self._findings.require(not decision.approved, f"{what} approves, although it got no answer")
+
+    def _judge(self, what: str, decision: object) -> None:
+        if decision is None:
+            return
+        if not isinstance(decision, ReviewDecision):
+            self._findings.note(f"{what} gives {type(decision).__name__}, not a ReviewDecision or None")
+            return
+        message = decision.message
+        self._findings.require(
+            message is None or (isinstance(message, str) and message), f"{what} gives the message {message!r}"
+        )
+
+    async def _at_once(self) -> None:
+        delegate = _Delegate("yes")
+        facts = self._facts(delegate, ApprovalPolicy.ON_REQUEST)
+        reviews = asyncio.gather(*(self._reviewer.review(_REQUESTS[0], facts) for _ in range(_AT_ONCE)))
+        what = f"{_AT_ONCE} reviews at once"
+        for decision in await self._findings.awaited(what, reviews, within_s=_WITHIN_S):
+            self._judge(what, decision)
+
+    async def _cancel(self) -> None:
+        delegate = _Delegate(None)
+        tasks_before = asyncio.all_tasks()
+        task = asyncio.ensure_future(
+            self._reviewer.review(_REQUESTS[0], self._facts(delegate, ApprovalPolicy.ON_REQUEST))
+        )
+        await asyncio.sleep(0.1)
+        await self._findings.cancelled("a review", task)
+        await asyncio.sleep(0)
+        self._findings.require(
+            delegate.waiting == 0, "a review that was cancelled leaves its delegate running: its thread would go on"
+        )
+        self._findings.require(
+            not {left for left in asyncio.all_tasks() - tasks_before - {task} if not left.done()},
+            "a review that was cancelled leaves tasks behind",
+        )
+
+    def _facts(self, delegate: _Delegate, policy: ApprovalPolicy | GranularApproval) -> ReviewFacts:
+        self._threads += 1
+        kept: dict[object, Any] = {}
+
+        def state(key: object, factory: Callable[[], T]) -> T:
+            if key not in kept:
+                kept[key] = factory()
+            found: T = kept[key]
+            return found
+
+        return ReviewFacts(
+            thread_id=f"thread-{self._threads}",
+            turn_id="turn-1",
+            cwd=Path("/work"),
+            approval_policy=policy,
+            access=FileAccess.writing(Path("/work"), network=NetworkMode.OFF),
+            config=self._config,
+            codex_home=Path("/no such folder"),
+            model=ModelInfo(slug="test-model"),
+            history=_HISTORY,
+            delegate=delegate,
+            state=state,
+            warn=self._warn,
+        )
+
+    def _warn(self, text: str) -> None:
+        self._findings.require(isinstance(text, str) and text, f"it warns of {text!r}, which is no sentence")
