@@ -136,7 +136,7 @@ def codex_network_proxies() -> Iterable[NetworkProxy]:  # type: ignore[empty-bod
 
     Example:
         ```python
-        from codex_framework import hookimpl
+        from codex_framework import ProxyPorts, hookimpl
 
 
         class NoGate:
@@ -149,7 +149,7 @@ def codex_network_proxies() -> Iterable[NetworkProxy]:  # type: ignore[empty-bod
                 pass
 
             async def listen(self):
-                return (9, 9)
+                return ProxyPorts(9, 9)
 
             async def aclose(self):
                 pass

@@ -18,11 +18,13 @@ class NetworkRules(Value, kw_only=True):
 
     Attributes:
         domains: Pattern to ``allow`` or ``deny``; deny counts over allow. ``host``, ``*.host`` (below it), ``**.host`` (it and
-            below it), ``*`` (any; only to allow).
+            below it), ``*`` (any; only to allow); each also with ``:port``.
         mode: ``full``, or ``limited``: only ``GET``, ``HEAD`` and ``OPTIONS`` of plain HTTP pass.
         unix_sockets: Absolute path to ``allow`` or ``none``: sockets that may be reached by way of the proxy.
-        allow_local_binding: Loopback and private addresses may be reached without being named.
+        allow_local_binding: Loopback and private addresses may be reached without being named. What is neither, and not public
+            either (link-local, multicast, ...), has to be named all the same.
         enable_socks5: Also speak SOCKS5.
+        enable_socks5_udp: Also carry datagrams by SOCKS5.
         allow_upstream_proxy: Go out by the proxy that the environment of this process names.
     """
 
@@ -43,7 +45,7 @@ class NetworkTarget(Value):
     """What a command wants to reach.
 
     Attributes:
-        host: A name or an address, in lower case, without brackets or a final dot.
+        host: A name or an address, in lower case, without brackets or a final dot; ``unix-socket``, with port 0, for one of these.
         protocol: ``http``, ``https`` (a ``CONNECT``), ``socks5_tcp`` or ``socks5_udp``.
         method: Of plain HTTP.
     """

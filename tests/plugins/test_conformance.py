@@ -17,6 +17,7 @@ from codex_framework.testing import (
     call,
     check_command_policy,
     check_context_source,
+    check_network_proxy,
     check_notifier,
     check_provider,
     check_sandbox,
@@ -101,6 +102,11 @@ def test_command_policies():
 @pytest.mark.parametrize("store", REGISTRY.thread_stores.values(), ids=list(REGISTRY.thread_stores))
 def test_thread_store(store):
     check_thread_store(store)
+
+
+@pytest.mark.parametrize("proxy", REGISTRY.network_proxies.values(), ids=list(REGISTRY.network_proxies))
+def test_network_proxy(proxy):
+    check_network_proxy(proxy)
 
 
 def test_notifiers_and_telemetry():
