@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import limits, network
+from . import landlock, limits, network
 from .enclosure import NAMESPACES, Refused, User, enclose
+from .ending import Ending
 from .messages import receive, send
 from .syscalls import close_but, prctl
 
@@ -34,10 +35,13 @@ def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User
         _detach(connection, level)
         children = _children_file()
         enforced = enclose(plan, level, user)
+        ending = Ending(alone=level == NAMESPACES or landlock.abi_version() >= landlock.ABI_SCOPE)
         if level == NAMESPACES:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of ids takes it away
+        else:
+            signal.signal(signal.SIGTERM, ending.end)
         send(connection, {"ready": level, "enforced": enforced})
-        Instance(connection, children, plan["limits"]).serve()
+        Instance(connection, children, plan["limits"], ending).serve()
     except Refused as refused:
         with contextlib.suppress(OSError):
             _refuse(connection, refused.stage, refused.error)
@@ -57,7 +61,6 @@ def _detach(connection: socket.socket, level: str) -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        signal.signal(signal.SIGTERM, _end_with_descendants)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     close_but(connection.fileno())
     os.chdir("/")
@@ -74,8 +77,11 @@ def _children_file() -> int | None:
 class Instance:
     """Serves one connection."""
 
-    def __init__(self, connection: socket.socket, children: int | None, bounds: dict[str, int | None]) -> None:
+    def __init__(
+        self, connection: socket.socket, children: int | None, bounds: dict[str, int | None], ending: Ending
+    ) -> None:
         self._connection = connection
+        self._ending = ending
         self._bounds = bounds
         self._children = children
         self._main: int | None = None
@@ -96,7 +102,7 @@ class Instance:
                     os.read(self._wake, 512)
                 self._reap()
             if self._connection.fileno() in ready and not self._obey():
-                end_descendants()
+                self._ending.end_descendants()
                 return
 
     def _obey(self) -> bool:
@@ -108,6 +114,8 @@ class Instance:
         elif "listen" in message:
             return self._listen()
         elif self._main is not None:
+            if message["signal"] == signal.SIGKILL:
+                self._ending.kill_at_once()  # the group is a part of it; a bomb of processes leaves no time for two steps
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._main, message["signal"])
         return True
@@ -178,36 +186,9 @@ class Instance:
                 return
             if pid == self._main:
                 self._main = None
-                end_descendants()
+                self._ending.end_descendants()
                 send(self._connection, {"ended": os.waitstatus_to_exitcode(status)})
                 return
-
-
-def end_descendants() -> None:
-    """Kill every process below this one, however it detached itself, and wait until they are gone."""
-    pause = 0.0
-    while True:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        _kill_children()
-        time.sleep(pause)  # not a blocking wait: the list of children may miss one that is on the move
-        pause = min(pause + 0.0005, 0.02)
-
-
-def _kill_children() -> None:
-    everybody_else = -1
-    for pid in (everybody_else,) if os.getpid() == 1 else _children():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _children() -> list[int]:
-    """This process's children: orphans of killed ones become its children in turn."""
-    with open("/proc/thread-self/children", "rb") as file:
-        return [int(pid) for pid in file.read().split()]
 
 
 def _take_terminal() -> None:
@@ -216,8 +197,3 @@ def _take_terminal() -> None:
 
 def _noticed(number: int, frame: object) -> None:
     """Nothing to do: the signal's arrival has been written to the wake-up pipe."""
-
-
-def _end_with_descendants(number: int, frame: object) -> None:  # noqa: ARG001
-    end_descendants()
-    os._exit(0)

@@ -7,11 +7,13 @@ import os
 import select
 import signal
 import socket
+import time
 from typing import Any
 
 from . import limits, namespaces, placeholders
 from .enclosure import NAMESPACES, User
-from .instance import end_descendants, live
+from .ending import Ending, end_trees
+from .instance import live
 from .messages import receive, send
 from .parts import wanted
 from .syscalls import pidfd_open, prctl
@@ -19,6 +21,7 @@ from .syscalls import pidfd_open, prctl
 __all__ = ["main"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_GRACE_S = 2.0
 
 
 def main(descriptor: int) -> None:
@@ -38,6 +41,7 @@ class Launcher:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._held: dict[int, dict[str, int]] = {}
+        self._plain: set[int] = set()  # of these, the ones without namespaces
         self._parent = pidfd_open(os.getppid())
         self._user = User(os.geteuid(), os.getegid(), limits.counts_processes())
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -61,7 +65,7 @@ class Launcher:
                 if self._connection.fileno() in ready and not self._obey():
                     return
         finally:
-            end_descendants()
+            self._end_all()
             for held in self._held.values():
                 placeholders.release(held)
 
@@ -93,6 +97,20 @@ class Launcher:
         with contextlib.suppress(OSError):
             send(connection, {"tried": tried(self._user)})
 
+    def _end_all(self) -> None:
+        """End the instances with all that is in them. Those without namespaces know best how, so they are told first."""
+        until = time.monotonic() + _GRACE_S
+        for pid in self._plain:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ChildProcessError):
+            while self._plain and time.monotonic() < until:
+                ended, _ = os.waitpid(-1, os.WNOHANG)
+                self._plain.discard(ended)
+                if not ended:
+                    time.sleep(0.001)
+        Ending().end_descendants()
+
     def _let_go(self) -> None:
         """Nothing runs in any instance: clean up and hang up, before waiting until their namespaces are taken down."""
         for pid, held in self._held.items():
@@ -112,6 +130,8 @@ class Launcher:
         if pid == 0:
             live(connection, plan, level, self._user)
         self._held[pid] = held
+        if level != NAMESPACES:
+            self._plain.add(pid)
         with contextlib.suppress(OSError):
             send(connection, {"instance": pid})
 
@@ -124,14 +144,13 @@ class Launcher:
             if pid == 0:
                 break
             placeholders.release(self._held.pop(pid, {}))
+            self._plain.discard(pid)
         self._end_orphans()
 
     def _end_orphans(self) -> None:
         """Kill what an instance without namespaces left behind when it was killed itself: it has become our child."""
         with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as file:
-            for pid in map(int, file.read().split()):
-                if pid not in self._held:
-                    os.kill(pid, signal.SIGKILL)
+            end_trees(pid for pid in map(int, file.read().split()) if pid not in self._held)
 
 
 def _noticed(number: int, frame: object) -> None:
