@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from codex_framework.errors import CodexError
 from codex_framework.globs import alternatives, deny_matcher, escaped, has_wildcards, static_prefix
+from codex_framework.links import RealPaths, links_on_the_way
 from codex_framework.permissions import Permissions
 from codex_framework.protocol.permissions import (
     AbsolutePath,
@@ -51,12 +52,9 @@ _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
 
 _GIVES = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
 
-_LINKS_LIMIT = 40
-"""How many links a path may have on its way (the limit of Linux)."""
-
 _UNLIMITED = FileAccess(full=True, network=NetworkMode.ON)
-_interned: dict[FileAccess, FileAccess] = {}
-_INTERNED_LIMIT = 64
+_interned: dict[tuple[object, ...], FileAccess] = {}
+_INTERNED_LIMIT = 256
 
 
 def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str]) -> FileAccess:
@@ -74,17 +72,33 @@ def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str])
         return _UNLIMITED
     network = _network_mode(profile, permissions)
     options = permissions.options
-    rules = permissions.network_rules if network is NetworkMode.PROXY else None
+    network_rules = permissions.network_rules if network is NetworkMode.PROXY else None
     files = profile.file_system
+    found = None
     if isinstance(files, RestrictedFiles):
-        places = _Places(cwd, permissions.workspace_roots, environ)
-        access = _restricted(permissions, files, places).evolve(network=network, network_rules=rules)
-    else:
-        access = FileAccess(full=True, network=network, network_rules=rules)
-    access = access.evolve(floor=options.floor, limits=options.limits, private_tmp=options.private_tmp)
+        found = _restricted(permissions, files, _Places(cwd, permissions.workspace_roots, environ))
+    key = (found, network, network_rules, options.floor, options.limits, options.private_tmp)
+    access = _interned.get(key)  # the strings of a key are hashed and compared faster than the paths of an access
+    if access is not None:
+        return access
+    access = FileAccess(
+        full=found is None,
+        network=network,
+        network_rules=network_rules,
+        floor=options.floor,
+        limits=options.limits,
+        private_tmp=options.private_tmp,
+    )
+    if found is not None:
+        access = access.evolve(
+            rules=tuple(PathRule(Path(path), mode) for path, mode in found.modes),
+            otherwise=found.otherwise,
+            denied_globs=found.globs,
+            glob_depth=found.depth,
+        )
     if len(_interned) >= _INTERNED_LIMIT:
         _interned.clear()
-    return _interned.setdefault(access, access)
+    return _interned.setdefault(key, access)
 
 
 def deny_write_text(access: FileAccess) -> str:
@@ -170,6 +184,15 @@ def _cannot_hold(fact: str) -> CodexError:
     )
 
 
+class _Found(NamedTuple):
+    """What entries come to: real paths with their modes, in order, what holds for the rest, and patterns."""
+
+    modes: tuple[tuple[str, AccessMode], ...]
+    otherwise: AccessMode
+    globs: tuple[str, ...]
+    depth: int | None
+
+
 class _Given(NamedTuple):
     """An entry's place, not yet real. ``chosen``: a person chose the folder, and what links on the way to it do is their choice."""
 
@@ -178,7 +201,8 @@ class _Given(NamedTuple):
     chosen: bool = False
 
 
-def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places) -> FileAccess:
+def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places) -> _Found:
+    real = RealPaths()
     globs: dict[str, None] = {}
     given: list[_Given] = []
     for entry in files.entries:
@@ -197,7 +221,7 @@ def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Place
             raise _cannot_hold(f"the place {_named(entry.path)!r} is not known")
         chosen = isinstance(entry.path, SpecialPath) and not entry.path.subpath
         given += [_Given(place, entry.access, chosen) for place in found]
-    modes, links = _modes(given)
+    modes, links = _modes(given, real)
     for entry in permissions.granted:
         if entry.access is not AccessMode.DENY and not _is_pattern(entry):
             assert not isinstance(entry.path, GlobPattern)
@@ -207,24 +231,19 @@ def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Place
     if otherwise is AccessMode.WRITE:
         modes["/"], otherwise = AccessMode.WRITE, AccessMode.READ
     _protect(modes, links)
-    return FileAccess(
-        rules=tuple(PathRule(Path(path), mode) for path, mode in sorted(modes.items())),
-        otherwise=otherwise,
-        denied_globs=tuple(globs),
-        glob_depth=files.glob_scan_max_depth,
-    )
+    return _Found(tuple(sorted(modes.items())), otherwise, tuple(globs), files.glob_scan_max_depth)
 
 
-def _modes(given: Iterable[_Given]) -> tuple[dict[str, AccessMode], list[str]]:
+def _modes(given: Iterable[_Given], real: RealPaths) -> tuple[dict[str, AccessMode], list[str]]:
     """What may be done with each real path, and the links by which something denied is reached."""
     modes: dict[str, AccessMode] = {}
     links: list[str] = []
     later: list[tuple[str, str, AccessMode]] = []
     for place, access, chosen in given:
-        path = os.path.realpath(place)
-        straight = path == os.path.normpath(place)
+        path = real(place)
+        straight = path == place or path == os.path.normpath(place)
         if access is AccessMode.DENY and not straight:
-            links += _links(place)
+            links += links_on_the_way(place)
         if straight or chosen or access is AccessMode.DENY:
             if path not in modes or _SEVERITY[access] > _SEVERITY[modes[path]]:
                 modes[path] = access
@@ -270,32 +289,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 def _can_be_turned(modes: Mapping[str, AccessMode], place: str) -> bool:
     """Whether a link on the way to a place lies where commands may write, so that it may lead to anywhere next time."""
-    return any(_mode(modes, os.path.dirname(link)) is AccessMode.WRITE for link in _links(place))  # noqa: PTH120
-
-
-def _links(place: str) -> Iterator[str]:
-    """The symlinks on the way to a place, each below a real folder."""
-    at = "/"
-    pending = place.split("/")[::-1]
-    hops = 0
-    while pending and hops < _LINKS_LIMIT:
-        part = pending.pop()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            at = os.path.dirname(at)  # noqa: PTH120
-            continue
-        path = os.path.join(at, part)  # noqa: PTH118
-        try:
-            target = os.readlink(path)  # noqa: PTH115
-        except (OSError, ValueError):
-            at = path
-            continue
-        hops += 1
-        yield path
-        pending += target.split("/")[::-1]
-        if target.startswith("/"):
-            at = "/"
+    return any(_mode(modes, os.path.dirname(link)) is AccessMode.WRITE for link in links_on_the_way(place))  # noqa: PTH120
 
 
 def _is_pattern(entry: FileEntry) -> bool:

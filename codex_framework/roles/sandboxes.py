@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import attrs
 
 from codex_framework.globs import deny_matcher
+from codex_framework.links import links_on_the_way
 from codex_framework.protocol.permissions import AccessMode
 from codex_framework.roles.networks import NetworkGate, NetworkRules
 from codex_framework.value import Value
@@ -215,42 +218,62 @@ class FileAccess(Value, kw_only=True):
             limits=self.limits,
         )
 
+    @functools.cached_property
+    def _lookup(self) -> tuple[Mapping[str, AccessMode], Callable[[str], object] | None]:
+        """The rules by path, and what matches patterns."""
+        return {str(rule.path): rule.access for rule in self.rules}, deny_matcher(self.denied_globs)
+
     def mode_of(self, path: Path) -> AccessMode:
         """What may be done with ``path``, which is absolute and real. Looks at no file."""
         if self.full:
             return AccessMode.WRITE
-        rules = {rule.path: rule.access for rule in self.rules}
-        matches = deny_matcher(self.denied_globs)
-        for at in (path, *path.parents):
-            if matches is not None and matches(str(at)):
+        modes, matches = self._lookup
+        for at in _upwards(path):
+            if matches is not None and matches(at):
                 return AccessMode.DENY
-            mode = rules.get(at)
+            mode = modes.get(at)
             if mode is not None:
                 return mode
         return self.otherwise
 
     def denies_by_name(self, path: Path) -> bool:
         """Whether a rule or a pattern denies ``path`` or a folder around it, whatever longer rules say."""
-        matches = deny_matcher(self.denied_globs)
-        denied = set(self.denied)
-        return any(at in denied or (matches is not None and matches(str(at))) for at in (path, *path.parents))
+        modes, matches = self._lookup
+        return any(
+            modes.get(at) is AccessMode.DENY or (matches is not None and matches(at) is not None)
+            for at in _upwards(path)
+        )
 
     def may_write(self, path: Path) -> bool:
         """Whether ``path`` may be written. Symlinks are resolved first, so a link out of a root does not help."""
         return self.full or self._strictest(path) is AccessMode.WRITE
 
     def may_read(self, path: Path) -> bool:
-        """Whether ``path`` may be read. Neither what a link leads to nor the link itself may be denied."""
+        """Whether ``path`` may be read. Neither what a link leads to nor a link on the way may be denied."""
         return self.full or not self.denies or self._strictest(path) is not AccessMode.DENY
 
     def _strictest(self, path: Path) -> AccessMode:
-        """The mode of what a path leads to; but ``deny`` also where the path itself, as it is named, is denied."""
-        mode = self.mode_of(path.resolve())
-        if self.denied_globs and mode is not AccessMode.DENY:
-            named = path.parent.resolve() / path.name
-            if self.mode_of(named) is AccessMode.DENY:
+        """The mode of what a path leads to; but ``deny`` also where a link on the way to it is denied."""
+        text = str(path) if path.is_absolute() else str(Path.cwd() / path)
+        if "\0" in text:
+            return AccessMode.DENY
+        real = os.path.realpath(text)
+        mode = self.mode_of(Path(real))
+        if real != text and mode is not AccessMode.DENY and self.denies:
+            links = links_on_the_way(text)
+            if any(self.mode_of(Path(link)) is AccessMode.DENY for link in links):
                 return AccessMode.DENY
         return mode
+
+
+def _upwards(path: Path) -> Iterator[str]:
+    """A path and the folders around it, as texts."""
+    at = str(path)
+    while True:
+        yield at
+        if at == "/":
+            return
+        at = at.rpartition("/")[0] or "/"
 
 
 class Launch(Value, kw_only=True):

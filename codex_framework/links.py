@@ -1,0 +1,70 @@
+"""Symlinks on the way to a path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+__all__ = ["LINKS_LIMIT", "RealPaths", "links_on_the_way"]
+
+LINKS_LIMIT = 40
+"""How many links a path may have on its way (the limit of Linux)."""
+
+
+class RealPaths:
+    """Real paths, like ``os.path.realpath``, which remembers the folders on the way for as long as one call takes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {"/": "/", "": "/"}
+
+    def __call__(self, path: str) -> str:
+        """The real path of an absolute one. Where links go in circles, the first of them is taken for a file."""
+        return self._resolve(path, LINKS_LIMIT)
+
+    def _resolve(self, path: str, links: int) -> str:
+        found = self._known.get(path)
+        if found is not None:
+            return found
+        above, _, name = path.rpartition("/")
+        folder = self._resolve(above, links)
+        if name in ("", "."):
+            found = folder
+        elif name == "..":
+            found = os.path.dirname(folder)  # noqa: PTH120
+        else:
+            found = f"{folder.rstrip('/')}/{name}"
+            try:
+                target = os.readlink(found)  # noqa: PTH115
+            except (OSError, ValueError):
+                pass
+            else:
+                if links:
+                    found = self._resolve(os.path.join(folder, target), links - 1)  # noqa: PTH118
+        if links == LINKS_LIMIT:
+            self._known[path] = found
+        return found
+
+
+def links_on_the_way(place: str) -> Iterator[str]:
+    """The symlinks on the way to a place, each below a real folder."""
+    at = "/"
+    pending = place.split("/")[::-1]
+    hops = 0
+    while pending and hops < LINKS_LIMIT:
+        part = pending.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = os.path.dirname(at)  # noqa: PTH120
+            continue
+        path = f"{at.rstrip('/')}/{part}"
+        try:
+            target = os.readlink(path)  # noqa: PTH115
+        except (OSError, ValueError):
+            at = path
+            continue
+        hops += 1
+        yield path
+        pending += target.split("/")[::-1]
+        if target.startswith("/"):
+            at = "/"
