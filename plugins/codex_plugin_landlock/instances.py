@@ -17,7 +17,7 @@ from codex_plugin_landlock.jail.messages import receive, send
 __all__ = ["SET_UP_S", "ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
 SET_UP_S = 10.0
-"""How long an instance may take to confine itself; some milliseconds are usual."""
+"""How long an instance may take to confine itself, and then to start a command; some milliseconds are usual."""
 
 _KILLED = "the process that confines commands was killed from outside, and this command with it"
 """Does not say "sandbox": that word in a command's output counts as a sign that the sandbox has refused something."""
@@ -200,9 +200,13 @@ class Instance:
             self.close()
             raise refusal or InstanceGone(str(error)) from error
         self._loop.add_reader(self._connection, self._read)
-        if not self.ready:
-            self._deadline = self._loop.call_later(self._set_up_s, self._too_late)
+        self._set_deadline()
         return await self._starting
+
+    def _set_deadline(self) -> None:
+        self._cancel_deadline()
+        if self._loop is not None and self._starting is not None:
+            self._deadline = self._loop.call_later(self._set_up_s, self._too_late)
 
     def signal(self, number: int) -> None:
         """Send a signal to the command's process group."""
@@ -242,10 +246,11 @@ class Instance:
                 return InstanceRefused(message["refused"], message["text"])
 
     def _too_late(self) -> None:
+        what = "the sandbox did not answer" if self.ready else "the sandbox was not set up"
         self._fail(
             SandboxError(
-                f"the sandbox was not set up after {self._set_up_s:g} s",
-                hint="look whether one of the writable roots lies on a file system that does not answer",
+                f"{what} within {self._set_up_s:g} s",
+                hint="look whether a writable root, or the program's folder, lies on a file system that does not answer",
             )
         )
         self.close()
@@ -285,7 +290,7 @@ class Instance:
             self._pid = message["instance"]
         elif "ready" in message:
             self.ready = True
-            self._cancel_deadline()
+            self._set_deadline()
             self._told(message["enforced"])
         elif "refused" in message:
             refused = InstanceRefused(message["refused"], message["text"])
@@ -298,6 +303,7 @@ class Instance:
     def _answer(self, answer: object) -> bool:
         """Whether anybody still waits for it."""
         starting, self._starting = self._starting, None
+        self._cancel_deadline()
         if starting is None or starting.done():
             return False
         starting.set_result(answer)
@@ -305,6 +311,7 @@ class Instance:
 
     def _fail(self, error: Exception) -> None:
         starting, self._starting = self._starting, None
+        self._cancel_deadline()
         if starting is not None and not starting.done():
             starting.set_exception(error)
 

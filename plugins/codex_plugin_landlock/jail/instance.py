@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import termios
-import time
 from collections.abc import Callable
 from typing import Any
 

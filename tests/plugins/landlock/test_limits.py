@@ -7,6 +7,7 @@ import concurrent.futures.thread  # noqa: F401  # an ordinary user may not be ab
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -245,3 +246,37 @@ def test_a_floor_on_resources_stands_with_both_limits(harness, mode):
     limits = ResourceLimits(memory_bytes=1 << 30, file_bytes=1 << 30)
     access = place.access().evolve(limits=limits, floor=frozenset({Protection.RESOURCES}))
     assert LandlockSandbox(level).confine(access, place.work)
+
+
+ENDED = (
+    "import os, resource, subprocess, sys, time\n"
+    "sys.path.append(sys.argv[1])\n"
+    "from jail.ending import Ending\n"
+    "from jail.syscalls import prctl\n"
+    "prctl(36, 1)\n"
+    "resource.setrlimit(resource.RLIMIT_NPROC, (200, 200))\n"
+    "subprocess.Popen([sys.executable, '-S', '-c', sys.argv[2]])\n"
+    "time.sleep(0.3)\n"
+    "Ending().end_descendants()\n"
+    "print('ended')\n"
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user of its own, whose processes can be counted")
+@pytest.mark.parametrize("bomb", ["python", "sessions"])
+def test_what_multiplies_is_ended_without_a_signal_to_everybody_too(harness, bomb):
+    """As older kernels need it."""
+    import codex_plugin_landlock
+
+    marker = uuid.uuid4().hex
+    folder = str(Path(codex_plugin_landlock.__file__).parent)
+
+    def work():
+        argv = [harness.PYTHON, "-I", "-S", "-c", ENDED, folder, BOMBS[bomb][-1]]
+        done = subprocess.run(
+            argv, env={"MARKER": marker}, cwd="/", capture_output=True, text=True, check=False, timeout=WITHIN_S
+        )
+        return done.stdout + done.stderr
+
+    assert harness.as_user("ordinary", work) == "ended\n"
+    assert alive(marker) == []

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
 
 import pytest
 
+from codex_framework.errors import SandboxError
 from codex_framework.process.running import start_command
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
@@ -63,7 +66,7 @@ def test_a_gigabyte_of_output_takes_bounded_memory(level, place):
     async def work(sandbox, confinement, start):
         before = resident_mb()
         ended = await (await start("head", "-c", str(GIGABYTE), "/dev/zero")).wait()
-        return ended.exit_code, ended.total_bytes, resident_mb() - before < 64
+        return ended.exit_code, ended.total_bytes, resident_mb() - before < 30
 
     assert with_sandbox(level, place, work) == (0, GIGABYTE, True)
 
@@ -158,3 +161,106 @@ def test_warming_leaves_errors_to_the_first_command(place):
         return sandbox._launcher.pid
 
     assert with_sandbox(None, place, work, python="/no/such/python") is None
+
+
+WITHIN_S = 30
+"""How long the end of something is awaited; it comes at once on an idle machine."""
+
+CONFIG = """
+model = "gpt-5.5"
+model_provider = "script"
+sandbox_mode = "workspace-write"
+approval_policy = "never"
+[model_providers.script]
+name = "script"
+wire_api = "replay"
+script = "{folder}/script.toml"
+[projects."{work}"]
+trust_level = "trusted"
+"""
+
+SCRIPT = """
+[[responses]]
+output = [{{ call = "exec_command", arguments = {{ cmd = "{command}", yield_time_ms = 60000 }} }}]
+"""
+
+
+def eventually(condition):
+    until = time.monotonic() + WITHIN_S
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_nothing_outlives_a_killed_kernel(place, harness, tmp_path):
+    """A whole agent is killed while its model's command runs, with a daemon of it."""
+    if reason := harness.reason_to_skip("namespaces", "root" if os.geteuid() == 0 else "ordinary"):
+        pytest.skip(reason)
+    marker = uuid.uuid4().hex
+    command = f"(MARKER={marker} setsid sleep 1000 &) ; ls -A > seen; MARKER={marker} sleep 1000"
+    (tmp_path / "config.toml").write_text(CONFIG.format(folder=tmp_path, work=place.work))
+    (tmp_path / "script.toml").write_text(SCRIPT.format(command=command))
+    code = "import sys; from codex_framework.cli.main import main; sys.exit(main())"
+    argv = [sys.executable, "-c", code, "exec", "--skip-git-repo-check", "-C", str(place.work), "go"]
+    env = {**os.environ, "CODEX_HOME": str(tmp_path)}
+    kernel = subprocess.Popen(
+        argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert kernel.stdout is not None
+    with kernel.stdout:
+        started = eventually(lambda: len(marked(marker)) == 2 or kernel.poll() is not None)
+        kernel.kill()
+        kernel.wait()
+        assert started
+        assert len((place.work / "seen").read_text().split()) == 5, kernel.stdout.read()
+    assert eventually(lambda: not marked(marker))
+    assert eventually(lambda: sorted(path.name for path in place.work.iterdir()) == [".git", "file", "seen"])
+
+
+def test_a_set_up_that_hangs_is_given_up(level, place):
+    async def work(sandbox, confinement, start):
+        await (await start("true")).wait()
+        for idle in sandbox._idle.values():
+            while idle:
+                idle.pop().close()
+        os.kill(sandbox._launcher.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(SandboxError, match=r"was not set up within 0\.5 s") as caught:
+                await start("touch", "ran")
+        finally:
+            os.kill(sandbox._launcher.pid, signal.SIGCONT)
+        return caught.value.hint, (await (await start("echo", "next")).wait()).output
+
+    hint, output = with_sandbox(level, place, work, set_up_s=0.5)
+    assert (bool(hint), output) == (True, "next\n")
+    assert not (place.work / "ran").exists()
+
+
+def test_a_sandbox_that_does_not_answer_is_given_up(level, place):
+    async def work(sandbox, confinement, start):
+        await (await start("true")).wait()
+        ((instance,),) = sandbox._idle.values()
+        os.kill(instance._pid, signal.SIGSTOP)
+        with pytest.raises(SandboxError, match=r"did not answer within 0\.5 s"):
+            await start("touch", "ran")
+        os.kill(instance._pid, signal.SIGCONT)
+        return (await (await start("echo", "next")).wait()).output
+
+    assert with_sandbox(level, place, work, set_up_s=0.5) == "next\n"
+
+
+def test_a_killed_instance_takes_its_command_along(level, place):
+    marker = uuid.uuid4().hex
+
+    async def work(sandbox, confinement, start):
+        script = "(setsid sleep 1000 &); (setsid setsid sleep 1000 &); echo ready; sleep 1000"
+        command = await start("sh", "-c", script, env={**ENV, "MARKER": marker})
+        async for _ in command.chunks():
+            break
+        (instance,) = sandbox._busy
+        os.kill(instance._pid, signal.SIGKILL)
+        ended = await command.wait()
+        gone = await asyncio.to_thread(eventually, lambda: not marked(marker))
+        return ended.exit_code, gone, (await (await start("echo", "next")).wait()).output
+
+    assert with_sandbox(level, place, work) == (128 + signal.SIGKILL, True, "next\n")
