@@ -21,6 +21,7 @@ from codex_framework.config.settings import Settings, fallback_warning
 from codex_framework.context import ThreadStash
 from codex_framework.driver import TurnDriver
 from codex_framework.errors import CodexError, ThreadError
+from codex_framework.headless import APPROVAL_EVENTS, denial, question
 from codex_framework.history import History, normalised
 from codex_framework.permissions import Permissions, additional_from_wire, permissions_of
 from codex_framework.prompt_context import context_update
@@ -223,7 +224,10 @@ class Thread:
     async def run(
         self, prompt: str | Sequence[UserInputItem], *, output_schema: Mapping[str, Any] | None = None
     ) -> TurnResult:
-        """Run one turn to its end. Raises as :meth:`stream`; a failed turn is a result, not an exception."""
+        """Run one turn to its end. Raises as :meth:`stream`; a failed turn is a result, not an exception.
+
+        Where nobody else listens to the thread, nobody can answer a question: then the answer is no, with a warning.
+        """
         events: list[EventMsg] = []
         before = self.total_usage
         error: str | None = None
@@ -231,6 +235,9 @@ class Thread:
             events.append(msg)
             if isinstance(msg, ErrorEvent):
                 error = msg.message
+            elif isinstance(msg, APPROVAL_EVENTS) and len(self._subscriptions) == 1:
+                self.emit("", WarningEvent(f"denied, since nobody listens who could answer: {question(msg)}"))
+                await self.submit(denial(msg))
         last = events[-1]
         final = last.last_agent_message if isinstance(last, TurnCompleteEvent) else None
         status = (

@@ -17,6 +17,7 @@ from codex_framework.cli.exec_options import ExecOptions
 from codex_framework.cli.jsonl import JsonEvents, json_line
 from codex_framework.config import Config, Settings
 from codex_framework.errors import CodexError, ThreadError
+from codex_framework.headless import denial, question
 from codex_framework.kernel import Kernel
 from codex_framework.protocol.events import (
     ApplyPatchApprovalRequestEvent,
@@ -28,8 +29,6 @@ from codex_framework.protocol.events import (
     TurnCompleteEvent,
     WarningEvent,
 )
-from codex_framework.protocol.ops import ExecApproval, PatchApproval, PermissionsResponse, RequestPermissionsResponse
-from codex_framework.protocol.policies import Decision, ReviewDecision
 from codex_framework.thread import Thread
 from codex_framework.user_input import check_length
 
@@ -247,17 +246,8 @@ class Turn:
 
     async def _deny(self, msg: ApprovalEvent) -> None:
         """Nobody is there to answer: the answer is no, at once and visibly."""
-        no = ReviewDecision(Decision.DENIED)
-        if isinstance(msg, ExecApprovalRequestEvent):
-            self._tell(f"denied, since nobody can be asked in exec: the command {' '.join(msg.command)}")
-            await self._thread.submit(ExecApproval(msg.approval_id or msg.call_id, no, msg.turn_id))
-        elif isinstance(msg, RequestPermissionsEvent):
-            self._tell("denied, since nobody can be asked in exec: further permissions")
-            nothing = PermissionsResponse(permissions={})
-            await self._thread.submit(RequestPermissionsResponse(msg.call_id, nothing))
-        else:
-            self._tell(f"denied, since nobody can be asked in exec: a patch of {', '.join(sorted(msg.changes))}")
-            await self._thread.submit(PatchApproval(msg.call_id, no))
+        self._tell(f"denied, since nobody can be asked in exec: {question(msg)}")
+        await self._thread.submit(denial(msg))
 
     def _tell(self, message: str) -> None:
         self._output.event(WarningEvent(message))

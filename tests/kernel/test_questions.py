@@ -531,3 +531,53 @@ def test_too_much_is_never_offered(played: Played, tmp_path: Path) -> None:
         played.play(Patch(*paths), lambda event: FOR_SESSION)
         assert played.asked[-1].grant_root is None, paths
     assert not any(isinstance(event, ErrorEvent) for event in played.events)
+
+
+# Nobody there
+
+
+def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, tmp_path: Path) -> None:
+    from codex_framework.protocol.events.thread import WarningEvent
+    from codex_framework.testing import Offer
+
+    async def main() -> tuple[list[Any], list[str]]:
+        offer = Offer(
+            tools=[Shell("echo", "ran", escalate="require_escalated"), Patch(tmp_path / "x")], sandboxes=[Box()]
+        )
+        made = make_kernel([call("sh"), call("patch"), say("done")], plugins=[offer], config=WORKSPACE, entry_points=())
+        async with made as kernel:
+            thread = await kernel.start_thread(approval_policy=ApprovalPolicy.ON_REQUEST)
+            result = await thread.run("go")
+            outputs = [item.output for item in thread.history.items if isinstance(item, FunctionCallOutput)]
+            return outputs, [event.message for event in result.events if isinstance(event, WarningEvent)]
+
+    outputs, warnings = asyncio.run(asyncio.wait_for(main(), 60))
+    assert outputs == ["rejected by user", "patch rejected by user"]
+    assert [text for text in warnings if "denied" in text] == [
+        "denied, since nobody listens who could answer: the command echo ran",
+        f"denied, since nobody listens who could answer: a patch of {tmp_path}/x",
+    ]
+
+
+def test_a_listener_can_answer_what_a_run_asks(make_kernel: Any) -> None:
+    from codex_framework.testing import Offer
+
+    async def main() -> list[Any]:
+        offer = Offer(tools=[Shell("echo", "ran", escalate="require_escalated")], sandboxes=[Box()])
+        made = make_kernel([call("sh"), say("done")], plugins=[offer], config=WORKSPACE, entry_points=())
+        async with made as kernel:
+            thread = await kernel.start_thread(approval_policy=ApprovalPolicy.ON_REQUEST)
+
+            async def answer() -> None:
+                async for event in listening:
+                    if isinstance(event.msg, ExecApprovalRequestEvent):
+                        await thread.submit(ExecApproval(event.msg.call_id, YES))
+                        return
+
+            listening = thread.events()
+            answering = asyncio.ensure_future(answer())
+            await thread.run("go")
+            await answering
+            return [item.output for item in thread.history.items if isinstance(item, FunctionCallOutput)]
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == ["0 ran\n"]
