@@ -152,7 +152,7 @@ def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Ite
 
     Args:
         depth: How many folders below a pattern's static beginning are entered; None: all.
-        reopened: Folders below a match in which to look as well.
+        reopened: Existing paths below a match; they and what is in them are looked at as well.
 
     Raises:
         TooManyMatches: There are more than :data:`MATCH_LIMIT`.
@@ -166,7 +166,9 @@ def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Ite
         prefix = start.rstrip("/") + "/"
         inside = ((one, one.count("/") - prefix.count("/") + 1) for one in reopened if one.startswith(prefix))
         for folder, level in ((start, 0), *inside):
-            for path in _walk(folder, matches, None if limit is None else limit - level):
+            left = None if limit is None else limit - level
+            itself = [folder] if level and matches(folder) and (left is None or left >= 0) else None
+            for path in itself or _walk(folder, matches, left):
                 found[path] = None
                 if len(found) > MATCH_LIMIT:
                     raise TooManyMatches(pattern)

@@ -23,14 +23,15 @@ from codex_plugin_landlock.jail.parts import (
     above,
     enclosing,
     is_below,
+    wanted,
 )
 
-__all__ = ["Plan", "check_entries", "plan_for", "signature"]
+__all__ = ["Plan", "check_entries", "fits", "plan_for", "signature"]
 
 _KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DENY: DENIED}
 _LIMITS = ("processes", "memory_bytes", "file_bytes")
 
-_PLACEHOLDER_MODE = 0o1755
+_PLACEHOLDER, _PLACEHOLDER_MODE = "placeholder", 0o1755
 """Folders that the launcher puts in place of missing names look like this (see ``jail.placeholders``)."""
 
 
@@ -101,6 +102,7 @@ class Plan:
         try:
             found = expand(self.globs, self.glob_depth)
             inside = [path for path in self.kinds if any(is_below(path, match) for match in found)]
+            inside = [path for path in inside if os.path.lexists(path)]
             return expand(self.globs, self.glob_depth, reopened=inside) if inside else found
         except TooManyMatches as error:
             raise SandboxError(
@@ -209,7 +211,7 @@ def check_entries(data: Mapping[str, Any]) -> None:
 
 
 def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
-    """What a running sandbox depends on: which files stand at its paths.
+    """What a running sandbox depends on: which files stand at its paths. To be compared by :func:`fits`.
 
     Args:
         plan: The plan.
@@ -227,9 +229,36 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
     return tuple(found)
 
 
+def fits(plan: Plan, before: tuple[object, ...], now: tuple[object, ...], *, placed: bool) -> bool:
+    """Whether a sandbox can be used again: what it was set up for still stands.
+
+    Args:
+        plan: The plan.
+        before: The signature when it was started, or when it was used last.
+        now: The signature now.
+        placed: It has put placeholders in place of missing paths; one that somebody has removed took its mount along.
+    """
+    if len(before) != len(now):
+        return False
+    missing = [part.path for part, one in zip(plan.parts, now, strict=False) if one is None] if placed else []
+    if missing:
+        unprotected = set(wanted(plan.data)).intersection(missing)
+        if any(os.access(os.path.dirname(path), os.W_OK) for path in unprotected):  # noqa: PTH120
+            return False
+    return all(was == one or (was is None and _is_placeholder(one)) for was, one in zip(before, now, strict=True))
+
+
+def _is_placeholder(entry: object) -> bool:
+    return isinstance(entry, tuple) and entry[0] == _PLACEHOLDER
+
+
 def _identity(path: str) -> object:
     status = _status(path)
-    return None if status is None else (status.st_dev, status.st_ino)
+    if status is None:
+        return None
+    if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE:
+        return (_PLACEHOLDER, status.st_dev, status.st_ino)
+    return (status.st_dev, status.st_ino)
 
 
 def _form(path: str) -> object:
@@ -239,15 +268,17 @@ def _form(path: str) -> object:
     time of the last change tells them apart; a command cannot turn it back, nor change it from within.
     """
     status = _status(path)
-    return None if status is None else (status.st_dev, status.st_ino, status.st_ctime_ns)
+    if status is None:
+        return None
+    form = (status.st_dev, status.st_ino, status.st_ctime_ns)
+    return (_PLACEHOLDER, *form) if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE else form
 
 
 def _status(path: str) -> os.stat_result | None:
     try:
-        status = os.lstat(path)
+        return os.lstat(path)
     except OSError:
         return None
-    return None if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE else status
 
 
 def _changed(path: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
-from codex_plugin_landlock.plan import Plan, check_entries, plan_for, signature
+from codex_plugin_landlock.plan import Plan, check_entries, fits, plan_for, signature
 
 if TYPE_CHECKING:
     from codex_framework.roles.networks import NetworkGate
@@ -218,7 +218,9 @@ class LandlockSandbox:
             instance = idle.pop()
             if instance.retire is not None:
                 instance.retire.cancel()
-            if instance.level == level and instance.signature == state and instance.alive:
+            placed = level == _NAMESPACES and instance.ready
+            if instance.level == level and fits(plan, instance.signature, state, placed=placed) and instance.alive:
+                instance.signature = state
                 self._busy.add(instance)
                 return instance
             instance.close()

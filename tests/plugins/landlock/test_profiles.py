@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codex_framework.errors import SandboxError
@@ -119,6 +119,7 @@ def kind_of(listed, root, path):
 
 @settings(max_examples=10_000 if DEEP else 400)
 @given(profile=PROFILES, targets=st.lists(st.tuples(RELATIVE, st.booleans()), min_size=1, max_size=12))
+@example(profile=([(["a", ".git", ".git"], READ)], ["**/.git"], False), targets=[(["a", ".git", ".git"], False)])
 def test_the_parts_of_a_plan_allow_what_the_access_says(tree, profile, targets):
     access = access_of(tree, profile)
     plan = plan_for(access).resolved()

@@ -56,3 +56,36 @@ def test_a_folder_with_the_inode_number_of_the_old_one_is_protected(level, place
     assert found == ["kept\n"] * 8
     if not reused:
         pytest.skip("this file system gives every folder a new inode number")
+
+
+def test_a_placeholder_that_somebody_removes_is_put_back(place):
+    if not LandlockSandbox("namespaces").probe().available:
+        pytest.skip("no namespaces sandbox here")
+
+    async def run() -> list[bool]:
+        sandbox = LandlockSandbox("namespaces")
+        found = []
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            confinement = sandbox.confine(place.access(), place.work)
+            for script in ("true", "mkdir .codex; touch .codex/planted", "touch .codex/planted; test -d .codex"):
+                launch = Launch(
+                    argv=("/bin/sh", "-c", script),
+                    cwd=str(place.work),
+                    env={"PATH": os.defpath},
+                    stdin=null,
+                    stdout=null,
+                    stderr=null,
+                )
+                child = await confinement.start(launch)
+                status = await child.wait()
+                found.append(
+                    (place.work / ".codex" / "planted").exists() or (script.endswith(".codex") and status != 0)
+                )
+                (place.work / ".codex").rmdir()
+        finally:
+            os.close(null)
+            await sandbox.aclose()
+        return found
+
+    assert asyncio.run(run()) == [False, False, False]
