@@ -24,7 +24,8 @@ _LEAST = 8
 def quoted(value: Any) -> str:
     """The value as JSON in one line; reading it gives the value again."""
     text = json.dumps(value, ensure_ascii=False)
-    text = _MARKER.sub(lambda found: "\\u003e" * len(found[0]), text)
+    if ">>>" in text:
+        text = _MARKER.sub(lambda found: "\\u003e" * len(found[0]), text)
     return text if text.isprintable() else _NOT_ASCII.sub(_spelt, text)
 
 

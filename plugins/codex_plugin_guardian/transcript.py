@@ -159,11 +159,11 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall) -> tuple[str, st
 def _is_context(message: Message) -> bool:
     """Whether a user message is not a person's: known context, or what stands in tags from its beginning to its end."""
     first = next((part.text for part in message.content if isinstance(part, InputText)), "").strip()
-    if first.startswith(_CONTEXT):
-        return True
+    if not first.startswith("<"):
+        return first.startswith(_CONTEXT)
     tag = first[1:].partition(">")[0]
     ends = tuple(f"</{name}>" for name in (tag, *tag.split()[:1]))
-    return first.startswith("<") and bool(tag) and first.endswith(ends)
+    return first.startswith(_CONTEXT) or (bool(tag) and first.endswith(ends))
 
 
 def _text(content: Sequence[ContentItem]) -> str:

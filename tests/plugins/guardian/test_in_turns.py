@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from codex_framework.protocol.events.thread import WarningEvent
 from codex_framework.protocol.items import ResponseItem, is_output
 from codex_framework.protocol.ops import ExecApproval
 from codex_framework.testing import Offer, RecordedRequest, ResponsesServer, call, custom_call, fault, say
+from codex_plugin_guardian.breaker import Breaker
 from codex_plugin_guardian.reviewer import Guardian
 
 ALLOW = say('{"outcome": "allow"}')
@@ -249,6 +251,24 @@ def test_a_new_turn_counts_anew(scene: Scene):
             return [(await thread.run(prompt)).final_message for prompt in ("first", "second")]
 
     assert asyncio.run(main()) == ["One.", "Two."]
+
+
+def test_nothing_is_kept_of_threads_that_have_ended(scene: Scene):
+    models = Models([escalated("echo 1"), say("Done.")] * 30, [DENY])
+
+    async def main() -> None:
+        async with await scene.kernel(models) as kernel:
+            for _ in range(30):
+                thread = await kernel.start_thread()
+                await thread.run("Go!")
+                await thread.shutdown()
+            assert kernel.threads == {}
+            assert len(models.reviews) == 30
+            gc.collect()
+            kept = [one for one in gc.get_objects() if isinstance(one, Breaker)]
+            assert kept == []
+
+    asyncio.run(main())
 
 
 def test_an_interrupt_ends_the_review(scene: Scene, codex_home: Path):
