@@ -41,10 +41,10 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
 
     A script in `bash -lc SCRIPT` is taken apart as it is when the agent wants to run it.
     """
-    from codex_plugin_execpolicy.judgement import Line, evaluate
+    from codex_plugin_execpolicy.judgement import Line, evaluate_line
 
     rules = _given(files).rules if files else _here().rules
-    found = evaluate(Line.read(command).commands, rules, resolve=resolve or not files)
+    found = evaluate_line(Line.read(command), rules, resolve=resolve or not files)
     _print(found.wire(), pretty=pretty)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from codex_framework import ApprovalPolicy, CommandFacts, Verdict
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox
 from codex_framework.value import Value
-from codex_plugin_execpolicy.dangerous import is_dangerous
+from codex_plugin_execpolicy.dangerous import is_dangerous, unwrapped
 from codex_plugin_execpolicy.parsing import shell_commands, shell_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
 from codex_plugin_execpolicy.safe import is_known_safe
 
-__all__ = ["Evaluation", "Line", "evaluate", "heuristic"]
+__all__ = ["Evaluation", "Line", "evaluate", "evaluate_line", "heuristic"]
 
 Heuristic = Callable[[tuple[str, ...]], Verdict]
 
@@ -26,6 +26,7 @@ class Line(Value):
         simple: Whether these are all words of all commands.
         partial: Whether the one command reads a heredoc besides.
         dangerous: Whether anything in it is dangerous, also where it is not simple.
+        suspects: What seems to be a command anywhere in a script that is not simple. A word that is not known is empty.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -33,23 +34,44 @@ class Line(Value):
     expands: bool
     dangerous: bool
     partial: bool = False
+    suspects: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def read(cls, argv: tuple[str, ...]) -> Line:
         """Take an argv apart, and the script in it."""
         script = shell_script(argv)
         if script is None:
-            return cls((argv,), simple=True, expands=False, dangerous=is_dangerous(argv))
+            return cls((argv,), simple=True, expands=False, dangerous=_is_dangerous(argv))
         found = shell_commands(script)
-        if found is None:
-            return cls((argv,), simple=False, expands=False, dangerous=_hides_danger(script))
-        if found.partial:
-            return cls(found.commands, simple=False, expands=False, dangerous=_hides_danger(script), partial=True)
-        return cls(found.commands, simple=True, expands=found.expands, dangerous=any(map(is_dangerous, found.commands)))
+        if found is None or found.partial:
+            suspects = tuple(words_of_all_commands(script))
+            return cls(
+                (argv,) if found is None else found.commands,
+                simple=False,
+                expands=False,
+                dangerous=any(map(_is_dangerous, suspects)),
+                partial=found is not None,
+                suspects=suspects,
+            )
+        return cls(
+            found.commands, simple=True, expands=found.expands, dangerous=any(map(_is_dangerous, found.commands))
+        )
 
 
-def _hides_danger(script: str) -> bool:
-    return any(is_dangerous(command) for command in words_of_all_commands(script))
+_DEEPEST = 5
+"""So many scripts within scripts are looked into."""
+
+
+def _is_dangerous(command: tuple[str, ...], depth: int = 0) -> bool:
+    """Whether it is dangerous itself, or the script of a shell in which something is."""
+    script = shell_script(unwrapped(command))
+    if script is not None and depth < _DEEPEST:
+        return _hides_danger(script, depth + 1)
+    return is_dangerous(command)
+
+
+def _hides_danger(script: str, depth: int = 0) -> bool:
+    return any(_is_dangerous(command, depth) for command in words_of_all_commands(script))
 
 
 class Evaluation(Value):
@@ -94,6 +116,24 @@ def evaluate(
     return Evaluation(tuple(matches))
 
 
+def evaluate_line(
+    line: Line, rules: RuleSet, heuristic: Heuristic | None = None, *, resolve: bool = True
+) -> Evaluation:
+    """Apply the rules to a command line.
+
+    Those that ask or forbid also hold for whatever seems to be a command in a script that is not simple: a redirection or a loop
+    around it must not hide it. Those that allow hold for certain words only.
+    """
+    found = evaluate(line.commands, rules, heuristic, resolve=resolve)
+    hidden = [
+        match
+        for suspect in line.suspects
+        for match in rules.matches(suspect, resolve=resolve)
+        if match.decision is not Verdict.ALLOW and match not in found.matches
+    ]
+    return Evaluation((*found.matches, *hidden))
+
+
 def heuristic(line: Line, facts: CommandFacts, *, escalates: bool) -> Heuristic:
     """The judgement of commands that no rule speaks of, under the policies of a turn.
 
@@ -111,7 +151,7 @@ def heuristic(line: Line, facts: CommandFacts, *, escalates: bool) -> Heuristic:
             return Verdict.ALLOW
         if policy is ApprovalPolicy.NEVER:
             return Verdict.ALLOW
-        dangerous = is_dangerous(command) or (not line.simple and line.dangerous)
+        dangerous = _is_dangerous(command) or (not line.simple and line.dangerous)
         return Verdict.ASK if asked or dangerous else Verdict.ALLOW
 
     return judged

@@ -91,10 +91,10 @@ def judged_by(rules: RuleSet, command: CommandRequest, facts: CommandFacts) -> C
             return None
         if not escalates and not may_be_dangerous(command.argv):
             return None
-    from codex_plugin_execpolicy.judgement import Line, evaluate, heuristic
+    from codex_plugin_execpolicy.judgement import Line, evaluate_line, heuristic
 
     line = Line.read(command.argv)
-    found = evaluate(line.commands, rules, heuristic(line, facts, escalates=escalates))
+    found = evaluate_line(line, rules, heuristic(line, facts, escalates=escalates))
     return _verdict(command, facts, line, rules, found)
 
 

@@ -159,8 +159,9 @@ class RuleSet:
         """What the rules say of a command.
 
         Args:
-            resolve: A program given by its absolute path is also looked up by its name, if no rule has the path. Where
-                no ``host_executable`` lists its paths, what an *allow* says counts for folders of the system only.
+            resolve: A program given by a path is also looked up by its name, if no rule has the path. Where no
+                ``host_executable`` lists its paths, what an *allow* says counts for folders of the system only; for a path
+                like ``./x`` it never does.
             anywhere: ... counts for all folders: for the examples in a file, of which nothing is run.
         """
         from codex_plugin_execpolicy.safe import program_name
@@ -168,14 +169,16 @@ class RuleSet:
         if not command:
             return ()
         found = self._among(self._by_program.get(command[0], ()), command)
-        if found or not resolve or not command[0].startswith("/"):
+        if found or not resolve or "/" not in command[0]:
             return found
         name = command[0].rsplit("/", 1)[-1]
         paths = self._paths.get(name)
-        if paths is not None and command[0] not in paths:
+        absolute = command[0].startswith("/")
+        if paths is not None and absolute and command[0] not in paths:
             return ()
         found = self._among(self._by_program.get(name, ()), command, resolved=True)
-        if paths is None and not anywhere and program_name(command[0]) is None:
+        known = absolute and (paths is not None or program_name(command[0]) is not None)
+        if not known and not anywhere:
             return tuple(match for match in found if match.decision is not Verdict.ALLOW)
         return found
 

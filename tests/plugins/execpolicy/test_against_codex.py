@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 
+from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, Verdict
 from codex_framework.errors import ConfigError
+from codex_framework.protocol.policies import ReadOnly
+from codex_framework.testing import ResponsesServer, call, say
 from codex_plugin_execpolicy.amendments import allow_prefix, decide_host
 from codex_plugin_execpolicy.judgement import evaluate
+from codex_plugin_execpolicy.layers import RuleLayers
+from codex_plugin_execpolicy.policy import ExecPolicy
 from codex_plugin_execpolicy.rulefile import parse_rules
 
 Check = Callable[..., dict[str, Any] | None]
@@ -182,3 +187,179 @@ def test_what_is_written_for_people_can_be_read_by_codex(codex: Check, home: Pat
     for prefix in prefixes:
         match = {"prefixRuleMatch": {"matchedPrefix": list(prefix), "decision": "allow"}}
         assert codex(rules, (*prefix, "more")) == {"matchedRules": [match], "decision": "allow"}
+
+
+def asked_by_codex(binary: str, scripts: list[str], folder: Path, rules: str = "") -> set[str]:
+    """Which scripts the app server of Codex asks about, under ``on-request`` and read-only. Each question is declined."""
+    home, work = folder / "codex-home", folder / "codex-work"
+    (home / "rules").mkdir(parents=True)
+    (home / "rules" / "a.rules").write_text(rules)
+    work.mkdir()
+    asked: set[str] = set()
+    with ResponsesServer([*(call("exec_command", cmd=script) for script in scripts), say("Done.")]) as server:
+        provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
+        options = ("-c", provider, "-c", "model_provider=mock", "-c", 'model="gpt-5.5"')
+        with subprocess.Popen(
+            [binary, *options, "app-server", "--listen", "stdio://"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=work,
+            env={"HOME": str(home), "CODEX_HOME": str(home), "PATH": "/usr/bin:/bin"},
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+
+            def send(**message: Any) -> None:
+                assert process.stdin is not None
+                process.stdin.write(json.dumps(message) + "\n")
+                process.stdin.flush()
+
+            client = {"name": "t", "title": "t", "version": "1"}
+            send(id=1, method="initialize", params={"clientInfo": client, "capabilities": None})
+            send(method="initialized")
+            thread = {"cwd": str(work), "approvalPolicy": "on-request", "sandbox": "read-only"}
+            send(id=2, method="thread/start", params=thread)
+            for line in process.stdout:
+                message = json.loads(line)
+                assert "error" not in message, message
+                if message.get("id") == 2 and "result" in message:  # their own requests count from 0
+                    words = [{"type": "text", "text": "go", "text_elements": []}]
+                    send(
+                        id=3,
+                        method="turn/start",
+                        params={"threadId": message["result"]["thread"]["id"], "input": words},
+                    )
+                if str(message.get("method")).endswith("requestApproval"):
+                    asked.add(message["params"]["itemId"])
+                    send(id=message["id"], result={"decision": "decline"})
+                if message.get("method") == "turn/completed":
+                    break
+            process.terminate()
+        calls = [item["call_id"] for item in server.inputs[-1] if item["type"] == "function_call"]
+    assert len(calls) == len(scripts)
+    return {script for script, name in zip(scripts, calls, strict=True) if name in asked}
+
+
+def asked_here(scripts: list[str], folder: Path, rules: str = "") -> set[str]:
+    home = folder / "home"
+    (home / "rules" / "a.rules").write_text(rules)
+    policy = ExecPolicy(RuleLayers(str(folder / "etc")))
+    facts = CommandFacts(
+        approval_policy=ApprovalPolicy.ON_REQUEST, sandbox_policy=ReadOnly(), cwd=folder, config={}, codex_home=home
+    )
+    asked = set()
+    for script in scripts:
+        verdict = policy.judge(CommandRequest(argv=("bash", "-lc", script)), facts)
+        if verdict is not None and verdict.verdict is Verdict.ASK:
+            asked.add(script)
+    return asked
+
+
+_FORCED = [
+    *(
+        "rm -f x",
+        "rm -rf x",
+        "rm -r -f x",
+        "rm -fr x",
+        "rm -Rf x",
+        "rm --force x",
+        "rm --recursive --force x",
+        "rm x -f",
+    ),
+    *("rm -v x -f", "rm -vf x", "/bin/rm -f x", "./rm -f x", "sudo rm -f x", "sudo sudo rm -f x", "env rm -f x"),
+    *("env A=1 rm -f x", "bash -c 'rm -f x'", 'bash -lc "rm -f x"', "zsh -c 'rm -f x'", "ls; rm -f x", "ls | rm -f x"),
+    *("rm -f x > y", "rm -f x 2>&1", "for a in b; do rm -f x; done", "if true; then rm -rf x; fi", "(rm -f x)"),
+    *("{ rm -f x; }", "x=$(rm -f x)", "echo `rm -f x`", 'echo "$(rm -f x)"', "A=1 rm -f x", 'rm -f "$X"', "rm -f *.x"),
+    *(
+        '"rm" "-f" x',
+        "r'm' -f x",
+        "rm -f x &",
+        "! rm -f x",
+        "f() { rm -f x; }; f",
+        "[ -f x ] && rm -f x",
+        "rm -f x # y",
+    ),
+    *("case x in x) rm -f x;; esac", "[[ -f x ]] && rm -rf x", "rm -rf {a,b}", "rm -rf ~/x", "rm -f", "rm\t-f\tx"),
+]
+_NOT_FORCED = [
+    *(
+        "rm x",
+        "rm -r x",
+        "rm -- -f",
+        "rm -i x",
+        "rm",
+        "sudo rm x",
+        "sudo",
+        "echo rm -f x",
+        "echo 'rm -f x'",
+        "# rm -f x",
+    ),
+    *(
+        "cat <<EOF\nrm -f x\nEOF",
+        "git rm -f x",
+        "rmdir x",
+        "unlink x",
+        "ls -f",
+        "find . -name x",
+        "git reset --hard",
+        "ls",
+    ),
+]
+
+
+def test_codex_suspects_the_same_commands(tmp_path: Path, home: Path) -> None:
+    binary = os.environ.get("CODEX_BINARY")
+    if binary is None:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    scripts = [*_FORCED, *_NOT_FORCED]
+    assert asked_by_codex(binary, scripts, tmp_path) == asked_here(scripts, tmp_path) == set(_FORCED)
+
+
+_RULED = [
+    *("touch a", "/usr/bin/touch a", "/opt/touch a", "./touch a", "ls; touch a", "ls && touch a", "ls || touch a"),
+    *(
+        "ls | touch a",
+        'touch "a b"',
+        "touch 'a b'",
+        'touch a"b"',
+        "touch 1",
+        " touch a ",
+        "touch a;",
+        "touch a=b",
+        "touch é",
+    ),
+    *("touch a\nls", "touch -- a", 'touch ""', "cd x && touch a", "touch -t 1", "touch a,b:c+d", "touch \\\n a"),
+]
+_NOT_RULED = [
+    "ls",
+    "echo touch a",
+    "env touch a",
+    "xargs touch a",
+    "eval touch a",
+    "bash -c 'touch a'",
+    "tou\\\nch a",
+    "# touch a",
+]
+_HIDDEN = [
+    "touch a > b",
+    "touch a 2>&1",
+    "touch $X",
+    "(touch a)",
+    "A=1 touch a",
+    "touch a &",
+    "touch *.x",
+    '"touch" a',
+    "! touch a",
+]
+"""What a rule for ``touch`` sees here, and not in Codex."""
+
+
+def test_codex_applies_rules_to_the_same_scripts(tmp_path: Path, home: Path) -> None:
+    binary = os.environ.get("CODEX_BINARY")
+    if binary is None:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    scripts, rules = [*_RULED, *_NOT_RULED, *_HIDDEN], 'prefix_rule(["touch"], "prompt")'
+    assert asked_by_codex(binary, scripts, tmp_path, rules) == set(_RULED)
+    assert asked_here(scripts, tmp_path, rules) == {*_RULED, *_HIDDEN}

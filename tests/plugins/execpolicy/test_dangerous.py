@@ -21,6 +21,7 @@ from codex_plugin_execpolicy.dangerous import is_dangerous, may_be_dangerous
             "sudo rm -rf x",
         ),
         *("sudo sudo rm -f x", "sudo -u root rm -rf x", "sudo -n -- rm -f x", "sudo A=1 rm -f x"),
+        *("rm x -f", "rm -v x -rf", "env rm -f x", "env -u B A=1 rm -f x", "sudo env -i rm -f x"),
     ],
 )
 def test_a_forced_rm_is_dangerous(command: str) -> None:
@@ -29,7 +30,8 @@ def test_a_forced_rm_is_dangerous(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "rm x", "rm -r x", "rm x -f", "rm -- -f", "ls -rf", "sudo ls", "sudo", "git rm -f x", "echo rm -rf"]
+    "command",
+    ["", "rm x", "rm -r x", "env", "env A=1", "rm -- -f", "ls -rf", "sudo ls", "sudo", "git rm -f x", "echo rm -rf"],
 )
 def test_anything_else_is_not(command: str) -> None:
     assert not is_dangerous(tuple(command.split()))

@@ -56,6 +56,7 @@ def test_the_other_policies_leave_ordinary_commands_to_the_sandbox(judge: Judge,
     [
         *(["rm", "-rf", "x"], ["sudo", "rm", "-f", "x"], "ls; rm -rf x", "for a in b; do rm -f $a; done"),
         *("x=$(rm -rf y)", "A=1 rm -rf x > log", "if true; then (rm -fr x); fi", "\"rm\" -f 'x'"),
+        *("r'm' -f x", "bash -c 'rm -f x'", 'ls; env sh -c "ls && rm -rf x"', ["sudo", "bash", "-c", "rm -f x"]),
     ],
 )
 def test_a_person_is_asked_about_dangerous_commands(judge: Judge, policy: Any, command: Any) -> None:
@@ -116,6 +117,40 @@ def test_rules_decide_before_judgement(judge: Judge, home: Path) -> None:
         verdict=Verdict.FORBID,
         reason="`/opt/pip3 install x` rejected: policy forbids commands starting with `pip3 install`",
     )
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("git push > log", "git push 2>&1 | tail", "for a in b; do git push; done", "x=$(git push)", "A=1 git push"),
+        *(
+            "(cd a && git push)",
+            "git push &",
+            "./git push",
+            "a/git push > x",
+            "git push <<E\n$X\nE",
+            "! git push # now",
+        ),
+    ],
+)
+def test_what_a_rule_forbids_cannot_be_hidden_in_a_script(judge: Judge, home: Path, script: str) -> None:
+    (home / "rules" / "a.rules").write_text('prefix_rule(["git", "push"], "forbidden", justification="no")')
+    verdict = judge(script, NEVER)
+    assert verdict is not None
+    assert (verdict.verdict, verdict.reason.endswith(" rejected: no")) == (Verdict.FORBID, True)
+    (home / "rules" / "a.rules").write_text('prefix_rule(["git", "push"], "prompt")')
+    verdict = judge(script)
+    assert verdict is not None
+    assert (verdict.verdict, verdict.by_rule, verdict.amendment) == (Verdict.ASK, True, None)
+
+
+@pytest.mark.parametrize(
+    "script", ["git push > log", "A=1 git push", "./git push", "/opt/git push", "$(git push)", "git push &"]
+)
+def test_what_a_rule_allows_counts_for_certain_words_only(judge: Judge, home: Path, script: str) -> None:
+    (home / "rules" / "a.rules").write_text('prefix_rule(["git", "push"])')
+    assert judge(script) is None
+    assert judge("git push") == UNCONFINED
 
 
 def test_judging_a_plain_command_loads_no_parser() -> None:

@@ -45,7 +45,8 @@ def test_a_program_given_by_its_path_is_found_by_its_name() -> None:
     match = {"matchedPrefix": ["git", "push"], "decision": "prompt", "resolvedProgram": "/opt/git"}
     assert said(text, "/opt/git", "push") == {"matchedRules": [{"prefixRuleMatch": match}], "decision": "prompt"}
     assert said(text, "/opt/git", "push", resolve=False) == {"matchedRules": []}
-    assert said(text, "./git", "push") == {"matchedRules": []}
+    assert said(text, "./git", "push")["decision"] == "prompt"
+    assert said(text.replace("prompt", "allow"), "./git", "push") == {"matchedRules": []}
 
 
 def test_a_rule_for_the_path_itself_goes_first() -> None:
