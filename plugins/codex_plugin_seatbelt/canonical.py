@@ -13,8 +13,7 @@ _PATH_BYTES = 1024
 
 def real_path(path: str) -> str:
     """The path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac also in the case the volume keeps it."""
-    resolved = os.path.realpath(path)
-    return _spelled(resolved) if sys.platform == "darwin" else resolved
+    return _spelled(os.path.realpath(path))
 
 
 if sys.platform == "darwin":
@@ -39,3 +38,8 @@ if sys.platform == "darwin":
         finally:
             os.close(descriptor)
         return os.fsdecode(found.rstrip(b"\0")).rstrip("/") + rest or "/"
+
+else:
+
+    def _spelled(path: str) -> str:
+        return path

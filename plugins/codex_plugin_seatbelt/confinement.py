@@ -106,10 +106,10 @@ class SeatbeltConfinement:
             SandboxError: It does not, or there is too much to look after.
         """
         async with self._preparing:
+            if self.profile.private_tmp and not (self._tmp and Path(self._tmp).is_dir()):
+                self._tmp = self._sandbox.new_folder()  # the first one, or the sandbox has been closed meanwhile
             if self._ready:
                 return
-            if self.profile.private_tmp and self._tmp is None:
-                self._tmp = self._sandbox.new_folder()
             rules = self.profile.rules
             if rules is not None and rules.globs and self._access.roots:
                 self._pinned = await asyncio.to_thread(_around_matches, rules, self._access.glob_depth)

@@ -33,10 +33,15 @@ _PROTECTIONS = {
     Protection.TERMINALS: f"{_SEATBELT}, sessions",
     Protection.NETWORK: _SEATBELT,
     Protection.UNIX_SOCKETS: _SEATBELT,
-    Protection.KERNEL: f"{_SEATBELT}: IOKit, Mach services, sysctl, set-uid programs; not system calls",
 }
-"""What is left out is not held back, or not wholly: other processes can be listed by their numbers, named semaphores of others
-opened; daemons may get away; nothing counts processes or memory."""
+
+_PARTLY = {
+    Protection.PROCESSES: f"{_SEATBELT}: no tracing and no environment; names and parents can be asked for by number",
+    Protection.SHARED_MEMORY: f"{_SEATBELT}: named semaphores of others can be opened",
+    Protection.KERNEL: f"{_SEATBELT}: IOKit, Mach services, sysctl, set-uid programs; system calls are not filtered",
+    Protection.LIFETIME: "process groups and descent; daemons that leave their command quickly get away",
+    Protection.RESOURCES: "ulimit: the size of files; memory is not limited",
+}
 
 _WEAK = "daemons that leave their command quickly may outlive it; processes and memory are not limited"
 
@@ -84,7 +89,13 @@ class SeatbeltSandbox:
         from codex_plugin_seatbelt.confinement import SeatbeltConfinement
         from codex_plugin_seatbelt.profile import profile_for
 
-        return SeatbeltConfinement(self, access, profile_for(access, self._real or real_path))
+        try:
+            profile = profile_for(access, self._real or real_path)
+        except ValueError as error:  # half a surrogate pair, or a NUL byte
+            raise SandboxError(
+                f"a path in the permissions is no path: {error}", hint="correct the permissions"
+            ) from error
+        return SeatbeltConfinement(self, access, profile)
 
     @property
     def executable(self) -> str:
@@ -125,4 +136,4 @@ class SeatbeltSandbox:
                 reason=f"there is no executable {self.executable}",
                 cure="restore it; it is a part of macOS",
             )
-        return SandboxReport(available=True, level="seatbelt", protections=_PROTECTIONS, reason=_WEAK)
+        return SandboxReport(available=True, level="seatbelt", protections=_PROTECTIONS, partly=_PARTLY, reason=_WEAK)

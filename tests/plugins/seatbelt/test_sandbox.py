@@ -30,6 +30,7 @@ from codex_plugin_seatbelt.sandbox import SANDBOX_EXEC, SeatbeltSandbox
 HELD = set(Protection) - {
     Protection.PROCESSES,
     Protection.SHARED_MEMORY,
+    Protection.KERNEL,
     Protection.LIFETIME,
     Protection.PROCESS_COUNT,
     Protection.RESOURCES,
@@ -63,6 +64,7 @@ def test_what_it_does_not_hold_back_can_be_demanded_and_is_refused(loose, tmp_pa
     assert report.available
     assert report.level == "seatbelt"
     assert {one for one in Protection if report.protections.get(one)} == HELD
+    assert set(report.partly) == set(Protection) - HELD - {Protection.PROCESS_COUNT}
     sandbox.confine(FileAccess(floor=frozenset(HELD)), tmp_path)
     for one in set(Protection) - HELD:
         with pytest.raises(SandboxError, match=one.value) as caught:
@@ -142,6 +144,14 @@ def test_what_cannot_be_started_is_said_by_an_error(argv, cwd, said, loose, runn
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("name", ["\ud800", "a\0b"])
+def test_a_path_that_cannot_be_passed_on_is_an_error(name, loose, runner):
+    access = FileAccess.writing(Path("/no-such-place", name))
+    with pytest.raises(SandboxError, match="no path") as caught:
+        asyncio.run(ran(loose, runner, access, "true"))
+    assert caught.value.hint
+
+
 def test_warming_tries_the_profile_once(program, tmp_path, runner):
     noted = tmp_path / "noted"
     text = f'#!/bin/sh\necho run >> "{noted}"\nwhile [ "$1" != "--" ]; do shift; done\nshift\nexec "$@"\n'
@@ -176,6 +186,9 @@ def test_a_temp_folder_of_its_own(loose, runner):
         assert f"={real_path('/tmp')}" not in argv
         await sandbox.aclose()
         assert not Path(folder).exists()
+        _, third = await runner.run(confinement, "/bin/sh", "-c", 'test -d "$TMPDIR" && echo "$TMPDIR"')
+        assert third.strip() not in ("", folder)
+        await sandbox.aclose()
 
     asyncio.run(main())
 
@@ -291,7 +304,7 @@ async def gone(pid: int) -> bool:
     return False
 
 
-DAEMON = "exec python3 -S -c 'import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)'"
+DAEMON = f"exec {sys.executable} -S -c 'import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)'"
 
 
 async def first_line(path: Path) -> str:
