@@ -53,6 +53,7 @@ EXEC_OPTIONS = (
     Option("--thread-source", "What kind of program starts the thread.", metavar="SOURCE"),
     Option("--cyber-access-program", "Accepted and without effect.", metavar="PROGRAM", hidden=True),
     Option("--skip-git-repo-check", "Work outside of a git repository too."),
+    Option("--approve-for-me", "Have a model answer what would be asked of a person; with the mode workspace-write."),
     Option("--ephemeral", "Keep nothing of the thread on disk."),
     Option("--ignore-user-config", "Leave $CODEX_HOME/config.toml out."),
     Option("--ignore-rules", "Leave files with command rules out."),
@@ -92,6 +93,10 @@ class ExecOptions:
         self.prompt = words.pop(0) if words else None
         if words:
             raise UsageError(f"unexpected argument '{words[0]}' found")
+        for key in ("sandbox", "dangerously_bypass_approvals_and_sandbox"):
+            if self.flag("approve_for_me") and self.flag(key):
+                option = f"--{key.replace('_', '-')}"
+                raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
         if self.resume and self.thread is None and not self.flag("last"):
             raise UsageError("name the thread to resume, or give --last")
 
@@ -132,6 +137,10 @@ class ExecOptions:
             flags["model"] = model
         if self.flag("full_auto"):
             flags["sandbox_mode"] = SandboxMode.WORKSPACE_WRITE.value
+        if self.flag("approve_for_me"):
+            flags["sandbox_mode"] = SandboxMode.WORKSPACE_WRITE.value
+            flags["approval_policy"] = "on-request"
+            flags["approvals_reviewer"] = "auto_review"
         if mode := self.text("sandbox"):
             flags["sandbox_mode"] = mode
         if self.flag("dangerously_bypass_approvals_and_sandbox"):

@@ -44,6 +44,28 @@ def test_full_auto_is_told_to_be_gone(cli: Any) -> None:
     assert "sandbox: workspace-write" in ran.err
 
 
+@pytest.mark.parametrize(("outcome", "made"), [("allow", True), ("deny", False)])
+def test_a_model_can_answer_in_place_of_a_person(cli: Any, outcome: str, made: bool) -> None:
+    outside = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        command = call("exec_command", cmd=f"touch {outside}/x", sandbox_permissions="require_escalated")
+        answer = {"outcome": outcome, "risk_level": "medium", "user_authorization": "high", "rationale": "as asked"}
+        cli.serve(command, say(json.dumps(answer)), say("done"))
+        ran = cli.json("--approve-for-me", "hi")
+        assert ran.status == 0
+        assert (outside / "x").exists() is made
+    finally:
+        shutil.rmtree(outside)
+
+
+@pytest.mark.parametrize("other", [("--sandbox", "read-only"), ("--yolo",)])
+def test_a_reviewing_model_goes_with_no_other_mode(cli: Any, other: tuple[str, ...]) -> None:
+    cli.serve(say("ok"))
+    ran = cli.exec("--approve-for-me", *other, "hi")
+    assert ran.status == 2
+    assert "the argument '--approve-for-me' cannot be used with '--" in ran.err
+
+
 def test_a_further_folder_may_be_written_and_others_not(cli: Any) -> None:
     outside = [Path(tempfile.mkdtemp(dir="/var/tmp")) for _ in range(2)]  # /tmp itself may be written
     try:
