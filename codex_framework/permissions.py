@@ -236,7 +236,7 @@ def additional_from_wire(raw: Any) -> AdditionalPermissions:
     entries: list[FileEntry] = []
     for access in (READ, WRITE):
         paths = files.get(access.value) or []
-        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+        if not isinstance(paths, list) or not all(map(_is_path, paths)):
             raise ValueError(f"file_system.{access} has to be a list of paths")
         entries.extend(FileEntry(AbsolutePath(path), access) for path in paths)
     entries.extend(_entries_from_wire(files.get("entries") or []))
@@ -266,7 +266,16 @@ def _entries_from_wire(raw: Any) -> tuple[FileEntry, ...]:
         raise ValueError(str(error)) from error
     if any(isinstance(entry.path, GlobPattern) and entry.access is not AccessMode.DENY for entry in found):
         raise ValueError("file_system.entries: a pattern can only be denied")
+    for entry in found:
+        if isinstance(entry.path, SpecialPath) and entry.path.kind is Special.UNKNOWN:
+            raise ValueError(f"file_system.entries: the place {entry.path.path!r} is not known")
+        if isinstance(entry.path, AbsolutePath) and not _is_path(entry.path.path):
+            raise ValueError("file_system.entries: a path is empty or has a NUL character in it")
     return found
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and "\0" not in value
 
 
 def _table(value: Any, name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:

@@ -23,12 +23,32 @@ _DEFAULT_EXCLUDES = ("*KEY*", "*SECRET*", "*TOKEN*")
 
 _SECRETS = (
     *("*KEY", "*KEY_*", "*KEYS", "*SECRET*", "*TOKEN", "*TOKEN_*", "*TOKENS", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*"),
-    *("*_PASS", "PASS", "*CREDENTIAL*", "*_AUTH", "*_COOKIE", "*_DSN", "*CONNECTION_STRING*", "PGPASSFILE"),
+    *("*PASS", "*_PWD", "*_PW", "*CREDENTIAL*", "*_AUTH", "*AUTH_CONFIG", "*AUTH_IDENT", "AUTHORIZATION", "*BEARER*"),
+    *(
+        "*COOKIE",
+        "*_DSN",
+        "*CONNECTION_STRING*",
+        "*_PAT",
+        "*_JWT",
+        "*WEBHOOK",
+        "*WEBHOOK_URL",
+        "*MNEMONIC*",
+        "PGPASSFILE",
+    ),
 )
 """Dropped where ``ignore_default_excludes`` is not set. Codex drops nothing then; ``ignore_default_excludes = true`` says so."""
 
-_NO_SECRETS = ("*_KEY_TYPE", "*_KEYMAP", "SSH_ASKPASS", "GIT_ASKPASS")
+_NO_SECRETS = (
+    *("*_KEY_TYPE", "*_KEYMAP", "*PUBLIC_KEY*", "*PUBLISHABLE_KEY", "*MONKEY*", "*HOTKEY*", "*KEYBOARD*", "OLD_PWD"),
+    *("*ASKPASS", "*BYPASS", "*COMPASS", "PASSWORD_STORE_DIR", "*MAX_*TOKENS", "*TOKEN_LIMIT", "*TOKEN_COUNT"),
+)
 """What looks like one of those and is none."""
+
+_SECRET_VALUE = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
+"""Addresses with a password in them (``DATABASE_URL`` and its like) and private keys, whatever the name."""
+
+_NO_SECRET_VALUE = ("*_PROXY",)
+"""Without the password in these, a command has no way out."""
 
 
 def command_environment(
@@ -42,7 +62,7 @@ def command_environment(
 
     In this order: ``inherit`` (``all``, ``core``, ``none``), the default excludes, ``exclude``, ``set``, then
     ``include_only`` where it is not empty. Patterns know ``*`` and ``?`` and ignore case. The default excludes are variables
-    that look like keys and passwords; with ``ignore_default_excludes = true`` there are none (Codex's default), with
+    that look like keys and passwords, and addresses with a password in them; with ``ignore_default_excludes = true`` there are none (Codex's default), with
     ``false`` they are Codex's own three.
 
     Args:
@@ -56,9 +76,11 @@ def command_environment(
     """
     variables = _inherited(policy, environ)
     ignored = _flag(policy, "ignore_default_excludes")
-    if not ignored:
-        left = _without(variables, _SECRETS if ignored is None else _DEFAULT_EXCLUDES)
-        kept = _matcher((*keep, *_NO_SECRETS) if ignored is None else tuple(keep))
+    if ignored is None:
+        variables = _without_secrets(variables, tuple(keep))
+    elif not ignored:
+        left = _without(variables, _DEFAULT_EXCLUDES)
+        kept = _matcher(tuple(keep))
         variables = {name: value for name, value in variables.items() if name in left or kept(name)}
     variables = _without(variables, _patterns(policy, "exclude"))
     variables.update(_assignments(policy))
@@ -80,6 +102,16 @@ def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[st
         case "none":
             return {}
     raise _wrong("inherit", f"is {word!r}", 'Write "all", "core" or "none".')
+
+
+def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[str, str]:
+    named, unless = _matcher(_SECRETS), _matcher((*keep, *_NO_SECRETS))
+    plain = _matcher((*keep, *_NO_SECRET_VALUE))
+    return {
+        name: value
+        for name, value in variables.items()
+        if (not named(name) or unless(name)) and (not _SECRET_VALUE.search(value) or plain(name))
+    }
 
 
 def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:

@@ -46,7 +46,13 @@ def test_the_policy_decides_what_commands_inherit(policy: dict[str, Any], names:
     [
         "OPENAI_API_KEY AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GITHUB_TOKEN npm_config__auth PGPASSWORD MYSQL_PWD_PASSWORD",
         "GOOGLE_APPLICATION_CREDENTIALS SENTRY_DSN my_secret DB_PASS SSH_KEY_PASSPHRASE SIGNING_KEYS SESSION_COOKIE",
-        "AZURE_STORAGE_CONNECTION_STRING KEY_ID_FOR_X",
+        "AZURE_STORAGE_CONNECTION_STRING KEY_ID_FOR_X ANTHROPIC_API_KEY GH_TOKEN GITHUB_PAT AZURE_DEVOPS_EXT_PAT CI_JOB_JWT",
+        "AWS_ACCESS_KEY_ID AZURE_CLIENT_SECRET AZURE_STORAGE_SAS_TOKEN NPM_TOKEN NODE_AUTH_TOKEN YARN_NPM_AUTH_IDENT",
+        "TWINE_PASSWORD UV_PUBLISH_TOKEN CARGO_REGISTRY_TOKEN DOCKER_AUTH_CONFIG PGPASSFILE MYSQL_PWD REDISCLI_AUTH",
+        "STRIPE_SECRET_KEY TWILIO_AUTH_TOKEN SLACK_BOT_TOKEN SLACK_WEBHOOK_URL HF_TOKEN HUGGING_FACE_HUB_TOKEN VAULT_TOKEN",
+        "CONSUL_HTTP_AUTH SECRET_KEY_BASE GPG_PASSPHRASE SOPS_AGE_KEY DD_APP_KEY NEW_RELIC_LICENSE_KEY TF_VAR_db_password",
+        "TF_TOKEN_app_terraform_io ARM_ACCESS_KEY SMTP_PASS SSHPASS DBPASS ADMIN_PW SENTRY_AUTH_TOKEN WALLET_MNEMONIC",
+        "AUTHORIZATION ACTIONS_ID_TOKEN_REQUEST_TOKEN npm_config_//registry.example/:_authToken COOKIE DISCORD_WEBHOOK",
     ],
 )
 def test_what_looks_like_a_secret_does_not_reach_commands(name: str) -> None:
@@ -57,9 +63,35 @@ def test_what_looks_like_a_secret_does_not_reach_commands(name: str) -> None:
 
 
 def test_what_only_looks_like_a_secret_is_left_alone() -> None:
-    names = "KEYBOARD_LAYOUT SSH_ASKPASS GIT_ASKPASS SSH_AUTH_SOCK XAUTHORITY TOKENIZERS_PARALLELISM".split()
+    names = (
+        "KEYBOARD_LAYOUT SSH_ASKPASS GIT_ASKPASS SUDO_ASKPASS SSH_AUTH_SOCK XAUTHORITY TOKENIZERS_PARALLELISM PWD OLDPWD"
+        " PASSWORD_STORE_DIR MAX_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS CONTEXT_TOKEN_LIMIT MONKEY_PATCH SIGNING_PUBLIC_KEY"
+        " TERM_SESSION_ID GIT_AUTHOR_NAME DBUS_SESSION_BUS_ADDRESS KUBECONFIG KEYTIMEOUT PYTHON_KEYRING_BACKEND NODE_PATH"
+        " SSL_CERT_FILE GOOGLE_CLOUD_PROJECT AWS_PROFILE AWS_REGION RUSTFLAGS VSCODE_GIT_ASKPASS_NODE COMPASS BYPASS"
+    ).split()
     environ = dict.fromkeys(names, "x")
     assert command_environment({}, environ) == environ
+
+
+SECRET_VALUES = {
+    "DATABASE_URL": "postgres://shop:hunter2@db.example/shop",
+    "CACHE": "redis://:hunter2@cache.example:6379/0",
+    "DEPLOY": "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA",
+}
+PLAIN_VALUES = {
+    "DATABASE_URL": "postgres://localhost/shop",
+    "REPOSITORY": "ssh://git@host.example:22/shop",
+    "HTTPS_PROXY": "http://me:hunter2@proxy.example:3128",
+    "PAGE": "https://host.example:8080/a@b:c@d",
+    "CERTIFICATE": "-----BEGIN CERTIFICATE-----\nAAAA",
+}
+
+
+def test_addresses_with_a_password_and_private_keys_do_not_reach_commands_under_any_name() -> None:
+    assert command_environment({}, SECRET_VALUES) == {}
+    assert command_environment(CODEX, SECRET_VALUES) == SECRET_VALUES
+    assert set(command_environment({}, SECRET_VALUES, keep=["database_*"])) == {"DATABASE_URL"}
+    assert command_environment({}, PLAIN_VALUES) == PLAIN_VALUES
 
 
 def test_a_secret_can_be_set_on_purpose() -> None:
