@@ -90,7 +90,8 @@ class NetworkGate(Protocol):
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
         """Accept from these listening sockets from now on. They may belong to another network namespace.
 
-        The gate makes its own copies (``dup``); it neither closes these nor goes on with them once it is closed.
+        The gate makes its own copies (``dup``); it neither closes these nor goes on with them once it is closed. They become
+        non-blocking, as copies share that.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from codex_framework import NetworkRules, NetworkTarget
 from codex_plugin_network_proxy import refusals
@@ -24,10 +24,14 @@ class Decider:
 
     Args:
         ask: As in :meth:`codex_framework.NetworkProxy.gate`.
+        own_ports: The ports on loopback where gates listen, this one and those of other commands.
     """
 
-    def __init__(self, rules: NetworkRules, hosts: HostRules, ask: Ask | None) -> None:
+    def __init__(
+        self, rules: NetworkRules, hosts: HostRules, ask: Ask | None, own_ports: Callable[[], Collection[int]]
+    ) -> None:
         self._hosts = hosts
+        self._own_ports = own_ports
         self._limited = rules.mode == "limited"
         self._local = rules.allow_local_binding
         self._ask = ask
@@ -70,6 +74,8 @@ class Decider:
         if pattern is not None:
             raise refusals.address_denied(host, port, address, pattern)
         kind = kind_of(address)
+        if kind == "loopback" and port in self._own_ports():
+            raise refusals.not_the_proxy(host, port)  # by the gate of another command it could go by that one's rules
         if not kind or (self._local and kind in LOCAL_KINDS) or self._hosts.names(address, port):
             return
         if kind == "loopback" and is_local_name(host) and self._hosts.names(host, port):

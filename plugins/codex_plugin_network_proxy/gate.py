@@ -91,7 +91,7 @@ class Gate:
         hosts, sockets = checked_rules(rules)
         upstream, bypassed = upstream_proxies(os.environ) if rules.allow_upstream_proxy else ({}, {})
         self._rules = rules
-        self._decider = Decider(rules, hosts, ask)
+        self._decider = Decider(rules, hosts, ask, self._all_ports)
         self._router = Router(
             self._decider, sockets, limits=limits, resolve=resolve, upstream=upstream, bypassed=bypassed
         )
@@ -152,6 +152,10 @@ class Gate:
             await asyncio.wait(tasks)
         await self._router.aclose()
 
+    def _all_ports(self) -> set[int]:
+        """The ports of all gates that listen by themselves."""
+        return {port for gate in self._open_gates for port in gate._own_ports or ()}  # noqa: SLF001  # of the same class
+
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxError(
@@ -191,6 +195,8 @@ class Gate:
         assert task is not None
         try:
             accepted.setblocking(False)  # noqa: FBT003  # the parameter has no name
+            with contextlib.suppress(OSError):  # asyncio does not know of a given socket that it is TCP
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, wire = await loop.connect_accepted_socket(self._router.wire, accepted)
         except BaseException:
             accepted.close()

@@ -21,6 +21,10 @@ __all__ = ["HttpSide"]
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
+_TOGETHER = 65_536
+"""How many bytes are put together before they are sent."""
+
+
 class _Upstream:
     """A connection to where requests go.
 
@@ -62,6 +66,7 @@ class HttpSide:
         self._wire = wire
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         self._kept: _Upstream | None = None
+        self._unsent = b""
 
     async def run(self) -> None:
         """Carry requests until the client has no more, or one of them cannot be followed by another."""
@@ -232,6 +237,7 @@ class HttpSide:
             try:
                 event = upstream.h11.next_event()
                 if event is h11.NEED_DATA:
+                    await self._flush()
                     data = await upstream.wire.receive()
                     limit.reschedule(loop.time() + self._limits.idle_s)
                     upstream.h11.receive_data(data)
@@ -239,37 +245,44 @@ class HttpSide:
             except (h11.RemoteProtocolError, ConnectionError) as error:
                 raise self._broken(wanted, upstream, str(error)) from None
             if isinstance(event, h11.InformationalResponse):
-                if await self._inform(event):
+                if self._inform(event):
+                    await self._flush()
                     self._wire.put_back(self._client.trailing_data[0])
                     upstream.wire.put_back(upstream.h11.trailing_data[0])
                     return True
             elif isinstance(event, h11.Response):
                 headers = answer_headers(event)
                 chunked = not any(name.lower() == b"content-length" for name, _ in headers) and wanted.method != "HEAD"
-                await self._send(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
+                self._send(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
             elif isinstance(event, h11.Data):
-                await self._send(event)
+                self._send(event)
+                if len(self._unsent) > _TOGETHER:
+                    await self._flush()
             elif isinstance(event, h11.EndOfMessage):
                 modern = (self._client.their_http_version or b"1.0") >= b"1.1"
-                await self._send(h11.EndOfMessage(headers=trailers(event.headers) if chunked and modern else []))
+                self._send(h11.EndOfMessage(headers=trailers(event.headers) if chunked and modern else []))
+                await self._flush()
                 return False
             else:
                 raise self._broken(wanted, upstream, "the connection was closed")
 
-    async def _inform(self, event: h11.InformationalResponse) -> bool:
+    def _inform(self, event: h11.InformationalResponse) -> bool:
         """Pass a provisional answer on; whether it changes the protocol."""
         headers = [(bytes(name), bytes(value)) for name, value in event.headers.raw_items()]
         if event.status_code == 101:
-            await self._send(h11.InformationalResponse(status_code=101, reason=event.reason, headers=headers))
+            self._send(h11.InformationalResponse(status_code=101, reason=event.reason, headers=headers))
             return True
         if (self._client.their_http_version or b"1.0") >= b"1.1":
-            await self._send(
-                h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason)
-            )
+            self._send(h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason))
         return False
 
-    async def _send(self, event: h11.Event) -> None:
-        data = self._client.send(event)
+    def _send(self, event: h11.Event) -> None:
+        """Make an event ready to be sent: a head and a small body go together."""
+        data = self._client.send(event) or b""
+        self._unsent = self._unsent + data if self._unsent else data
+
+    async def _flush(self) -> None:
+        data, self._unsent = self._unsent, b""
         if data:
             await self._wire.send(data)
 
@@ -319,10 +332,10 @@ class HttpSide:
         if reason:
             headers.append(("X-Proxy-Error", reason))
             phrase = f"Forbidden ({reason})"
-        data = self._client.send(h11.Response(status_code=status, headers=headers, reason=phrase)) or b""
-        data += self._client.send(h11.Data(data=body)) or b""
-        data += self._client.send(h11.EndOfMessage()) or b""
-        await self._wire.send(data)
+        self._send(h11.Response(status_code=status, headers=headers, reason=phrase))
+        self._send(h11.Data(data=body))
+        self._send(h11.EndOfMessage())
+        await self._flush()
         return await self._settled()
 
 

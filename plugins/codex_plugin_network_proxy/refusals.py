@@ -16,6 +16,7 @@ __all__ = [
     "not_allowed",
     "not_asked",
     "not_local",
+    "not_the_proxy",
     "socket_refused",
     "wrong_method",
 ]
@@ -104,6 +105,13 @@ def not_local(host: str, port: int, address: str, kind: str, *, by_setting: bool
         POLICY,
         f"{written(host, port)} {what}, and such addresses are not reached by wildcards or by way of other names."
         f" To allow it, {', or '.join(cures)}.",
+    )
+
+
+def not_the_proxy(host: str, port: int) -> RefusedError:
+    """It is a gate."""
+    return RefusedError(
+        POLICY, f"{written(host, port)} is the network proxy itself, which is not reached by way of itself."
     )
 
 

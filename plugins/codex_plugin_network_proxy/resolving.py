@@ -20,7 +20,7 @@ async def resolve(host: str) -> list[str]:
     """The addresses of a name. A lookup that is given up goes on, on a thread of its own that nothing waits for.
 
     Raises:
-        socket.gaierror: There are none.
+        OSError: There are none (``socket.gaierror``), or they cannot be looked up.
     """
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[str]] = loop.create_future()
@@ -45,5 +45,8 @@ async def resolve(host: str) -> list[str]:
         except RuntimeError:
             return  # the loop has been closed meanwhile
 
-    threading.Thread(target=look_up, name="codex-network-proxy-lookup", daemon=True).start()
+    try:
+        threading.Thread(target=look_up, name="codex-network-proxy-lookup", daemon=True).start()
+    except RuntimeError as error:
+        raise OSError(str(error)) from None  # there are too many threads
     return await found

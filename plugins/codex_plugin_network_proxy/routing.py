@@ -102,7 +102,7 @@ class Router:
             RefusedError: An address of the host may not be connected to.
             UnreachableError: None of them answers.
         """
-        addresses = [host] if is_address(host) else await self._looked_up(host, port)
+        addresses = [host] if is_address(host) else await self._looked_up(host)
         for address in addresses:
             self._decider.check_address(host, port, address)
         return await self._connected(written(host, port), addresses, port)
@@ -114,7 +114,7 @@ class Router:
             UnreachableError: It does not answer.
         """
         where = f"the upstream proxy {written(proxy.host, proxy.port)}"
-        addresses = [proxy.host] if is_address(proxy.host) else await self._looked_up(proxy.host, proxy.port)
+        addresses = [proxy.host] if is_address(proxy.host) else await self._looked_up(proxy.host)
         return await self._connected(where, addresses, proxy.port, tls_name=proxy.host if proxy.tls else None)
 
     async def tunnel(self, protocol: str, host: str, port: int) -> Wire:
@@ -156,16 +156,15 @@ class Router:
                 raise refusals.socket_refused(path) from None  # whether it exists is not told either
             raise UnreachableError(f"The socket {path} cannot be connected to: {_words(error)}.") from None
 
-    async def _looked_up(self, host: str, port: int) -> list[str]:
+    async def _looked_up(self, host: str) -> list[str]:
         try:
             async with _no_longer_than(self._limits.resolve_s, f"looking up {host}"):
                 addresses = await self._resolve(host)
         except (OSError, UnicodeError) as error:
             text = f"The name {host} cannot be resolved: {_words(error)}."
-            raise UnreachableError(text, status=502, socks=4) from None
+            raise UnreachableError(text, socks=4) from None
         if not addresses:
-            raise UnreachableError(f"The name {host} has no address.", status=502, socks=4)
-        del port
+            raise UnreachableError(f"The name {host} has no address.", socks=4)
         return addresses
 
     async def _connected(self, where: str, addresses: list[str], port: int, tls_name: str | None = None) -> Wire:
@@ -282,4 +281,5 @@ async def _no_longer_than(seconds: float, what: str) -> AsyncIterator[None]:
 def _words(error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror) or not isinstance(error, OSError):
         return str(error.args[-1]) if error.args else type(error).__name__
-    return os.strerror(error.errno) if error.errno else str(error)
+    of_tls = hasattr(error, "library")  # an ssl.SSLError, whose number is its own
+    return os.strerror(error.errno) if error.errno and not of_tls else str(error)

@@ -83,18 +83,18 @@ class Wire(asyncio.Protocol):
         self._wake_reader()
         return half_open
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         ended_before = self.gone.done()
         self._standing.discard(self)
-        self.error = error
+        self.error = exc
         self._finish()
         if not self.lost.done():
             self.lost.set_result(None)
         self._wake_reader()
         self.resume_writing()
         if self._peer is not None:
-            if error is None or ended_before:  # then what had been sent was whole, and only sending to it has failed
+            if exc is None or ended_before:  # then what had been sent was whole, and only sending to it has failed
                 self._peer.close()
             else:
                 self._peer.reset()

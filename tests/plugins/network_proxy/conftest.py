@@ -217,7 +217,9 @@ class Net:
     async def gate(self, *, ask: Any = None, limits: Limits | None = None, resolve: Any = None, **rules: Any) -> Opened:
         proxy = RuledProxy(limits=limits, resolve=resolve)
         self._stack.push_async_callback(proxy.aclose)
-        gate = proxy.gate(NetworkRules(**rules), ask)
+        return await self.opened(proxy.gate(NetworkRules(**rules), ask))
+
+    async def opened(self, gate: Gate) -> Opened:
         return Opened(gate, await gate.listen(), self)
 
     async def open_gate(self, **extra: Any) -> Opened:

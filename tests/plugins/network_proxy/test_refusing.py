@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
-from codex_framework import NetworkTarget
+from codex_framework import NetworkRules, NetworkTarget
 from codex_framework.roles.networks import BlockedRequest
+from codex_plugin_network_proxy.proxy import RuledProxy
 
 PUBLIC = "93.184.215.14"
 
@@ -215,3 +216,23 @@ async def test_what_cannot_be_reached_is_no_refusal(net, host):
     assert (await gate.socks("gone.example", 80))[0] == 4
     assert (await gate.socks(host, 1))[0] == 5
     assert gate.gate.blocked == ()
+
+
+async def test_a_refusal_arrives_though_the_client_is_still_sending(net):
+    gate = await net.gate()
+    answer = await gate.ask("POST", "http://example.com/", body=bytes(3_000_000))
+    assert (answer.status, answer.error, answer.complete) == (403, "blocked-by-allowlist", True)
+
+
+async def test_no_gate_is_reached_by_way_of_another(net):
+    proxy = RuledProxy()
+    narrow = proxy.gate(NetworkRules(allow_local_binding=True))
+    wide = proxy.gate(NetworkRules(domains={"*": "allow"}))
+    gate, other = await net.opened(narrow), await wide.listen()
+    for host in ("127.0.0.1", "localhost", "0.0.0.0", "[::1]"):
+        for port in (*other, gate.ports.http):
+            answer = await gate.ask("GET", f"http://{host}:{port}/")
+            assert (answer.status, answer.error) == (403, "blocked-by-policy")
+    assert (await gate.tunnel("127.0.0.1", other.http))[0] == 403
+    assert (await gate.socks("127.0.0.1", other.socks))[0] == 2
+    await proxy.aclose()
