@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codex_framework.errors import SandboxError
+from codex_framework.errors import CommandFailed, SandboxError
 from codex_framework.globs import deny_matcher
 from codex_framework.process.running import start_command
 from codex_framework.protocol.permissions import AccessMode
@@ -103,8 +103,8 @@ def namespaces(harness):
     return checked("namespaces", harness)
 
 
-def checked(level, harness):
-    if reason := harness.reason_to_skip(level, USER):
+def checked(level, harness, user=USER):
+    if reason := harness.reason_to_skip(level, user):
         pytest.skip(reason)
     return level
 
@@ -226,10 +226,10 @@ print(json.dumps([tried(*one) for one in json.loads(sys.argv[1])]))
 """
 
 
-def probe(harness, level, access, probes, cwd="/"):
+def probe(harness, level, access, probes, user):
     """Which of some operations succeed in one command."""
     argv = (PYTHON, "-I", "-S", "-c", PROBE, json.dumps(probes))
-    ended = harness.run_all(level, USER, access, Path(cwd), {"it": argv})["it"]
+    ended = harness.run_all(level, user, access, Path("/"), {"it": argv})["it"]
     assert ended.exit_code == 0, ended.output
     return json.loads(ended.output)
 
@@ -267,16 +267,20 @@ def enumerated(access, folder, kept):
     return any(path != folder and path.is_relative_to(folder) for path in kept)
 
 
+@pytest.mark.parametrize("user", ["root", "ordinary"])
 @pytest.mark.parametrize("level", LEVELS)
 @settings(max_examples=300 if DEEP else 40)
 @given(profile=PROFILES)
-def test_real_operations_succeed_exactly_where_the_access_says(harness, level, profile):
-    checked(level, harness)
+def test_real_operations_succeed_exactly_where_the_access_says(harness, level, user, profile):
+    checked(level, harness, user)
     if not os.access(PYTHON, os.X_OK):
         pytest.skip(f"needs {PYTHON}")
     base = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="profile-"))
     try:
         build(base, 2)
+        if user == "ordinary" and os.geteuid() == 0:
+            for path in nodes(base):
+                os.chown(path, harness.ORDINARY_UID, -1)
         access = access_of(base, profile, runs=True)
         before = {path: access.mode_of(path) for path in nodes(base)}
         kept = [path for path, mode in before.items() if mode is not WRITE]
@@ -291,7 +295,7 @@ def test_real_operations_succeed_exactly_where_the_access_says(harness, level, p
                 and not (operation == "make" and (not path.parent.exists() or enumerated(access, path.parent, kept)))
             ]
         wanted = [expected(access, *one) for one in probes]
-        found = probe(harness, level, access, [(operation, str(path)) for operation, path in probes])
+        found = probe(harness, level, access, [(operation, str(path)) for operation, path in probes], user)
         wrong = [(*one, got) for one, right, got in zip(probes, wanted, found, strict=True) if right != got]
         assert not wrong
         placeholders = [path for path in nodes(base) if path.is_dir() and stat.S_IMODE(path.stat().st_mode) == 0o1755]
@@ -399,6 +403,33 @@ def test_with_restricted_reads_the_root_has_nothing_else(harness, namespaces, ba
     )
     lines = run(harness, namespaces, closed({base: WRITE}), script, base)
     assert lines == ["/*", "nothing", "closed"]
+
+
+def test_with_restricted_reads_a_command_that_cannot_start_says_why(level, base):
+    async def main():
+        sandbox = LandlockSandbox(level)
+        confinement = sandbox.confine(closed({base: WRITE}), base)
+        words = []
+        try:
+            for argv, cwd in (
+                (["no-such-program"], base),
+                (["true"], Path(__file__).resolve().parent),
+                (["true"], base),
+            ):
+                try:
+                    command = await start_command(confinement, argv=argv, cwd=str(cwd), env=ENV)
+                    words.append((await command.wait()).exit_code)
+                except CommandFailed as failed:
+                    words.append(str(failed))
+        finally:
+            await sandbox.aclose()
+        return words
+
+    missing, closed_folder, ran = asyncio.run(main())
+    assert "No such file" in missing
+    if level == "namespaces":
+        assert "No such file" in closed_folder
+    assert ran == 0
 
 
 def test_the_whole_file_system_can_be_writable_but_for_parts(harness, namespaces, base):
