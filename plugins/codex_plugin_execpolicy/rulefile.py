@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Example", "RuleFile", "parse_rules", "read_rules", "readable_rules"]
 
-_HINT = "Write calls of prefix_rule, network_rule and host_executable with literal arguments; see docs/plugins/execpolicy.md."
+_HINT = "Write calls of prefix_rule, network_rule and host_executable, with values written out; see docs/plugins/execpolicy.md."
 _PROTOCOLS = ("http", "https", "socks5_tcp", "socks5_udp")
 _OLD_PROTOCOLS = {"http-connect": "https", "https_connect": "https"}
 """Further words that Codex takes."""
