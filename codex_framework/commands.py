@@ -124,7 +124,7 @@ class CommandPath:
             self._decline(request, call, cwd, str(error))
             raise
         try:
-            argv, env = await self._launch(request, call, plan)
+            argv, env = await self._launch(request, call, plan, way.access)
             await command.start(plan, argv, env, gate)
         except BaseException:
             if gate is not None:
@@ -170,7 +170,7 @@ class CommandPath:
         if config.get("allow_login_shell") is False or not _snapshots(config):
             return
         with contextlib.suppress(SandboxError):
-            plan = self._confinements.plan(access, cwd)
+            plan = self._confinements.plan_for_profile(access, cwd)
             if plan is not self._confinements.unconfined:  # what nothing confines runs only when it is asked for
                 self._confinements.logins.begin(plan, user_shell(), self._policy_env)
 
@@ -188,14 +188,16 @@ class CommandPath:
         return worst
 
     async def _launch(
-        self, request: CommandRequest, call: CallFacts, plan: Confinement
+        self, request: CommandRequest, call: CallFacts, plan: Confinement, access: FileAccess
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The argv and the environment of the process: those of the request, or a plain shell that knows the profile."""
         argv, base = request.argv, self._policy_env
         if _is_login_script(request) and _snapshots(call.config):
-            found = await self._confinements.logins.find(plan, argv[0], base)
+            apart = self._confinements.plan_for_profile(access, call.cwd)
+            found = await self._confinements.logins.find(apart, argv[0], base)
             if found is not None:
-                argv, base = (argv[0], "-c", argv[2]), found
+                told = apart.env.keys() - base.keys()  # what the profile was told of its sandbox
+                argv, base = (argv[0], "-c", argv[2]), {name: text for name, text in found.items() if name not in told}
         env = {**base, **self._extra_env, **call.env, **plan.env, **request.env}
         programs = self._search_path()
         if programs:

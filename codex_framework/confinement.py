@@ -36,6 +36,9 @@ _KEYWORDS = (
 )
 """What programs print when a sandbox stops them, in lower case (Codex: ``is_likely_sandbox_denied``)."""
 
+_MOST_PLANS = 256
+"""Plans that are kept; a session makes another one with each set of additional permissions."""
+
 _SIGNALLED = 128
 """What is added to a signal's number to make an exit code."""
 
@@ -72,8 +75,16 @@ class Confinements:
         plan = self._plans.get((access, cwd))
         if plan is None:
             sandbox = choose(self._sandboxes, self._wanted, access)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
             plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
         return plan
+
+    def plan_for_profile(self, access: FileAccess, cwd: Path) -> Confinement:
+        """The plan under which the person's shell profile is read: as for commands, without a way to hosts. Raises as above."""
+        if access.network is NetworkMode.PROXY:
+            access = access.evolve(network=NetworkMode.OFF, network_rules=None)
+        return self.plan(access, cwd)
 
     async def warm(self, access: FileAccess, cwd: Path) -> None:
         """Let the sandbox get ready for its first command. Errors are left to that command, which can report them."""

@@ -105,7 +105,7 @@ class Questions:
         self._policies = tuple(policies)
         self.commands = ApprovalCache()
         self._hosts: dict[tuple[str, int, str], bool] = {}
-        self._asking: dict[tuple[str, int, str], asyncio.Future[bool]] = {}
+        self._asking: dict[tuple[str, int, str], asyncio.Future[bool | None]] = {}
 
     async def command(
         self,
@@ -170,25 +170,26 @@ class Questions:
             return verdict is Verdict.ALLOW
         if not may_ask_about_hosts(call.approval_policy):
             return False
-        waiting = self._asking.get(key)
-        if waiting is not None:
-            return await asyncio.shield(waiting)
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        while (waiting := self._asking.get(key)) is not None:
+            shared = await asyncio.shield(waiting)
+            if shared is not None:  # else the command that asked is gone
+                return shared
+        answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._asking[key] = answer
         try:
-            allowed = await self._ask_host(target, key, request, call, cwd)
-            answer.set_result(allowed)
-            if not allowed:
-                raise HostRefused
-            return True
+            decision = await self._ask_host(target, key, request, call, cwd)
+            answer.set_result(decision.approved)
         finally:
             del self._asking[key]
             if not answer.done():
-                answer.set_result(False)
+                answer.set_result(None)
+        if decision.decision is Decision.DENIED:
+            raise HostRefused
+        return decision.approved  # an abort, or a question after the turn's end, refuses the host and no more
 
     async def _ask_host(
         self, target: NetworkTarget, key: tuple[str, int, str], request: CommandRequest, call: CallFacts, cwd: Path
-    ) -> bool:
+    ) -> ReviewDecision:
         amendments = tuple({"host": target.host, "action": action} for action in ("allow", "deny"))
         offered = [{"network_policy_amendment": {"network_policy_amendment": one}} for one in amendments]
         decision = await call.ask(
@@ -209,10 +210,10 @@ class Questions:
             allow = rule.get("action") == "allow"
             self._hosts[key] = allow
             self._keep(call, lambda policy, facts: policy.remember_host(target, facts, allow=allow))
-            return allow
+            return ReviewDecision(Decision.APPROVED if allow else Decision.DENIED)
         if decision.decision is Decision.APPROVED_FOR_SESSION:
             self._hosts[key] = True
-        return decision.approved
+        return decision
 
     def _verdict(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
         worst: Verdict | None = None

@@ -581,3 +581,53 @@ def test_a_listener_can_answer_what_a_run_asks(make_kernel: Any) -> None:
             return [item.output for item in thread.history.items if isinstance(item, FunctionCallOutput)]
 
     assert asyncio.run(asyncio.wait_for(main(), 60)) == ["0 ran\n"]
+
+
+def test_where_the_command_that_asked_is_gone_the_next_one_asks(tmp_path: Path) -> None:
+    from codex_framework.questions import Questions
+    from codex_framework.testing import call_context
+
+    async def main() -> None:
+        asked: list[asyncio.Future[ReviewDecision]] = []
+
+        def ask(_: Any) -> Awaitable[ReviewDecision]:
+            asked.append(asyncio.get_running_loop().create_future())
+            return asked[-1]
+
+        async with call_context(tmp_path) as context:
+            facts = context.facts.evolve(ask=ask, approval_policy=ApprovalPolicy.ON_REQUEST)
+            questions = Questions(())
+            request = CommandRequest(argv=("true",))
+            first, second, third = (
+                asyncio.ensure_future(questions.host(target("a.example"), request, facts, tmp_path)) for _ in range(3)
+            )
+            await asyncio.sleep(0)
+            assert len(asked) == 1
+            first.cancel()
+            await asyncio.wait([first])
+            while len(asked) < 2:
+                await asyncio.sleep(0)
+            asked[1].set_result(YES)
+            assert await asyncio.gather(second, third) == [True, True]
+            assert len(asked) == 2
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("decision", [ABORT, ReviewDecision(Decision.TIMED_OUT)])
+def test_a_question_that_nobody_could_answer_refuses_the_host_and_no_more(
+    tmp_path: Path, decision: ReviewDecision
+) -> None:
+    from codex_framework.questions import Questions
+    from codex_framework.testing import call_context
+
+    async def main() -> None:
+        async def ask(_: Any) -> ReviewDecision:
+            return decision
+
+        async with call_context(tmp_path) as context:
+            facts = context.facts.evolve(ask=ask, approval_policy=ApprovalPolicy.ON_REQUEST)
+            request = CommandRequest(argv=("true",))
+            assert await Questions(()).host(target("a.example"), request, facts, tmp_path) is False
+
+    asyncio.run(asyncio.wait_for(main(), 60))
