@@ -7,18 +7,22 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from codex_framework.access import file_access
 from codex_framework.confinement import choose
-from codex_framework.errors import CodexError
+from codex_framework.errors import CodexError, SandboxError
 from codex_framework.permissions import permissions_of
 from codex_framework.process.running import start_command
 from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import Examines, Sandbox, SandboxLayer
+from codex_framework.roles.sandboxes import Examines, NetworkMode, Sandbox, SandboxLayer, SandboxReport
 from codex_framework.roles.tools import CommandResult
+
+if TYPE_CHECKING:
+    from codex_framework.cli.attacks import Attack
+    from codex_framework.testing.conformance.attempts import Scene
 
 __all__ = ["examined", "lines_of", "proved"]
 
@@ -73,11 +77,24 @@ async def _layers(sandbox: Sandbox) -> tuple[SandboxLayer, ...]:
         return ()
 
 
-async def _ended(sandbox: Sandbox, folder: Path, argv: tuple[str, ...]) -> CommandResult:
-    confinement = sandbox.confine(file_access(permissions_of(_POLICY), folder, os.environ), folder)
+async def _ended(sandbox: Sandbox, folder: Path, argv: tuple[str, ...], attack: Attack | None = None) -> CommandResult:
+    """Run a command to its end. Raises as :func:`start_command`."""
+    usual = file_access(permissions_of(_POLICY), folder, os.environ)
+    confinement = sandbox.confine(usual if attack is None else attack.access(usual), folder)
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
-    running = await start_command(confinement, argv=argv, cwd=str(folder), env=env, timeout_ms=_WITHIN_MS, drain_ms=200)
-    return await running.wait()
+    gate = None
+    if attack is not None and attack.network is NetworkMode.PROXY:
+        from codex_framework.cli.attacks import NoWayOut
+
+        gate = NoWayOut()
+    try:
+        running = await start_command(
+            confinement, argv=argv, cwd=str(folder), env=env, timeout_ms=_WITHIN_MS, drain_ms=200, gate=gate
+        )
+        return await running.wait()
+    finally:
+        if gate is not None:
+            await gate.aclose()
 
 
 def lines_of(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -121,17 +138,27 @@ async def proved(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> dict[s
     from codex_framework.cli.attacks import attacks
     from codex_framework.testing.conformance.attempts import made_scene
 
-    results = []
     with made_scene() as scene:
         sandbox = choose(sandboxes, wanted, file_access(permissions_of(_POLICY), scene.work, os.environ))
         await _ended(sandbox, scene.work, ("/bin/sh", "-c", ":"))  # from now on it knows what the system grants
         report = sandbox.probe()
-        for attack in attacks(scene):
-            ended = await _ended(sandbox, scene.work, attack.attempt.argv)
-            result = "stopped"
-            if attack.attempt.succeeded(ended.stdout):
-                result = "escaped" if attack.claimed(report) else "not claimed"
-                scene.restore()
-            results.append({"attack": attack.attempt.what, "result": result})
-    stopped = sum(one["result"] == "stopped" for one in results)
+        with attacks(scene) as tried:
+            results = [
+                {"attack": attack.attempt.what, "result": await _result(sandbox, report, scene, attack)}
+                for attack in tried
+            ]
+    stopped = sum(one["result"] in ("stopped", "refused") for one in results)
     return {"sandbox": sandbox.name, "level": report.level, "stopped": stopped, "attacks": results}
+
+
+async def _result(sandbox: Sandbox, report: SandboxReport, scene: Scene, attack: Attack) -> str:
+    """``stopped``, ``escaped``, ``not claimed``, or ``refused``: the sandbox cannot confine as it would have to, and runs nothing."""
+    attack.prepare()
+    try:
+        ended = await _ended(sandbox, scene.work, attack.attempt.argv, attack)
+    except SandboxError:
+        return "refused"
+    if not attack.attempt.succeeded(ended.stdout):
+        return "stopped"
+    scene.restore()
+    return "escaped" if attack.claimed(report) else "not claimed"
