@@ -62,8 +62,8 @@ def command_environment(
 
     In this order: ``inherit`` (``all``, ``core``, ``none``), the default excludes, ``exclude``, ``set``, then
     ``include_only`` where it is not empty. Patterns know ``*`` and ``?`` and ignore case. The default excludes are variables
-    that look like keys and passwords, and addresses with a password in them; with ``ignore_default_excludes = true`` there are none (Codex's default), with
-    ``false`` they are Codex's own three.
+    that look like keys and passwords, and addresses with a password in them; with ``ignore_default_excludes = true`` there are
+    none (Codex's default), with ``false`` they are Codex's own three.
 
     Args:
         policy: The table as config has it; keys that are not known here are left to config's own check.
