@@ -138,7 +138,8 @@ def test_the_options_where_all_is_hidden():
     words = " ".join(options_of(layout, NetworkMode.ON, cwd="/usr", env={}, private=""))
     assert "--unshare-net" not in words
     assert words.endswith(
-        "--cap-drop ALL --dev /dev --proc /proc --ro-bind /usr /usr --symlink usr/bin /bin --remount-ro /proc --remount-ro / --chdir /usr"
+        "--cap-drop ALL --dev /dev --proc /proc --ro-bind /usr /usr --symlink usr/bin /bin"
+        " --remount-ro /proc --remount-ro / --chdir /usr"
     )
 
 

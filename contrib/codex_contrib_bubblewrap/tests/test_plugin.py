@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,27 +40,40 @@ def test_the_sandbox_keeps_to_its_role_for_an_ordinary_user(program):
     if os.geteuid() != 0:
         pytest.skip("only root can become another user; the test above is this one, then")
     script = (
-        "import sys; from codex_contrib_bubblewrap.sandbox import *; from codex_contrib_bubblewrap.settings import *;"
-        " from codex_framework.testing import check_sandbox; sandbox = BubblewrapSandbox(BubblewrapSettings(path=sys.argv[1]));"
-        " check_sandbox(sandbox); print(sandbox.probe().available, sandbox.probe().reason)"
+        "import sys; sys.path[:0] = sys.argv[2].split(':'); from codex_contrib_bubblewrap.sandbox import *;"
+        " from codex_contrib_bubblewrap.settings import *; from codex_framework.testing import check_sandbox;"
+        " sandbox = BubblewrapSandbox(BubblewrapSettings(path=sys.argv[1])); check_sandbox(sandbox);"
+        " report = sandbox.probe(); print(report.available, report.reason, report.protections['process-count'])"
     )
-    reachable = subprocess.run(
-        [sys.executable, "-c", "import codex_contrib_bubblewrap"], user=ORDINARY_UID, cwd="/", check=False
+    python = next(
+        (one for one in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}") if _reachable(one)), None
     )
-    if reachable.returncode != 0:
+    if python is None or not all(_reachable(path) for path in sys.path if "site-packages" in path):
         pytest.skip("an ordinary user cannot reach this environment")
     done = subprocess.run(
-        [sys.executable, "-c", script, program],
+        [
+            python,
+            "-c",
+            script,
+            program,
+            ":".join(path for path in sys.path if "/lib/python" not in path or "site-packages" in path),
+        ],
         user=ORDINARY_UID,
         group=ORDINARY_UID,
         extra_groups=[],
         cwd="/",
-        env={"PATH": os.environ["PATH"], "HOME": "/"},
+        env={"PATH": "/usr/bin:/bin", "HOME": "/"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("True \n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == ("True  resource limit, counted by user namespace\n", "", 0)
+
+
+def _reachable(path: str) -> bool:
+    """Whether everybody can get there."""
+    real = Path(path).resolve()
+    return real.exists() and all(folder.stat().st_mode & 0o001 for folder in real.parents)
 
 
 def test_a_sandbox_without_its_program_says_so(tmp_path):
@@ -98,8 +112,10 @@ def test_a_program_that_commands_could_change_is_not_trusted(program, place, mon
     assert sandbox.confine(FileAccess(), place / "outside").program == str(own)
 
 
-def test_settings_come_from_the_configuration(run_turn, workspace, program):
-    config = f'sandbox_mode = "workspace-write"\n[framework]\nsandbox = "bubblewrap"\n[framework.plugins.bubblewrap]\npath = "{program}"\n'
+def test_settings_come_from_the_configuration(run_turn, workspace, program, monkeypatch):
+    monkeypatch.delenv("TMPDIR", raising=False)
+    own = f'[framework]\nsandbox = "bubblewrap"\n[framework.plugins.bubblewrap]\npath = "{program}"\n'
+    config = f'sandbox_mode = "workspace-write"\n{own}[sandbox_workspace_write]\nexclude_slash_tmp = true\n'
     script = "cat /proc/1/comm; echo x > ../outside; echo in > inside"
     run = run_turn("Go.", [call("shell", command=["/bin/sh", "-c", script]), say("Done.")], config=config)
     assert "bwrap" in run.outputs[0]

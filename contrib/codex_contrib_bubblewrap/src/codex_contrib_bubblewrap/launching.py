@@ -1,7 +1,5 @@
 """Starting one command: what can be told beforehand is told, bubblewrap is started, held until all is ready, and let go."""
 
-# ruff: noqa: PTH
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,5 @@
 """From a turn's access to mounts: which paths get one, and which folders have to be made first. Looks at files, changes none."""
 
-# ruff: noqa: PTH
-
 from __future__ import annotations
 
 import enum
@@ -11,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from codex_contrib_bubblewrap.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
 from codex_framework.globs import MATCH_LIMIT, TooManyMatches, expand
 
@@ -114,6 +113,9 @@ class _Maker:
         except OSError:
             self._want_missing(path, mode)
             return
+        if is_placeholder(path):  # that of another command: it has to be held by this one too
+            self._want_missing(path, mode)
+            return
         if stat.S_ISLNK(form):
             self._refuse_link(path, mode, ruled=ruled)
             return
@@ -123,7 +125,7 @@ class _Maker:
         """Hold the place of something that may not come into being. Only the first missing folder on the way can be held."""
         if mode is AccessMode.WRITE:
             return
-        while not os.path.lexists(above := os.path.dirname(path)):
+        while not os.path.lexists(above := os.path.dirname(path)) or is_placeholder(above):
             path = above
         if not os.path.isdir(above) or self._hidden_by_private(path):
             return

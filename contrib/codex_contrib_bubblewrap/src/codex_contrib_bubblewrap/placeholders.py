@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from codex_framework import SandboxError
 
-__all__ = ["Placeholders"]
+__all__ = ["Placeholders", "is_placeholder"]
 
 _MODE = 0o1755
 _ATTEMPTS = 50
@@ -48,27 +48,39 @@ class Placeholders:
         for path, descriptor in held:
             if _locked(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
                 try:
-                    os.rmdir(path)  # noqa: PTH106
+                    os.rmdir(path)
                 except OSError:  # somebody outside has put something into it: from now on it is an ordinary folder
                     with contextlib.suppress(OSError):
                         os.fchmod(descriptor, _MODE & 0o777)
             os.close(descriptor)
 
 
+def is_placeholder(path: str) -> bool:
+    """Whether a placeholder of this user stands there, which may go at any time."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return _is_marked(found)
+
+
+def _is_marked(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == _MODE and found.st_uid == os.geteuid()
+
+
 def _hold(path: str) -> int | None:
     """A locked placeholder; None where by now something else stands there, which needs none."""
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o755)  # noqa: PTH102
-            os.chmod(path, _MODE)  # noqa: PTH101  # mkdir heeds the umask and drops the odd bit
+            os.mkdir(path, 0o755)
+            os.chmod(path, _MODE)  # mkdir heeds the umask and drops the odd bit
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue  # its last user has just removed it
         except NotADirectoryError:
             return None
-        found = os.fstat(descriptor)
-        if stat.S_IMODE(found.st_mode) != _MODE or found.st_uid != os.geteuid():
+        if not _is_marked(os.fstat(descriptor)):
             os.close(descriptor)
             return None
         if _locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path):

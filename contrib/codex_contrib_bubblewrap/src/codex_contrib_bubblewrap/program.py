@@ -1,7 +1,5 @@
 """Which ``bwrap`` is run, and whether it can do its work on this machine."""
 
-# ruff: noqa: PTH
-
 from __future__ import annotations
 
 import functools
@@ -17,6 +15,7 @@ __all__ = ["CURE", "candidates", "choose", "trial"]
 
 CURE = "install bubblewrap (package `bubblewrap` of your distribution), or set `[framework.plugins.bubblewrap] path`"
 
+_OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # not used, but passed over
 _TRIAL_S = 5.0
 _TRIAL = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -42,7 +41,7 @@ def candidates(path: str | None, search: str) -> Iterator[str]:
     """
     folders = [folder for folder in search.split(os.pathsep) if os.path.isabs(folder)]
     named = [path] if path is not None else [os.path.join(folder, "bwrap") for folder in folders]
-    dubious = [] if path is not None else [os.getcwd(), "/tmp", "/var/tmp", tempfile.gettempdir()]
+    dubious = () if path is not None else (os.getcwd(), *_OPEN, tempfile.gettempdir())
     for program in dict.fromkeys(map(os.path.realpath, named)):
         if any(Path(program).is_relative_to(os.path.realpath(folder)) for folder in dubious if folder != "/"):
             continue

@@ -1,0 +1,17 @@
+"""The sandbox ``docker``: the hook. What is heavy is imported where it is used, never here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework import Sandbox, hookimpl
+
+__all__ = ["codex_sandboxes"]
+
+
+@hookimpl
+def codex_sandboxes() -> Iterable[Sandbox]:
+    """Offer the sandbox."""
+    from codex_contrib_docker.sandbox import DockerSandbox
+
+    return [DockerSandbox()]

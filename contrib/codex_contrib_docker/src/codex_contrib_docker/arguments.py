@@ -1,0 +1,143 @@
+"""The words for the engine: how a container is made, how a command is started in it, how one is signalled. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from codex_contrib_docker.layout import Kind, Layout
+from codex_framework import NetworkMode
+from codex_framework.roles.sandboxes import ResourceLimits
+
+__all__ = ["STATUS_FOLDER", "Container", "exec_words", "kill_words", "run_words"]
+
+STATUS_FOLDER = "/.codex-status"
+"""Where commands in the container tell that they have been started."""
+
+_START = """\
+status=$1 folder=$2; shift 2
+say() { echo "$1" > "$status.new" && mv "$status.new" "$status"; }
+cd -- "$folder" 2>/dev/null || { say folder; exit 127; }
+case $1 in
+*/*) [ -e "$1" ] || { say missing; exit 127; }
+     { [ -f "$1" ] && [ -x "$1" ]; } || { say refused; exit 126; } ;;
+*) command -v -- "$1" >/dev/null 2>&1 || { say missing; exit 127; } ;;
+esac
+say $$
+exec "$@"
+"""
+"""Run by the container's ``sh``: it becomes the command, once it has told its process id, or why it cannot."""
+
+
+class Container(NamedTuple):
+    """What a container is made of.
+
+    Attributes:
+        owner: User and group id of this process.
+        keep_id: Map the own user to itself (Podman without root).
+        memory_mb: Of all processes together; None: no limit.
+        status: The folder of this machine that is mounted at :data:`STATUS_FOLDER`.
+    """
+
+    image: str
+    name: str
+    layout: Layout
+    network: NetworkMode
+    limits: ResourceLimits
+    owner: tuple[int, int]
+    keep_id: bool
+    memory_mb: int | None
+    status: str
+
+
+def run_words(container: Container) -> tuple[str, ...]:
+    """``run``: the container lives as long as its standard input is open, so it ends with this process, whatever ends that."""
+    uid, gid = container.owner
+    words = ["run", "--rm", "--interactive", "--init", "--pull", "never", "--name", container.name]
+    words += [
+        "--label",
+        "codex-framework=sandbox",
+        "--hostname",
+        "sandbox",
+        "--log-driver",
+        "none",
+        "--sig-proxy=false",
+    ]
+    words += ["--network", "host" if container.network is NetworkMode.ON else "none", "--ipc", "private"]
+    words += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", f"{uid}:{gid}"]
+    if container.keep_id:
+        words += ["--userns", "keep-id"]
+    limits = container.limits
+    if limits.processes is not None:
+        words += ["--pids-limit", str(limits.processes)]
+    memory = container.memory_mb << 20 if container.memory_mb is not None else limits.memory_bytes
+    if memory is not None:
+        words += ["--memory", str(memory), "--memory-swap", str(memory)]
+    words += ["--ulimit", "core=0"]
+    if limits.file_bytes is not None:
+        words += ["--ulimit", f"fsize={limits.file_bytes}"]
+    words += _mounts(container.layout)
+    words += ["--mount", _bind(container.status, STATUS_FOLDER)]
+    return (*words, "--workdir", "/", "--entrypoint", "cat", container.image)
+
+
+def exec_words(
+    container: str, *, token: str, argv: Sequence[str], cwd: str, env: Mapping[str, str], env_file: str, tty: bool
+) -> tuple[str, ...]:
+    """``exec``: start a command.
+
+    Args:
+        container: Its name.
+        token: The name of the file in which the command tells that it has been started.
+        argv: Program and arguments.
+        cwd: Where it starts.
+        env: Its variables; only those with several lines are on the command line, which others can see.
+        env_file: A file with the others.
+        tty: Its standard streams are a terminal.
+    """
+    lines = [word for name, value in env.items() if "\n" in value for word in ("--env", f"{name}={value}")]
+    terminal = ["--tty"] if tty else []
+    start = ["sh", "-c", _START, "sh", f"{STATUS_FOLDER}/{token}", cwd]
+    return (
+        "exec",
+        "--interactive",
+        *terminal,
+        "--workdir",
+        "/",
+        "--env-file",
+        env_file,
+        *lines,
+        container,
+        *start,
+        *argv,
+    )
+
+
+def kill_words(container: str, pid: int, number: int) -> tuple[str, ...]:
+    """``exec``: send a signal to the group of a command, which is a session of its own."""
+    return ("exec", container, "sh", "-c", 'kill -"$1" "-$2" 2>/dev/null || :', "sh", str(number), str(pid))
+
+
+def _mounts(layout: Layout) -> Iterator[str]:
+    for path, kind in layout.mounts:
+        match kind:
+            case Kind.WRITABLE:
+                yield from ("--mount", _bind(path, path))
+            case Kind.READABLE:
+                yield from ("--mount", _bind(path, path, read_only=True))
+            case Kind.HIDDEN_FILE:
+                yield from ("--mount", _bind("/dev/null", path, read_only=True))
+            case Kind.HIDDEN_FOLDER:
+                yield from ("--tmpfs", f"{path}:ro,nosuid,nodev,noexec,size=4k,mode=000")
+            case Kind.PASSABLE:
+                yield from ("--tmpfs", f"{path}:ro,nosuid,nodev,noexec,size=64k,mode=111")
+            case Kind.EMPTY:
+                yield from ("--tmpfs", f"{path}:rw,nosuid,nodev,exec,mode=1777")
+
+
+def _bind(source: str, target: str, *, read_only: bool = False) -> str:
+    """A value of ``--mount``. It is read as a line of CSV, so what has a comma or a quote in it is quoted."""
+    fields = ["type=bind", f"source={source}", f"target={target}", *(["readonly"] if read_only else [])]
+    return ",".join(
+        '"' + field.replace('"', '""') + '"' if any(mark in field for mark in ',"') else field for field in fields
+    )

@@ -1,0 +1,125 @@
+"""A running container: made once, used by any number of commands, gone when this process is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+
+from codex_contrib_docker.arguments import Container, run_words
+from codex_contrib_docker.engine import Engine, refusal
+from codex_contrib_docker.placeholders import Placeholders
+from codex_framework import SandboxError
+
+__all__ = ["RunningContainer"]
+
+_ENDING_S = 10.0
+_READY = b"ready\n"
+
+
+class RunningContainer:
+    """One container. Its first process is ``cat``: it gives back what it is told, which shows that it is there.
+
+    Args:
+        engine: Makes it.
+        container: What it is made of.
+    """
+
+    def __init__(self, engine: Engine, container: Container) -> None:
+        self.container = container
+        self._engine = engine
+        self._process: asyncio.subprocess.Process | None = None
+        self._placeholders: Placeholders | None = None
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the container
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self.container.name
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, as far as is known."""
+        return self._process is not None and self._process.returncode is None and not self._closed
+
+    async def start(self) -> None:
+        """Make it, and wait until it is there.
+
+        Raises:
+            SandboxError: It cannot be made.
+        """
+        self._placeholders = Placeholders(self.container.layout.placeholders)
+        try:
+            await self._started()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _started(self) -> None:
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                self._engine.program,
+                *run_words(self.container),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise refusal("the engine cannot be run", error.strerror or "") from error
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(self._engine.timeout_s):
+                with contextlib.suppress(ConnectionError):  # it has ended already
+                    process.stdin.write(_READY)
+                    await process.stdin.drain()
+                answer = await process.stdout.readline()
+                if answer != _READY:
+                    await process.wait()
+        except TimeoutError:
+            raise SandboxError(
+                f"the engine has not started a container within {self._engine.timeout_s:g} s",
+                hint="see whether the engine works (`docker run --rm IMAGE true`), or raise `[framework.plugins.docker] timeout_s`",
+            ) from None
+        if answer != _READY:
+            raise refusal("the engine cannot start a container", self.last_words())
+
+    def last_words(self) -> str:
+        """What the engine has said of this container."""
+        with contextlib.suppress(ValueError):
+            size = os.fstat(self._said.fileno()).st_size
+            return os.pread(self._said.fileno(), size, 0).decode("utf-8", "replace").strip()
+        return ""
+
+    async def aclose(self) -> None:
+        """End it, with all that runs in it. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        process = self._process
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            if not await _ends(process, 0.2):  # commands in it hold nothing up, but an engine may
+                await self._engine.told("rm", "--force", self.name)
+            if not await _ends(process, _ENDING_S):
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+            with contextlib.suppress(ConnectionError):
+                await process.stdin.wait_closed()
+        if self._placeholders is not None:
+            self._placeholders.release()
+        self._said.close()
+
+
+async def _ends(process: asyncio.subprocess.Process, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
