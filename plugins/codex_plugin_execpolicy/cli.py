@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from codex_framework.errors import CodexError
-from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers
+from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
 
 __all__ = ["execpolicy"]
 
@@ -82,12 +82,10 @@ def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) 
 @click.pass_context
 def test(context: click.Context, files: tuple[Path, ...]) -> None:
     """Check rules files and the examples in them; the exit status is 1 if one is wrong."""
-    from codex_plugin_execpolicy.rulefile import read_rules
-
     wrong = 0
     for file in files:
         try:
-            found = read_rules(file)
+            found = read_file(file)
         except CodexError as error:
             wrong += 1
             click.echo(f"{error}", err=True)
@@ -158,12 +156,11 @@ def _count(number: int, noun: str) -> str:
 
 def _given(files: tuple[Path, ...]) -> LoadedRules:
     """The rules of files that a person names: each has to be right."""
-    from codex_plugin_execpolicy.rulefile import read_rules
     from codex_plugin_execpolicy.rules import RuleSet
 
     rules = RuleSet()
     for file in files:
-        rules.update(read_rules(file).rules)
+        rules.update(read_file(file).rules)
     return LoadedRules(rules)
 
 

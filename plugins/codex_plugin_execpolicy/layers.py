@@ -6,14 +6,17 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.trust import is_trusted, project_root
 from codex_framework.errors import ConfigError
 from codex_framework.value import Value
 from codex_plugin_execpolicy.rules import RuleSet
 
-__all__ = ["SYSTEM_RULES", "LoadedRules", "RuleLayers", "load_rules"]
+if TYPE_CHECKING:
+    from codex_plugin_execpolicy.rulefile import RuleFile
+
+__all__ = ["SYSTEM_RULES", "LoadedRules", "RuleLayers", "load_rules", "read_file"]
 
 SYSTEM_RULES = "/etc/codex/rules"
 """The rules of the machine's administrator. Next to the folder may stand ``requirements.toml``, with more of them."""
@@ -80,21 +83,22 @@ def load_rules(files: Iterable[Path]) -> LoadedRules:
     rules, problems = RuleSet(), []
     for file in files:
         try:
-            rules.update(_read(file))
+            rules.update(read_file(file).rules)
         except ConfigError as error:
             problems.append(f"{error}; what {file} allows is not used")
             rules.update(_readable(file).severe())
     return LoadedRules(rules, tuple(problems))
 
 
-def _read(file: Path) -> RuleSet:
+def read_file(file: Path) -> RuleFile:
+    """The rules of a ``.rules`` file, or of a ``requirements.toml``. Raises ConfigError."""
+    from codex_plugin_execpolicy.rulefile import RuleFile, read_rules
+
     if file.name == _REQUIREMENTS:
         from codex_plugin_execpolicy.requirements import read_requirements
 
-        return read_requirements(file)
-    from codex_plugin_execpolicy.rulefile import read_rules
-
-    return read_rules(file).rules
+        return RuleFile(read_requirements(file), ())
+    return read_rules(file)
 
 
 def _readable(file: Path) -> RuleSet:

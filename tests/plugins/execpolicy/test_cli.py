@@ -75,6 +75,36 @@ def test_test_tells_which_file_is_wrong(run: Run, work: Path) -> None:
         "the rules file none.rules cannot be read: No such file or directory\n"
     )
     assert run("test", "good.rules")[0] == 0
+    (work / "requirements.toml").write_text(
+        '[rules]\nprefix_rules = [{ pattern = [{ token = "a" }], decision = "prompt" }]'
+    )
+    assert run("test", "requirements.toml") == (0, "requirements.toml: 1 rule, 0 examples\n", "")
+
+
+def test_network_prints_what_the_rules_say_of_a_host(run: Run, home: Path) -> None:
+    (home / "rules" / "a.rules").write_text(
+        'network_rule("example.com", "https", "allow")\nnetwork_rule("example.com", "https", "deny", justification="no")'
+    )
+    first = {"networkRuleMatch": {"host": "example.com", "protocol": "https", "decision": "allow"}}
+    second = {
+        "networkRuleMatch": {"host": "example.com", "protocol": "https", "decision": "forbidden", "justification": "no"}
+    }
+    status, out, err = run("network", "Example.com:443")
+    assert (status, json.loads(out), err) == (0, {"matchedRules": [first, second], "decision": "forbidden"}, "")
+    assert run("network", "--protocol", "http", "example.com") == (0, '{"matchedRules":[]}\n', "")
+    assert run("network", "a b")[::2] == (
+        1,
+        (
+            "Error: network_rule host must be a hostname or IP literal (without scheme or path)\n"
+            "Name one host, like example.com.\n"
+        ),
+    )
+
+
+def test_check_finds_what_a_script_hides(run: Run, home: Path) -> None:
+    (home / "rules" / "a.rules").write_text('prefix_rule(["git", "push"], "forbidden")')
+    answer = json.loads(run("check", "bash", "-c", "for a in b; do git push $a > log; done")[1])
+    assert answer == {"matchedRules": [prefix_match("git", "push", decision="forbidden")], "decision": "forbidden"}
 
 
 @pytest.mark.parametrize(
