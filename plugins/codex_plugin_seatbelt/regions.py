@@ -108,7 +108,12 @@ def regions(rules: Rules, *, written: bool) -> tuple[Region, ...]:
         if mode not in allowed:
             continue
         above = _nearest(modes, path)
-        if above is not None and modes[above] in allowed and not rules.globs:
+        if (
+            above is not None
+            and modes[above] in allowed
+            and not rules.globs
+            and not _looks_denied(modes, path, allowed)
+        ):
             continue  # a part of that region
         left = dict.fromkeys(parts for glob in rules.globs for parts in residuals(glob, path))
         found.append(Region(path, tuple(_cut_out(modes, path, allowed)), tuple(left)))
@@ -159,6 +164,14 @@ def _cut_out(modes: dict[str, AccessMode], root: str, allowed: Collection[Access
             above = _nearest(modes, above)
         if above == root:
             yield path
+
+
+def _looks_denied(modes: dict[str, AccessMode], path: str, allowed: Collection[AccessMode]) -> bool:
+    """Whether a path lies below one that is cut out, if case did not count: it is cut out as well, then, and needs its own region."""
+    return any(
+        mode not in allowed and _within(path.lower(), other.lower()) and not _within(path, other)
+        for other, mode in modes.items()
+    )
 
 
 def _within(path: str, folder: str) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import FileAccess, Protection, SandboxError, SandboxReport
+from codex_framework import AccessMode, FileAccess, NetworkMode, PathRule, Protection, SandboxError, SandboxReport
+from codex_framework.roles.sandboxes import SandboxLayer
 
 if TYPE_CHECKING:
     from codex_plugin_seatbelt.confinement import SeatbeltConfinement
@@ -42,6 +43,19 @@ _PARTLY = {
     Protection.LIFETIME: "process groups and descent; daemons that leave their command quickly get away",
     Protection.RESOURCES: "ulimit: the size of files; memory is not limited",
 }
+
+_SOMEWHERE = Path("/private/var/empty")
+
+_KINDS = {
+    "writing": FileAccess.writing(_SOMEWHERE, read_only=[_SOMEWHERE / ".git"]),
+    "reading": FileAccess(otherwise=AccessMode.DENY, rules=(PathRule(_SOMEWHERE, AccessMode.READ),)),
+    "patterns": FileAccess(denied_globs=(f"{_SOMEWHERE}/**/*.[k-m]ey?",)),
+    "all files": FileAccess(full=True),
+    "loopback": FileAccess(network=NetworkMode.LOOPBACK),
+    "proxy": FileAccess(network=NetworkMode.PROXY),
+    "network": FileAccess(network=NetworkMode.ON),
+}
+"""An access for each kind of statement that a profile may have."""
 
 _WEAK = "daemons that leave their command quickly may outlive it; processes and memory are not limited"
 
@@ -96,6 +110,24 @@ class SeatbeltSandbox:
                 f"a path in the permissions is no path: {error}", hint="correct the permissions"
             ) from error
         return SeatbeltConfinement(self, access, profile)
+
+    async def examine(self) -> tuple[SandboxLayer, ...]:
+        """Let a program that does nothing run under one profile of each kind; none where this is no Mac."""
+        from codex_plugin_seatbelt.launching import TRIAL, try_out
+
+        if not self.probe().available:
+            return ()
+        layers = []
+        for name, access in _KINDS.items():
+            ports = (1,) if access.network is NetworkMode.PROXY else ()
+            argv = self.confine(access, Path("/")).argv(TRIAL, ports=ports)
+            try:
+                await asyncio.to_thread(try_out, argv)
+            except SandboxError as error:
+                layers.append(SandboxLayer(name, str(error), error.hint))
+            else:
+                layers.append(SandboxLayer(name))
+        return tuple(layers)
 
     @property
     def executable(self) -> str:

@@ -45,7 +45,9 @@ ACCESSES = st.builds(
         otherwise=otherwise,
         denied_globs=tuple(globs),
     ),
-    modes=st.dictionaries(PATHS, st.sampled_from([READ, WRITE, DENY]), max_size=6),
+    modes=st.dictionaries(
+        st.one_of(PATHS, PATHS, PATHS, st.just("/")), st.sampled_from([READ, WRITE, DENY]), max_size=6
+    ),
     otherwise=st.sampled_from([READ, DENY]),
     globs=st.lists(GLOBS, max_size=2),
 )
@@ -70,8 +72,8 @@ def folded(access: FileAccess) -> FileAccess:
 def test_a_profile_allows_what_the_access_does_and_no_more(access, paths):
     profile = compiled(access)
     loose = folded(access)
-    around = [str(rule.path) + tail for rule in access.rules for tail in ("", "/.git", "/a/b", "x")]
-    for path in [*paths, *around]:
+    around = [str(rule.path).rstrip("/") + tail for rule in access.rules for tail in ("", "/.git", "/a/b", "x")]
+    for path in [*paths, *(one for one in around if one.startswith("/"))]:
         mode, loosely = access.mode_of(Path(path)), loose.mode_of(Path(path.lower()))
         if profile.writes(path):
             assert mode is WRITE, path

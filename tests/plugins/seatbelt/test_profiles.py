@@ -49,6 +49,7 @@ ACCESSES = {
     "strange_names": ruled({'/r/a "b"': WRITE, '/r/a "b"/[c]\n^': READ, "/r/é(1)": DENY}),
     "private_tmp": ruled({**WORKSPACE, "/tmp": WRITE}, private_tmp=True),
     "full": FileAccess(full=True),
+    "lifted": ruled({**WORKSPACE, f"{WORK}/keys": DENY}, denied_globs=(f"{WORK}/**/.env",)).lifted,
     "loopback": FileAccess(network=NetworkMode.LOOPBACK),
     "proxy": FileAccess(network=NetworkMode.PROXY),
     "network": FileAccess(network=NetworkMode.ON),

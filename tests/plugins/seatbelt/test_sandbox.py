@@ -403,3 +403,16 @@ def test_the_process_table_by_ps(monkeypatch):
     row = rows[os.getpid()]
     assert (row.parent, row.group, row.zombie) == (os.getppid(), os.getpgrp(), False)
     assert row.started == {row.pid: row for row in families._from_ps()}[os.getpid()].started
+
+
+def test_one_profile_of_each_kind_is_tried(stand_in, program, tmp_path):
+    layers = asyncio.run(SeatbeltSandbox(stand_in.path).examine())
+    assert len(layers) == len(stand_in.calls) == 7
+    assert [layer for layer in layers if layer.fault] == []
+    picky = (
+        '#!/bin/sh\ncase "$2" in *network*) echo "sandbox-exec: unbound variable: network-bind" >&2; exit 65; esac\n'
+    )
+    layers = asyncio.run(SeatbeltSandbox(program(tmp_path / "picky", picky)).examine())
+    assert [layer.name for layer in layers if layer.fault] == ["loopback", "proxy", "network"]
+    assert all("unbound variable" in layer.fault and layer.cure for layer in layers if layer.fault)
+    assert asyncio.run(SeatbeltSandbox(str(tmp_path / "missing")).examine()) == ()
