@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codex_framework.access import file_access
@@ -445,6 +445,10 @@ def of_tree(permissions, root):
 
 @settings(max_examples=300)
 @given(profile=PROFILES, additions=ADDITIONS)
+@example(profile=([(ROOT, READ)], [("work/s*", DENY)]), additions=[("work/secrets/open", WRITE)])
+@example(profile=([(ROOT, READ)], [("work/s*", DENY)]), additions=[("around", WRITE)])
+@example(profile=([(ROOT, READ)], [("into", DENY)]), additions=[("into/open", WRITE)])
+@example(profile=([(WORKSPACE, WRITE), ("home", DENY)], []), additions=[(ROOT, WRITE), ("home/new", READ)])
 def test_additions_lift_no_denial_and_give_only_what_was_asked_for(tree, profile, additions):
     before = made(profile, tree)
     after = before.with_entries(entries_of(additions, tree))

@@ -63,12 +63,12 @@ def test_what_looks_like_a_secret_does_not_reach_commands(name: str) -> None:
 
 
 def test_what_only_looks_like_a_secret_is_left_alone() -> None:
-    names = (
+    names = (  # noqa: SIM905  # reads better so
         "KEYBOARD_LAYOUT SSH_ASKPASS GIT_ASKPASS SUDO_ASKPASS SSH_AUTH_SOCK XAUTHORITY TOKENIZERS_PARALLELISM PWD OLDPWD"
         " PASSWORD_STORE_DIR MAX_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS CONTEXT_TOKEN_LIMIT MONKEY_PATCH SIGNING_PUBLIC_KEY"
         " TERM_SESSION_ID GIT_AUTHOR_NAME DBUS_SESSION_BUS_ADDRESS KUBECONFIG KEYTIMEOUT PYTHON_KEYRING_BACKEND NODE_PATH"
         " SSL_CERT_FILE GOOGLE_CLOUD_PROJECT AWS_PROFILE AWS_REGION RUSTFLAGS VSCODE_GIT_ASKPASS_NODE COMPASS BYPASS"
-    ).split()  # noqa: SIM905  # reads better so
+    ).split()
     environ = dict.fromkeys(names, "x")
     assert command_environment({}, environ) == environ
 
