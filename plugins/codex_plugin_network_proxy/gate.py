@@ -116,12 +116,18 @@ class Gate:
         """Accept from copies of these listening sockets from now on.
 
         Raises:
-            SandboxError: The gate is closed.
+            SandboxError: The gate is closed, or the sockets cannot be copied.
         """
         self._check_open()
-        self._accept_from(http.dup(), self._http_side)
-        if socks is not None and self._rules.enable_socks5:
-            self._accept_from(socks.dup(), self._socks_side)
+        try:
+            self._accept_from(http.dup(), self._http_side)
+            if socks is not None and self._rules.enable_socks5:
+                self._accept_from(socks.dup(), self._socks_side)
+        except OSError as error:
+            raise SandboxError(
+                f"the network proxy cannot take over a listening socket: {error.strerror}",
+                hint="Let more files be open (ulimit -n).",
+            ) from None
 
     async def listen(self) -> ProxyPorts:
         """Open listening sockets of its own on 127.0.0.1; the same ones each time.
@@ -212,6 +218,8 @@ class Gate:
         else:
             wire.on_lost = None
             wire.close()
+            await asyncio.wait([wire.lost], timeout=self._carrier.limits.half_closed_s)  # what is left has to be read
+            wire.transport.abort()
 
     def _carried(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)

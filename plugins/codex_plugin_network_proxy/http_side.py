@@ -176,7 +176,7 @@ class HttpSide:
                     if wanted.has_body:
                         sending = asyncio.ensure_future(self._send_body(upstream, limit))
                     switched = await self._receive(wanted, upstream, limit)
-                except ConnectionError as error:
+                except (ConnectionError, h11.LocalProtocolError) as error:
                     raise self._broken(wanted, upstream, str(error)) from None
                 finally:
                     if sending is not None:
@@ -335,7 +335,8 @@ class HttpSide:
         self._send(h11.Response(status_code=status, headers=headers, reason=phrase))
         self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
-        await self._flush()
+        async with asyncio.timeout(self._limits.half_closed_s):  # for a client that does not read what it asks for
+            await self._flush()
         return await self._settled()
 
 

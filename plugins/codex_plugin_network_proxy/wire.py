@@ -194,9 +194,7 @@ class Wire(asyncio.Protocol):
         if self.gone.done() or not self.can_half_close:
             self.transport.close()
             return
-        with contextlib.suppress(
-            OSError
-        ):  # the other side may have ended it meanwhile: that is told by connection_lost
+        with contextlib.suppress(OSError):  # it may have ended meanwhile, which connection_lost tells
             self.transport.write_eof()
 
     def close(self) -> None:
@@ -241,11 +239,9 @@ class Wire(asyncio.Protocol):
             self._reader.set_result(None)
 
     def _lost_error(self) -> ConnectionError:
-        return (
-            self.error
-            if isinstance(self.error, ConnectionError)
-            else ConnectionAbortedError("the connection has ended")
-        )
+        if isinstance(self.error, ConnectionError):
+            return self.error
+        return ConnectionAbortedError("the connection has ended")
 
 
 async def join(one: Wire, other: Wire, *, idle_s: float, half_closed_s: float) -> None:

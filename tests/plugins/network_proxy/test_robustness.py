@@ -215,6 +215,15 @@ async def test_a_gate_takes_no_more_connections_than_it_has_room_for(net, monkey
     assert b" 403 " in await reader.readline()
 
 
+async def test_a_client_that_reads_nothing_does_not_keep_its_place(net, monkeypatch):
+    monkeypatch.setattr("codex_plugin_network_proxy.limits._most", lambda: 1)
+    gate = await net.gate(limits=Limits(half_closed_s=0.3, linger_s=0.1))
+    _, writer = await gate.connect()
+    writer.transport.pause_reading()
+    writer.write(b"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n" * 50_000)
+    assert (await gate.ask("GET", "http://example.com/")).status == 403
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
