@@ -51,7 +51,7 @@ def test_a_signal_reaches_the_command_and_what_it_has_started_and_can_be_caught(
 
 
 def test_control_c_on_a_terminal_reaches_the_command_and_not_bubblewrap(program, place):
-    script = "trap 'echo caught' INT; echo ready; read line; echo \"got $line\"; tty -s && echo terminal; exit 4"
+    script = "trap 'echo caught' INT; echo ready; until read line; do :; done; echo \"got $line\"; tty -s && echo terminal; exit 4"
 
     async def use(plan: Any) -> tuple[int, str]:
         command = await start_command(plan, argv=("/bin/sh", "-c", script), cwd=str(place), env=ENV, tty=True)
