@@ -5,6 +5,7 @@ What the profiles come to has been compared with the sandbox of Codex 0.169 (see
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -345,6 +346,19 @@ def test_a_flag_counts_over_a_profile_of_the_files(place):
     assert starting_permissions(place.load(flags={"sandbox_mode": "read-only"})).sandbox_policy == ReadOnly()
 
 
-def test_an_empty_home_still_names_the_profiles(place):
+def test_no_table_still_leaves_the_built_in_names(place):
     assert profile_names(place.load()) == (":read-only", ":workspace", ":workspace-no-secrets", ":danger-full-access")
-    assert isinstance(place.home, Path)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "permission-profiles.md"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="no docs folder beside the tests")
+def test_the_profiles_of_the_guide_can_be_applied(place):
+    examples = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert examples
+    for text in examples:
+        place.write(text)
+        config = place.load()
+        for name in config.get("permissions"):
+            assert file_access(named_permissions(config, name), place.project, {"HOME": str(place.home)}).confines
