@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import AccessMode, FileAccess, NetworkMode, PathRule, Protection, SandboxError, SandboxReport
+from codex_framework import FileAccess, NetworkMode, Protection, SandboxError, SandboxReport
 from codex_framework.roles.sandboxes import SandboxLayer
 
 if TYPE_CHECKING:
@@ -43,19 +41,6 @@ _PARTLY = {
     Protection.LIFETIME: "process groups and descent; daemons that leave their command quickly get away",
     Protection.RESOURCES: "ulimit: the size of files; memory is not limited",
 }
-
-_SOMEWHERE = Path("/private/var/empty")
-
-_KINDS = {
-    "writing": FileAccess.writing(_SOMEWHERE, read_only=[_SOMEWHERE / ".git"]),
-    "reading": FileAccess(otherwise=AccessMode.DENY, rules=(PathRule(_SOMEWHERE, AccessMode.READ),)),
-    "patterns": FileAccess(denied_globs=(f"{_SOMEWHERE}/**/*.[k-m]ey?",)),
-    "all files": FileAccess(full=True),
-    "loopback": FileAccess(network=NetworkMode.LOOPBACK),
-    "proxy": FileAccess(network=NetworkMode.PROXY),
-    "network": FileAccess(network=NetworkMode.ON),
-}
-"""An access for each kind of statement that a profile may have."""
 
 _WEAK = "daemons that leave their command quickly may outlive it; processes and memory are not limited"
 
@@ -113,12 +98,13 @@ class SeatbeltSandbox:
 
     async def examine(self) -> tuple[SandboxLayer, ...]:
         """Let a program that does nothing run under one profile of each kind; none where this is no Mac."""
+        from codex_plugin_seatbelt.kinds import KINDS
         from codex_plugin_seatbelt.launching import TRIAL, try_out
 
         if not self.probe().available:
             return ()
         layers = []
-        for name, access in _KINDS.items():
+        for name, access in KINDS.items():
             ports = (1,) if access.network is NetworkMode.PROXY else ()
             argv = self.confine(access, Path("/")).argv(TRIAL, ports=ports)
             try:
@@ -144,12 +130,16 @@ class SeatbeltSandbox:
 
     def new_folder(self) -> str:
         """A temp folder for the commands of one plan; it goes with the sandbox."""
+        import tempfile
+
         folder = os.path.realpath(tempfile.mkdtemp(prefix="codex-tmp-"))
         self._folders.append(folder)
         return folder
 
     async def aclose(self) -> None:
         """End all commands with their descendants, and remove their temp folders. Safe to call twice."""
+        import shutil
+
         for process in tuple(self._running):
             await process.end()
         while self._folders:

@@ -1,0 +1,22 @@
+"""One access for each kind of statement that a profile may have, to be tried on a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codex_framework import AccessMode, FileAccess, NetworkMode, PathRule
+
+__all__ = ["KINDS"]
+
+_SOMEWHERE = Path("/private/var/empty")
+
+KINDS = {
+    "writing": FileAccess.writing(_SOMEWHERE, read_only=[_SOMEWHERE / ".git"]),
+    "reading": FileAccess(otherwise=AccessMode.DENY, rules=(PathRule(_SOMEWHERE, AccessMode.READ),)),
+    "patterns": FileAccess(denied_globs=(f"{_SOMEWHERE}/**/*.[k-m]ey?",)),
+    "all files": FileAccess(full=True),
+    "loopback": FileAccess(network=NetworkMode.LOOPBACK),
+    "proxy": FileAccess(network=NetworkMode.PROXY),
+    "network": FileAccess(network=NetworkMode.ON),
+}
+"""By name."""
