@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,13 @@ from codex_framework import (
     CommandFailed,
     FileAccess,
     NetworkMode,
+    NetworkRules,
     PathRule,
     Protection,
-    ProxyPorts,
     SandboxError,
 )
 from codex_framework.testing import check_sandbox
+from codex_plugin_network_proxy.proxy import RuledProxy
 from codex_plugin_seatbelt.canonical import real_path
 from codex_plugin_seatbelt.families import Family, Row, process_table
 from codex_plugin_seatbelt.sandbox import SANDBOX_EXEC, SeatbeltSandbox
@@ -193,41 +193,47 @@ def test_a_temp_folder_of_its_own(loose, runner):
     asyncio.run(main())
 
 
-class Gate:
-    """Listens on ports of its own, as a proxy's gate does for sandboxes that share this machine's network."""
+FETCHING = """
+import os, urllib.error, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": os.environ["HTTP_PROXY"]}))
+for host in ("127.0.0.1:%d", "denied.example"):
+    try:
+        print(opener.open(f"http://{host}/", timeout=20).read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code)
+        error.close()
+"""
 
-    def __init__(self) -> None:
-        self.server: asyncio.Server | None = None
-        self.blocked = ()
 
-    async def listen(self) -> ProxyPorts:
-        if self.server is None:
-            self.server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-        return ProxyPorts(self.server.sockets[0].getsockname()[1], 0)
-
-    def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
-        return {"HTTP_PROXY": f"http://127.0.0.1:{ports.http}"}
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nserved")
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
 
 
 def test_the_gate_is_the_only_way_out(stand_in, runner):
     async def main():
-        gate = Gate()
+        proxy = RuledProxy()
+        gate = proxy.gate(NetworkRules(domains={"127.0.0.1": "allow"}))
         sandbox = SeatbeltSandbox(stand_in.path)
         confinement = sandbox.confine(FileAccess(network=NetworkMode.PROXY), runner.cwd)
-        status, said = await runner.run(confinement, "/bin/sh", "-c", 'echo "$HTTP_PROXY"', gate=gate)
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            told = await runner.run(confinement, sys.executable, "-S", "-c", FETCHING % port, gate=gate)
         ports = await gate.listen()
-        assert (status, said) == (0, f"http://127.0.0.1:{ports.http}\n")
-        assert gate.server is not None
-        gate.server.close()
-        await gate.server.wait_closed()
         await runner.run(confinement, "/bin/true")
         await sandbox.aclose()
-        return ports.http
+        await gate.aclose()
+        await proxy.aclose()
+        return told, ports
 
-    port = asyncio.run(main())
+    told, ports = asyncio.run(main())
+    assert told == (0, "served\n403\n")
     _, with_gate, without = stand_in.calls
-    assert f'(allow network-outbound\n  (remote ip "localhost:{port}"))' in with_gate[1]
-    assert with_gate[1].count("remote ip") == 1
+    reached = "".join(f'\n  (remote ip "localhost:{port}")' for port in ports if port)
+    assert f"(allow network-outbound{reached})" in with_gate[1]
     assert "network" not in without[1]
 
 
