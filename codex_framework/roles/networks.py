@@ -21,8 +21,9 @@ class NetworkRules(Value, kw_only=True):
             below it), ``*`` (any; only to allow); each also with ``:port``.
         mode: ``full``, or ``limited``: only ``GET``, ``HEAD`` and ``OPTIONS`` of plain HTTP pass.
         unix_sockets: Absolute path to ``allow`` or ``none``: sockets that may be reached by way of the proxy.
-        allow_local_binding: Loopback and private addresses may be reached without being named. What is neither, and not public
-            either (link-local, multicast, ...), has to be named all the same.
+        allow_local_binding: Loopback and private addresses are treated as any other: a wildcard, another name or an answer may
+            allow them. Without it, and what is otherwise not public (link-local, multicast, ...) in any case, has to be allowed as
+            it is.
         enable_socks5: Also speak SOCKS5.
         enable_socks5_udp: Also carry datagrams by SOCKS5.
         allow_upstream_proxy: Go out by the proxy that the environment of this process names.
@@ -122,8 +123,8 @@ class NetworkProxy(Protocol):
         Args:
             rules: What passes without a question.
             ask: Called for a target of which the rules say nothing, while its connection waits; True lets it pass. None, or an
-                exception, refuses. Never called for what is denied, for a method that the mode forbids, or for private
-                addresses.
+                exception, refuses. Never called for what is denied, for a method that the mode forbids, or for addresses that are
+                not public, unless ``allow_local_binding`` is on.
 
         Raises:
             SandboxError: The rules contradict themselves or cannot be kept.

@@ -57,9 +57,9 @@ class Decider:
         pattern = self._hosts.denied_by(host, port)
         if pattern is not None:
             raise refusals.denied(host, port, pattern)
-        local = self._check_local(host, port)
+        self._check_local(host, port)
         self.check_method(target)
-        if not local and self._hosts.allowed_by(host, port) is None:
+        if self._hosts.allowed_by(host, port) is None:
             await self._check_answer(target, gone)
 
     def check_method(self, target: NetworkTarget) -> None:
@@ -87,16 +87,12 @@ class Decider:
         """Those that are open."""
         return [question.task for question in self._questions.values()]
 
-    def _check_local(self, host: str, port: int) -> bool:
-        """Whether it is local and allowed to be reached. Names that only turn out to be local are found when they are looked up."""
+    def _check_local(self, host: str, port: int) -> None:
+        """Raise RefusedError for what is local by its name. What only turns out to be is found when the name is looked up."""
         if is_address(host):
             self.check_address(host, port, host)
-            return self._local and kind_of(host) in LOCAL_KINDS
-        if is_local_name(host):
-            if not self._local and not self._hosts.names(host, port):
-                raise refusals.not_local(host, port, host, "local", by_setting=True)
-            return self._local
-        return False
+        elif is_local_name(host) and not self._local and not self._hosts.names(host, port):
+            raise refusals.not_local(host, port, host, "local", by_setting=True)
 
     async def _check_answer(self, target: NetworkTarget, gone: asyncio.Future[None]) -> None:
         if self._ask is None:

@@ -100,7 +100,7 @@ def not_local(host: str, port: int, address: str, kind: str, *, by_setting: bool
     what = "is a name of this machine" if kind == "local" else what
     cures = [f'add "{written(address)}" = "allow" to {_TABLE}.domains']
     if by_setting:
-        cures.append(f"set {_TABLE}.allow_local_binding = true")
+        cures.append(f"set {_TABLE}.allow_local_binding = true, with which wildcards count as well")
     return RefusedError(
         POLICY,
         f"{written(host, port)} {what}, and such addresses are not reached by wildcards or by way of other names."

@@ -179,9 +179,14 @@ async def _check_rules(check: _Check) -> None:
     for ground, rules, passes in (
         ("without rules", {}, False),
         ("where its address is allowed", {"domains": {_HOST: "allow"}}, True),
-        ("with allow_local_binding", {"allow_local_binding": True}, True),
+        (
+            "that a wildcard allows, with allow_local_binding",
+            {"domains": {"*": "allow"}, "allow_local_binding": True},
+            True,
+        ),
+        ("that nothing allows, with allow_local_binding", {"allow_local_binding": True}, False),
         ("where only a wildcard allows it", {"domains": {"*": "allow"}}, False),
-        ("that is allowed and denied", {"domains": {_HOST: "deny"}, "allow_local_binding": True}, False),
+        ("that is allowed and denied", {"domains": {"*": "allow", _HOST: "deny"}, "allow_local_binding": True}, False),
     ):
         gate = check.gate(**rules)
         ports = await check.listening(gate)

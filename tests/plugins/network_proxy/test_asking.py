@@ -130,8 +130,20 @@ async def test_nobody_is_asked_about_what_is_decided(net):
     limited = await net.gate(ask=ask, mode="limited")
     assert (await limited.ask("POST", "http://example.com/")).error == "blocked-by-method-policy"
     assert (await limited.tunnel("example.com", 443))[0] == 403
-    local = await net.gate(ask=ask, allow_local_binding=True)
-    assert (await local.ask("GET", "http://127.0.0.1:1/")).status == 502
+
+
+async def test_local_addresses_are_asked_about_where_they_are_as_any_other(net):
+    asked = []
+
+    async def ask(target):
+        asked.append(target.host)
+        return target.port == 1
+
+    gate = await net.gate(ask=ask, allow_local_binding=True)
+    assert (await gate.ask("GET", "http://127.0.0.1:1/")).status == 502
+    assert (await gate.ask("GET", "http://localhost:2/")).status == 403
+    assert (await gate.ask("GET", "http://169.254.169.254:1/")).error == "blocked-by-policy"
+    assert asked == ["127.0.0.1", "localhost"]
 
 
 async def test_yes_does_not_open_what_a_name_turns_out_to_be(net):

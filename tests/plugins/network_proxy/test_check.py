@@ -42,7 +42,9 @@ def test_a_proxy_that_refuses_everything_is_found():
     found = violations(
         Changed(lambda rules: NetworkRules(domains={k: v for k, v in rules.domains.items() if v == "deny"}))
     )
-    assert "a tunnel to loopback with allow_local_binding is answered with 'HTTP/1.1 403" in found
+    assert (
+        "a tunnel to loopback that a wildcard allows, with allow_local_binding is answered with 'HTTP/1.1 403" in found
+    )
     assert "GET in limited mode is answered with" in found
     assert "listen() gives a port for SOCKS5 that is switched off" in found
 

@@ -78,7 +78,7 @@ async def test_curl_gets_posts_and_is_refused(net, host):
 async def test_curl_reaches_a_tls_server_through_a_tunnel(net, host, certificate):
     origin, server, port = await tls_origin(net, certificate)
     async with server:
-        for rules in ({"domains": {host: "allow"}}, {"allow_local_binding": True}):
+        for rules in ({"domains": {host: "allow"}}, {"allow_local_binding": True, "domains": {"*": "allow"}}):
             gate = await net.gate(**rules)
             status, out, err = await run(
                 gate, "curl", "-sS", "--cacert", certificate / "cert.pem", f"https://{host}:{port}/x"

@@ -79,9 +79,12 @@ async def test_no_wildcard_opens_what_is_not_public(net, name):
 
 @pytest.mark.parametrize("name", LOCAL[:-1])
 async def test_allow_local_binding_opens_this_machine(net, name):
-    gate = await net.gate(allow_local_binding=True)
+    gate = await net.gate(allow_local_binding=True, domains={"*": "allow"})
     answer = await gate.ask("GET", f"http://{name}:1/")
     assert answer.status == 502
+    gate = await net.gate(allow_local_binding=True)
+    answer = await gate.ask("GET", f"http://{name}:1/")
+    assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -101,7 +104,7 @@ async def test_localhost_can_be_named(net):
     for rules in (
         {"domains": {"localhost": "allow"}},
         {"domains": {f"localhost:{port}": "allow"}},
-        {"allow_local_binding": True},
+        {"allow_local_binding": True, "domains": {"*": "allow"}},
     ):
         gate = await net.gate(**rules)
         assert (await gate.ask("GET", f"http://localhost:{port}/")).body == b"hi"
@@ -226,7 +229,7 @@ async def test_a_refusal_arrives_though_the_client_is_still_sending(net):
 
 async def test_no_gate_is_reached_by_way_of_another(net):
     proxy = RuledProxy()
-    narrow = proxy.gate(NetworkRules(allow_local_binding=True))
+    narrow = proxy.gate(NetworkRules(allow_local_binding=True, domains={"*": "allow", "127.0.0.1": "allow"}))
     wide = proxy.gate(NetworkRules(domains={"*": "allow"}))
     gate, other = await net.opened(narrow), await wide.listen()
     for host in ("127.0.0.1", "localhost", "0.0.0.0", "[::1]"):
