@@ -41,6 +41,7 @@ WORKING: dict[str, Any] = {
     "list_dir": {"dir_path": "WORKSPACE"},
     "local_shell": '{"type": "exec", "command": ["sleep", "0.1"]}',
     "read_file": {"file_path": "WORKSPACE/poem.txt"},
+    "request_permissions": None,  # works only where a person can be asked: tests/plugins/request_permissions
     "shell": {"command": ["sleep", "0.1"]},
     "shell_command": {"command": "sleep 0.1"},
     "update_plan": {"plan": [{"step": "look", "status": "in_progress"}]},
