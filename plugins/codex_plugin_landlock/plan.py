@@ -91,7 +91,8 @@ class Plan:
         matches = [path for path in self._matches() if not is_below(path, PROC)]
         opened = [path for path, kind in kinds.items() if kind != DENIED]
         for target in filter(None, map(_target, matches)):
-            if not any(path == target or is_below(path, target) for path in opened):
+            own = is_below(target, DEV) or is_below(target, PROC)
+            if not own and not any(path == target or is_below(path, target) for path in opened):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
         return attrs.evolve(self, kinds=kinds, globs=())

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -170,11 +172,12 @@ def test_patterns_are_looked_for_in_what_is_opened_again_below_a_match(tmp_path)
 def test_what_a_matching_symlink_leads_to_is_denied_unless_a_rule_opens_it(tmp_path):
     for name in ("work", "keys/pub", "other"):
         (tmp_path / name).mkdir(parents=True)
-    for name, target in (("a.pem", "other"), ("b.pem", "keys"), ("c.pem", "/"), ("d.pem", "missing")):
-        (tmp_path / "work" / name).symlink_to(f"../{target}" if target != "/" else target)
+    targets = {"a": "../other", "b": "../keys", "c": "/", "d": "missing", "e": "/dev/null", "f": "/proc/self"}
+    for name, target in targets.items():
+        (tmp_path / "work" / f"{name}.pem").symlink_to(target)
     access = granting({tmp_path / "keys" / "pub": WRITE}, denied_globs=(f"{tmp_path}/work/*.pem",))
     denied = {part.path for part in plan_for(access).resolved().parts if part.kind == "denied"}
-    assert denied == {str(tmp_path / "other")} | {str(tmp_path / "work" / f"{name}.pem") for name in "abcd"}
+    assert denied == {str(tmp_path / "other")} | {str(tmp_path / "work" / f"{name}.pem") for name in targets}
 
 
 def test_a_pattern_that_matches_too_much_is_refused(tmp_path):
@@ -430,6 +433,61 @@ def test_with_restricted_reads_a_command_that_cannot_start_says_why(level, base)
     if level == "namespaces":
         assert "No such file" in closed_folder
     assert ran == 0
+
+
+def test_a_file_given_as_input_cannot_be_opened_again_where_reads_are_restricted(harness, level, base):
+    (base / "work").mkdir()
+    (base / "input").write_text("given\n")
+    command = ("/bin/sh", "-c", "cat; cat /proc/self/fd/0; echo x > /proc/self/fd/0")
+    access = closed({base / "work": WRITE})
+    ended = harness.run_all(level, USER, access, base / "work", {"it": command}, stdin=str(base / "input"))["it"]
+    assert ended.output.splitlines()[0] == "given"
+    assert ended.output.count("given") == 1
+    assert (base / "input").read_text() == "given\n"
+
+
+def test_what_is_mounted_in_a_writable_folder_keeps_its_rules(harness, namespaces, base):
+    """In a mount namespace of the test's own, so that nothing is left behind."""
+    code = f"""
+import os, sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from codex_framework.protocol.permissions import AccessMode as Mode
+from codex_framework.roles.sandboxes import FileAccess, PathRule
+from tests.plugins.landlock.conftest import run_all
+base = Path({str(base)!r})
+modes = {{base: Mode.WRITE, base / "read": Mode.READ, base / "deny": Mode.DENY, base / "deny/sub": Mode.WRITE}}
+access = FileAccess(rules=tuple(PathRule(path, mode) for path, mode in modes.items()))
+script = "exec 2>/dev/null; for d in write read deny deny/sub; do touch $d/new; ls $d; done; touch write/ro/new; ls write/ro"
+print(run_all("namespaces", "root", access, base, {{"it": ("/bin/sh", "-c", script)}})["it"].output)
+"""
+    mounts = "; ".join(
+        [
+            f"cd {base}",
+            "mkdir write read deny",
+            *(f"mount -t tmpfs tmpfs {name}; touch {name}/old" for name in ("write", "read", "deny")),
+            "mkdir deny/sub write/ro",
+            "mount -t tmpfs -o ro tmpfs write/ro",
+            "mount -t tmpfs tmpfs deny/sub; touch deny/sub/old",
+        ]
+    )
+    if USER != "root" or shutil.which("unshare") is None:
+        pytest.skip("needs root and `unshare` to mount something")
+    command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f'{mounts}; cd "$1"; exec "$2" -c "$3"',
+        "sh",
+        str(Path.cwd()),
+        sys.executable,
+        code,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "mount:" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    assert done.stdout.split() == ["new", "old", "ro", "old", "new", "old"], done.stderr
 
 
 def test_the_whole_file_system_can_be_writable_but_for_parts(harness, namespaces, base):
