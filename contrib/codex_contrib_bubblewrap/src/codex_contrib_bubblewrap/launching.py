@@ -105,6 +105,11 @@ class Launching:
             pid = await process.begun()
             if pid is not None:
                 await self._prepare(process, pid)
+        except asyncio.CancelledError:
+            if self._process is not None:  # what waits must not be let go before it is killed
+                self._process.kill()
+                await self._process.begun()
+            raise
         finally:
             os.close(pause)
             os.close(go)  # and so the pause ends

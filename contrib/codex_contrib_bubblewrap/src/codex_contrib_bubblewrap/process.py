@@ -52,6 +52,7 @@ class BubblewrapProcess:
         self._init: int | None = None
         self._command: int | None = None
         self._exit_code: int | None = None
+        self._doomed = False
         self._waiting = _pidfd(process.pid)
         os.set_blocking(status, False)
         self._loop.add_reader(status, self._read)
@@ -74,9 +75,15 @@ class BubblewrapProcess:
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End everything in the sandbox."""
-        if not self._ended.is_set():
-            self._process.kill()
+        """End everything in the sandbox, as soon as it can be.
+
+        It is the init that is killed: bubblewrap's child hangs on to its parent's life only when it is about to start the command,
+        so one whose parent was killed before would go on alone.
+        """
+        self._doomed = True
+        if self._init is not None and not self._ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._init, signal.SIGKILL)
 
     async def wait(self) -> int:
         """The status (negative N: ended by signal N). Bubblewrap tells both ``exit 137`` and SIGKILL as 137: here they are -9."""
@@ -141,6 +148,8 @@ class BubblewrapProcess:
                 self._exit_code = told.get("exit-code", self._exit_code)
             if self._init is not None:
                 self._told.set()
+                if self._doomed:
+                    self.kill()
         self._close_status()
 
     def _close_status(self) -> None:

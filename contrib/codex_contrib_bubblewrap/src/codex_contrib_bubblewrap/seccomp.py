@@ -117,7 +117,10 @@ def _socket_rules(network: NetworkMode) -> dict[str, tuple[_Rule, ...]]:
     """Pairs for talking within a command always work; datagram pairs never, since each message may name another receiver."""
     pair = ((_Look(0, (_UNIX,), among=False),), (_Look(1, (_STREAM, _PACKETS), among=False, mask=_TYPE),))
     if network is not NetworkMode.OFF:
-        families = (_Look(0, (_INET, _INET6, _NETLINK), among=False),)
+        routes = (
+            (_NETLINK,) if network is NetworkMode.ON else ()
+        )  # elsewhere there is nothing to learn, but much to configure
+        families = (_Look(0, (_INET, _INET6, *routes), among=False),)
         raw = (_Look(0, (_INET, _INET6)), _Look(1, (_STREAM, _DATAGRAM), among=False, mask=_TYPE))
         not_routes = (_Look(0, (_NETLINK,)), _Look(2, (0,), among=False))
         return {"socketpair": pair, "socket": (families, raw, not_routes)}
