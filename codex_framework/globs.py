@@ -30,7 +30,7 @@ MATCH_LIMIT = 8192
 """How many matches are masked at most (Codex's limit)."""
 
 _WILD = frozenset("*?[")
-_ESCAPED = re.compile(r"\[([*?\[])\]")
+_ESCAPED = r"\[([*?\[])\]"  # compiled when it is needed, as nothing should happen at import
 _ALTERNATIVES = 1000
 """How many patterns one with braces may stand for."""
 
@@ -53,9 +53,9 @@ def static_prefix(pattern: str) -> str:
     """The folder above the first component with a wildcard, as a path: ``/a/b/**/*.pem`` to ``/a/b``."""
     plain = []
     for part in pattern.split("/"):
-        if has_wildcards(_ESCAPED.sub("", part)):
+        if has_wildcards(re.sub(_ESCAPED, "", part)):
             break
-        plain.append(_ESCAPED.sub(r"\1", part))
+        plain.append(re.sub(_ESCAPED, r"\1", part))
     return "/".join(plain) or "/"
 
 

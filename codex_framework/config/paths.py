@@ -35,6 +35,8 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
     if isinstance(section, Mapping) and isinstance(roots := section.get(_ROOTS[1]), list):
         paths = [_absolute(root, folder, environ) if isinstance(root, str) else root for root in roots]
         result[_ROOTS[0]] = {**section, _ROOTS[1]: paths}
+    if isinstance(named := result.get("permissions"), Mapping):
+        result["permissions"] = {name: _with_home(profile, environ) for name, profile in named.items()}
     profiles = result.get("profiles")
     if isinstance(profiles, Mapping):
         result["profiles"] = {
@@ -42,6 +44,16 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
             for name, profile in profiles.items()
         }
     return result
+
+
+def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
+    """A permission profile whose workspace roots name the home; relative ones wait for the working folder, as in Codex."""
+    roots = profile.get("workspace_roots") if isinstance(profile, Mapping) else None
+    home = environ.get("HOME")
+    if not home or not isinstance(roots, Mapping):
+        return profile
+    made = {home + path[1:] if path == "~" or path.startswith("~/") else path: wanted for path, wanted in roots.items()}
+    return {**profile, "workspace_roots": made}
 
 
 def _absolute(path: str, folder: Path, environ: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ _NO_SECRETS = (
 )
 """What looks like one of those and is none."""
 
-_SECRET_VALUE = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
+_SECRET_VALUE = r"\w://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY"
 """Addresses with a password in them (``DATABASE_URL`` and its like) and private keys, whatever the name."""
 
 _NO_SECRET_VALUE = ("*_PROXY",)
@@ -110,7 +110,7 @@ def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[s
     return {
         name: value
         for name, value in variables.items()
-        if (not named(name) or unless(name)) and (not _SECRET_VALUE.search(value) or plain(name))
+        if (not named(name) or unless(name)) and (not re.search(_SECRET_VALUE, value) or plain(name))
     }
 
 

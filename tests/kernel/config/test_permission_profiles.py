@@ -136,6 +136,11 @@ def test_the_depth_and_the_roots_are_inherited(place):
     assert (found.id, found.extends) == ("p", "base")
 
 
+def test_workspace_roots_are_absolute(place):
+    text = 'extends = ":workspace"\nworkspace_roots = { "~/more" = true, "~" = false, "../x/." = true, "/y/" = true }'
+    assert profile(place, text).workspace_roots == (str(place.home / "more"), str(place.project.parent / "x"), "/y")
+
+
 def test_places_become_entries(place):
     text = WORKSPACE + '":minimal" = "read"\n":tmpdir" = "deny"\n"/a" = "read"\n"~/*.x" = "deny"\n":later" = "write"'
     entries = profile(place, text).entries
