@@ -83,6 +83,7 @@ _ODD_BLANK = re.compile(r"[^\S \t\n]|\0|(?<![ \t\n])\\\n(?![ \t\n])|\\[ \t]\\\n"
 _IN_QUOTES = re.compile(r'\\[$`"\\\n]')
 _EXPANDED = re.compile(r"[*?\[]|^[~=]")
 _UNQUOTED = re.compile(r"[^\s;&|<>()$`\"'\\#][^\s;&|<>()$`\"'\\]*")
+_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ESCAPE = re.compile(r"\\(.)")
 _DELIMITER = re.compile(r"(['\"]?)(\w+)\1", re.ASCII)
 _BETWEEN_COMMANDS = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -136,7 +137,18 @@ def words_of_all_commands(script: str) -> Iterator[tuple[str, ...]]:
             parts = [
                 child for child in node.named_children if child.type not in ("variable_assignment", "file_redirect")
             ]
-            yield tuple("" if (word := _word(part, script)) is None else word.text for part in parts)
+            words = tuple("" if (word := _word(part, script)) is None else word.text for part in parts)
+            yield words
+            if words and words[0] in _RESERVED:
+                yield _behind_reserved(words)
+
+
+def _behind_reserved(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What ``time -p``, ``coproc`` and ``! !`` stand before: to the grammar they are programs."""
+    for place, word in enumerate(words):
+        if word not in _RESERVED and word not in ("-p", "--", "") and not _ASSIGNS.match(word):
+            return words[place:]
+    return ()
 
 
 class _Word(Value):

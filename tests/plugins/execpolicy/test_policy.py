@@ -131,6 +131,7 @@ def test_rules_decide_before_judgement(judge: Judge, home: Path) -> None:
             "git push <<E\n$X\nE",
             "! git push # now",
         ),
+        *("time git push", "time -p git push | tail", "coproc git push", "! ! git push", "time A=1 git push"),
     ],
 )
 def test_what_a_rule_forbids_cannot_be_hidden_in_a_script(judge: Judge, home: Path, script: str) -> None:

@@ -6,6 +6,7 @@ so that no real program can be named.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -105,7 +106,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def run_by_bash(script: str, folder: Path, *, answer: int) -> Counter[tuple[str, ...]]:
+def run_by_bash(script: str, folder: Path, *, answer: int, writes: bool = False) -> Counter[tuple[str, ...]]:
     """The commands that bash would run, if every one ended with this status."""
     log = folder / "log"
     log.write_bytes(b"")
@@ -128,10 +129,12 @@ def run_by_bash(script: str, folder: Path, *, answer: int) -> Counter[tuple[str,
     ) as process:
         try:
             process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    assert list((folder / "work").iterdir()) == []  # nothing was redirected
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # what it has left in the background
+                os.killpg(process.pid, signal.SIGKILL)
+    assert writes or list((folder / "work").iterdir()) == []  # nothing was redirected
+    for made in (folder / "work").iterdir():
+        made.unlink()
     words = os.fsdecode(log.read_bytes()).split("\0")[:-1]
     commands: Counter[tuple[str, ...]] = Counter()
     while words:
@@ -171,3 +174,44 @@ def test_no_script_makes_it_fail(script: str) -> None:
     line = Line.read(("bash", "-lc", script))
     assert line.commands
     assert all(line.commands)
+
+
+_AROUND = [
+    *(
+        "COMMAND",
+        "for a in b; do COMMAND; done",
+        "if x; then COMMAND; fi",
+        "if COMMAND; then x; fi",
+        "(COMMAND)",
+        "{ COMMAND; }",
+    ),
+    *("x=$(COMMAND)", "A=1 COMMAND", "COMMAND > y", "COMMAND 2>&1", "! COMMAND", "! ! COMMAND", "f() { COMMAND; }; f"),
+    *(
+        "a | COMMAND",
+        "COMMAND & x",
+        "case x in x) COMMAND;; esac",
+        "echo `COMMAND`",
+        "[[ a ]] && COMMAND",
+        "time COMMAND",
+    ),
+    *("time -p A=1 COMMAND", "coproc COMMAND", "cat <(COMMAND)", 'echo "$(COMMAND)"', "$(COMMAND)", "((1)) && COMMAND"),
+    *(
+        "export A=1; COMMAND",
+        "echo ${x:-$(COMMAND)}",
+        "cat <<E\n$(COMMAND)\nE",
+        "x=(1 $(COMMAND))",
+        "COMMAND # x",
+        "a; COMMAND",
+    ),
+]
+
+
+@pytest.mark.parametrize("command", ["git push", "g'i't push", "\\git push x", 'git "push"', "git \\\n push"])
+def test_nothing_that_stands_around_a_command_hides_it(folder: Path, command: str) -> None:
+    for around in _AROUND:
+        script = around.replace("COMMAND", command)
+        ran = run_by_bash(script, folder, answer=0, writes=True)
+        line = Line.read(("bash", "-c", script))
+        waited = not any(aside in around for aside in ("COMMAND &", "coproc", "<("))
+        assert not waited or any(words[:2] == ("git", "push") for words in ran), script
+        assert any(words[:2] == ("git", "push") for words in (*line.commands, *line.suspects)), script
