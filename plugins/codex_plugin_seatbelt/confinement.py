@@ -126,6 +126,9 @@ def _around_matches(rules: Rules, depth: int | None) -> tuple[str, ...]:
     hint = "deny fewer files, or whole folders"
     try:
         found = expand(rules.globs, depth)
+        inside = [path for path, _ in rules.modes if any(path.startswith(f"{match}/") for match in found)]
+        if opened := [path for path in inside if os.path.lexists(path)]:
+            found = expand(rules.globs, depth, reopened=opened)
     except TooManyMatches as error:
         raise SandboxError(f"the pattern {error} matches too many files", hint=hint) from error
     folders = dict.fromkeys(str(above) for path in found for above in Path(path).parents)

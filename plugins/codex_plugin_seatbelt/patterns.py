@@ -124,26 +124,33 @@ def _class_end(part: str, start: int) -> int | None:
     return None if end < 0 else end
 
 
-_PLAIN_MEMBERS = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]*", re.ASCII)
+_SPELLABLE = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]", re.ASCII)
 """What may stand in brackets as it is. Anything else makes a class that matches any character: it denies more, not less."""
-
-_RANGE = re.compile(r"([a-z])-([a-z])|([A-Z])-([A-Z])")
 
 
 def _class(inner: str) -> str:
     negated = inner[:1] in ("!", "^")
-    members = inner[1:] if negated else inner
-    if not _PLAIN_MEMBERS.fullmatch(members):
+    members = _members(inner[1:] if negated else inner)
+    if not all(map(_spellable, members)):
         return _ANY_ONE
-    if negated:
-        return f"[^/{members}]"
-    hyphen = "-" if members.startswith("-") else ""
-    members = members.removeprefix("-")
-    return f"[{hyphen}{_other_case(members)}{members}]"
+    if not negated:
+        members += [member.swapcase() for member in members if member.islower() or member.isupper()]
+    hyphen = "-" if "-" in members else ""  # at the end it is itself
+    plain = "".join(dict.fromkeys(member for member in members if member != "-"))
+    return f"[^/{plain}{hyphen}]" if negated else f"[{plain}{hyphen}]"
 
 
-def _other_case(members: str) -> str:
-    """The members in the other case, to stand before them: a hyphen keeps its place at the beginning or the end."""
-    ranges = "".join(found.group().swapcase() for found in _RANGE.finditer(members))
-    singles = _RANGE.sub("", members)
-    return ranges + "".join(one.swapcase() for one in singles if one.isascii() and one.isalpha())
+def _members(text: str) -> list[str]:
+    """The members of a class: single characters, and ranges as three (read as :func:`codex_framework.globs.regex_of` does)."""
+    found = []
+    at = 0
+    while at < len(text):
+        length = 3 if text[at + 1 : at + 2] == "-" and at + 2 < len(text) else 1
+        found.append(text[at : at + length])
+        at += length
+    return found
+
+
+def _spellable(member: str) -> bool:
+    ends = {member[0], member[-1]}
+    return all(map(_SPELLABLE.fullmatch, ends)) and (len(member) == 1 or "-" not in ends)

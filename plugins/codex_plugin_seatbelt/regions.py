@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import PurePosixPath
 
 from codex_framework import AccessMode, FileAccess
-from codex_framework.globs import deny_matcher, static_prefix
+from codex_framework.globs import deny_matcher, escaped, static_prefix
 from codex_framework.value import Value
 from codex_plugin_seatbelt.patterns import residuals
 
@@ -133,7 +133,8 @@ def _globs(globs: Iterable[str], real: Callable[[str], str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for glob in globs:
         start = static_prefix(glob)
-        found |= {glob: None, f"{real(start).rstrip('/')}/{glob[len(start) :].lstrip('/')}": None}
+        rest = glob.split("/")[start.rstrip("/").count("/") + 1 :]
+        found |= {glob: None, "/".join([escaped(real(start)).rstrip("/"), *rest]): None}
     return tuple(found)
 
 

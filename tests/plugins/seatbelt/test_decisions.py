@@ -35,7 +35,9 @@ NAMES = [
 """None of them can be taken for another where a character without a safe spelling stands for any."""
 
 PATHS = st.lists(st.sampled_from(NAMES), max_size=5).map(lambda names: "/r" + "".join(f"/{name}" for name in names))
-PARTS = st.sampled_from(["**", "*", "a", ".git", "*.pem", "?", "[ab]", "[!a]*", "sp ace", 'quo"*', "br]*", "é"])
+PARTS = st.sampled_from(
+    ["[*]x", "[[]q", "**", "*", "a", ".git", "*.pem", "?", "[ab]", "[!a]*", "sp ace", 'quo"*', "br]*", "é"]
+)
 GLOBS = st.builds(
     lambda start, parts: start + "/".join(parts), st.sampled_from(["/r/", "/"]), st.lists(PARTS, min_size=1, max_size=4)
 )
@@ -146,7 +148,25 @@ def test_what_is_left_of_a_pattern_below_a_folder(glob, path, cut):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[-a]", "[a-]", "[a-cX]", "[!a-c]", "[]a]", "[!]a]", "[[:]", "[\\]", '["]', "[^a]", "[a^]"]
+    "pattern",
+    [
+        "[-a]",
+        "[a-]",
+        "[a-cX]",
+        "[!a-c]",
+        "[]a]",
+        "[!]a]",
+        "[[:]",
+        "[\\]",
+        '["]',
+        "[^a]",
+        "[a^]",
+        "[a-c-e]",
+        "[+--]",
+        "[A-z]",
+        "[!-a]",
+        "[*]",
+    ],
 )
 def test_classes_are_kept_or_match_more(pattern):
     matches = deny_matcher((f"/{pattern}",))
@@ -160,6 +180,8 @@ def test_classes_are_kept_or_match_more(pattern):
 def test_a_class_takes_the_other_case_and_nothing_else():
     expression = posix_regex(f"^{below(('[a-c-]',))}$")
     assert [one for one in map(chr, range(33, 127)) if expression.search(one)] == list("-ABCabc")
+    expression = posix_regex(f"^{below(('[a-c-e*]',))}$")
+    assert [one for one in map(chr, range(33, 127)) if expression.search(one)] == list("*-ABCEabce")
     expression = posix_regex(f"^{below(('[-x]',))}$")
     assert [one for one in map(chr, range(33, 127)) if expression.search(one)] == list("-Xx")
 

@@ -193,6 +193,16 @@ def test_links_are_resolved_and_a_kept_link_keeps_its_own_rule():
     assert not profile.reads("/r/git/x")
 
 
+def test_the_beginning_of_a_pattern_is_resolved_and_it_is_denied_both_ways(as_on_a_mac):
+    access = ruled({"/private/tmp/a*": WRITE, "/tmp": WRITE}, denied_globs=("/tmp/a[*]/**/*.pem", "/tmp/**/.env"))
+    text, parameters = profile_for(access, as_on_a_mac).completed()
+    profile = Profile(text, parameters)
+    assert profile.writes("/private/tmp/a*/x")
+    denied = ["/private/tmp/a*/b/x.pem", "/tmp/a*/x.pem", "/private/tmp/.env", "/private/tmp/a*/.env/x"]
+    assert not any(profile.reads(path) or profile.writes(path) for path in denied)
+    assert profile.reads("/private/tmp/ab/x.pem")
+
+
 @given(st.integers(0, 6))
 def test_what_the_kernel_plans_for_a_workspace_can_be_compiled(depth):
     cwd = Path("/no-such-folder", *("deeper",) * depth)

@@ -286,6 +286,25 @@ def test_the_folders_around_what_a_pattern_denies_stay(loose, runner):
     assert str(runner.cwd / "free") not in names
 
 
+def test_what_is_opened_again_below_a_match_is_looked_at_too(loose, runner):
+    for path in (".env/open/sub/.env", ".env/shut/.env"):
+        (runner.cwd / path).mkdir(parents=True)
+    access = FileAccess.writing(runner.cwd, runner.cwd / ".env" / "open").evolve(
+        denied_globs=(f"{runner.cwd}/**/.env",)
+    )
+
+    async def main():
+        sandbox = SeatbeltSandbox(loose)
+        confinement = sandbox.confine(access, runner.cwd)
+        await confinement.warm()
+        await sandbox.aclose()
+        return confinement.argv(("true",))
+
+    given = [one.partition("=")[2] for one in asyncio.run(main()) if one.startswith("-D")]
+    assert str(runner.cwd / ".env" / "open" / "sub") in given
+    assert not [one for one in given if "shut" in one]
+
+
 def test_too_many_matches_are_an_error(loose, runner, monkeypatch):
     monkeypatch.setattr("codex_framework.globs.MATCH_LIMIT", 3)
     for name in "abcde":
