@@ -330,7 +330,7 @@ class HttpSide:
         headers += [("Connection", "close")] if last else []
         phrase = _PHRASES.get(status, "Error")
         if reason:
-            headers.append(("X-Proxy-Error", reason))
+            headers.append(("x-proxy-error", reason))
             phrase = f"Forbidden ({reason})"
         self._send(h11.Response(status_code=status, headers=headers, reason=phrase))
         self._send(h11.Data(data=body))

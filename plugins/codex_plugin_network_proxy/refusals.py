@@ -102,7 +102,7 @@ def not_local(host: str, port: int, address: str, kind: str, *, by_setting: bool
     if by_setting:
         cures.append(f"set {_TABLE}.allow_local_binding = true, with which wildcards count as well")
     return RefusedError(
-        POLICY,
+        ALLOWLIST,  # Codex's word for it
         f"{written(host, port)} {what}, and such addresses are not reached by wildcards or by way of other names."
         f" To allow it, {', or '.join(cures)}.",
     )

@@ -142,7 +142,7 @@ async def test_local_addresses_are_asked_about_where_they_are_as_any_other(net):
     gate = await net.gate(ask=ask, allow_local_binding=True)
     assert (await gate.ask("GET", "http://127.0.0.1:1/")).status == 502
     assert (await gate.ask("GET", "http://localhost:2/")).status == 403
-    assert (await gate.ask("GET", "http://169.254.169.254:1/")).error == "blocked-by-policy"
+    assert (await gate.ask("GET", "http://169.254.169.254:1/")).error == "blocked-by-allowlist"
     assert asked == ["127.0.0.1", "localhost"]
 
 
@@ -154,7 +154,7 @@ async def test_yes_does_not_open_what_a_name_turns_out_to_be(net):
         return ["10.0.0.1"]
 
     gate = await net.gate(ask=ask, resolve=resolve)
-    assert (await gate.ask("GET", "http://example.com/")).error == "blocked-by-policy"
+    assert (await gate.ask("GET", "http://example.com/")).error == "blocked-by-allowlist"
 
 
 async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(net):

@@ -88,7 +88,7 @@ async def test_curl_reaches_a_tls_server_through_a_tunnel(net, host, certificate
         status, _, err = await run(gate, "curl", "-sS", "-k", f"https://{host}:{port}/x")
         assert status != 0
         assert len(origin.seen) == 2
-        assert gate.reasons == ["blocked-by-policy"]
+        assert gate.reasons == ["blocked-by-allowlist"]
 
 
 @CURL

@@ -69,12 +69,13 @@ ODD = [
 async def test_no_wildcard_opens_what_is_not_public(net, name):
     gate = await net.gate(domains={"*": "allow", "**.localhost": "allow"})
     answer = await gate.ask("GET", f"http://{name}:1/")
-    assert (answer.status, answer.error) == (403, "blocked-by-policy")
+    assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
+    assert b"such addresses are not reached by wildcards" in answer.body
     status, _, _ = await gate.tunnel(name, 1)
     assert status == 403
     if ":" not in name:
         assert (await gate.socks(name, 1))[0] == 2
-    assert set(gate.reasons) == {"blocked-by-policy"}
+    assert set(gate.reasons) == {"blocked-by-allowlist"}
 
 
 @pytest.mark.parametrize("name", LOCAL[:-1])
@@ -85,13 +86,14 @@ async def test_allow_local_binding_opens_this_machine(net, name):
     gate = await net.gate(allow_local_binding=True)
     answer = await gate.ask("GET", f"http://{name}:1/")
     assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
+    assert b"is not among the hosts" in answer.body
 
 
 @pytest.mark.parametrize("name", ODD)
 async def test_allow_local_binding_does_not_open_what_is_odd(net, name):
     gate = await net.gate(allow_local_binding=True, domains={"*": "allow"})
     answer = await gate.ask("GET", f"http://{name}:1/")
-    assert (answer.status, answer.error) == (403, "blocked-by-policy")
+    assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
     assert b"allow_local_binding" not in answer.body
 
 
@@ -109,7 +111,7 @@ async def test_localhost_can_be_named(net):
         gate = await net.gate(**rules)
         assert (await gate.ask("GET", f"http://localhost:{port}/")).body == b"hi"
     gate = await net.gate(domains={"localhost:1": "allow", "127.0.0.1": "allow"})
-    assert (await gate.ask("GET", f"http://localhost:{port}/")).error == "blocked-by-policy"
+    assert (await gate.ask("GET", f"http://localhost:{port}/")).error == "blocked-by-allowlist"
 
 
 async def test_a_name_that_leads_here_is_refused_by_the_systems_own_resolver(net):
@@ -120,7 +122,7 @@ async def test_a_name_that_leads_here_is_refused_by_the_systems_own_resolver(net
         pytest.skip("the name of this machine does not resolve")
     gate = await net.gate(domains={name: "allow"})
     answer = await gate.ask("GET", f"http://{name}:1/")
-    assert (answer.status, answer.error) == (403, "blocked-by-policy")
+    assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
     assert str(address) in answer.body.decode() or "address" in answer.body.decode()
 
 
@@ -140,7 +142,7 @@ async def test_one_look_at_a_name_decides_and_is_what_is_connected_to(net, host)
     assert asked == ["rebinding.example"]
     for address in ("127.0.0.1", "10.0.0.1", "::1"):
         answer = await gate.ask("GET", url)
-        assert (answer.status, answer.error) == (403, "blocked-by-policy")
+        assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
         assert f"leads to {address}, a " in answer.body.decode()
     assert len(asked) == 4
 
