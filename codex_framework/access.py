@@ -127,6 +127,8 @@ class _Places:
         if isinstance(path, AbsolutePath):
             yield from self._absolute(path.path)
             return
+        if _leads_out(path.subpath):
+            return
         match path.kind:
             case Special.ROOT:
                 yield "/"
@@ -152,6 +154,8 @@ class _Places:
     def patterns(self, path: GlobPattern | SpecialPath) -> Iterator[str]:
         """Patterns with a real beginning, in the plain notation of :mod:`codex_framework.globs`."""
         text = path.pattern if isinstance(path, GlobPattern) else path.subpath or ""
+        if isinstance(path, SpecialPath) and _leads_out(text):
+            raise _cannot_hold(f"the pattern {text!r} does not lie below the workspace")
         bases: Iterable[str] = self.workspace if isinstance(path, SpecialPath) else (self.cwd,)
         if isinstance(path, GlobPattern) and text.startswith("~/"):
             if self.home is None:
@@ -205,7 +209,7 @@ def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Place
     real = RealPaths()
     globs: dict[str, None] = {}
     given: list[_Given] = []
-    for entry in files.entries:
+    for entry in (*files.entries, *(one for one in permissions.granted if one.access is AccessMode.DENY)):
         if _is_pattern(entry):
             assert not isinstance(entry.path, AbsolutePath)
             for pattern in places.patterns(entry.path) if entry.access is AccessMode.DENY else ():
@@ -298,13 +302,21 @@ def _is_pattern(entry: FileEntry) -> bool:
     return isinstance(entry.path, GlobPattern)
 
 
+def _leads_out(subpath: str | None) -> bool:
+    return subpath is not None and (subpath.startswith("/") or ".." in subpath.split("/"))
+
+
 def _has_to_be_somewhere(path: AbsolutePath | SpecialPath) -> bool:
     """Whether a place that was not found may exist all the same: the home of nobody, a word of a newer version."""
-    return path.path.startswith("~") if isinstance(path, AbsolutePath) else path.kind is Special.UNKNOWN
+    if isinstance(path, AbsolutePath):
+        return path.path.startswith("~")
+    return path.kind is Special.UNKNOWN or _leads_out(path.subpath)
 
 
 def _named(path: AbsolutePath | SpecialPath) -> str:
-    return path.path or "unknown" if isinstance(path, SpecialPath) else path.path
+    if isinstance(path, AbsolutePath):
+        return path.path
+    return path.path or path.subpath or path.kind.value
 
 
 def _protect(modes: dict[str, AccessMode], links: Iterable[str]) -> None:

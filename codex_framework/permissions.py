@@ -90,7 +90,8 @@ class Permissions(Value, kw_only=True):
         profile: The limits.
         id: The profile's name; None where it was made from a sandbox policy.
         extends: The name of the profile it builds on.
-        granted: What was allowed on top of the profile. It gives nothing that an entry or a pattern of the profile denies.
+        granted: What was allowed on top of the profile. It gives nothing that an entry or a pattern of the profile denies;
+            what is denied in it is denied as well.
         workspace_roots: Folders that belong to the workspace besides the thread's own, absolute or in the home (``~/...``).
         network_rules: Which hosts may be reached by way of a proxy; None: the profile's word about the network is all.
         options: How it is enforced.
@@ -133,7 +134,8 @@ class Permissions(Value, kw_only=True):
         if isinstance(profile.file_system, UnrestrictedFiles):
             return DangerFullAccess() if network else WorkspaceWrite(writable_roots=("/",))
         written = {entry.path for entry in self.entries if entry.access is WRITE}
-        if WORKSPACE_ROOTS not in written or any(map(_holds_back, profile.file_system.entries)):
+        denied = (entry for entry in self.granted if entry.access is AccessMode.DENY)
+        if WORKSPACE_ROOTS not in written or any(map(_holds_back, (*profile.file_system.entries, *denied))):
             return ReadOnly(network)
         folders = [path.path for path in written if isinstance(path, AbsolutePath)]
         return WorkspaceWrite(

@@ -44,10 +44,10 @@ _NO_SECRETS = (
 )
 """What looks like one of those and is none."""
 
-_SECRET_VALUE = r"\w://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY"
+_TELLING = r"\w://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY"
 """Addresses with a password in them (``DATABASE_URL`` and its like) and private keys, whatever the name."""
 
-_NO_SECRET_VALUE = ("*_PROXY",)
+_LEFT_ALONE = ("*_PROXY",)
 """Without the password in these, a command has no way out."""
 
 
@@ -106,11 +106,11 @@ def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[st
 
 def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[str, str]:
     named, unless = _matcher(_SECRETS), _matcher((*keep, *_NO_SECRETS))
-    plain = _matcher((*keep, *_NO_SECRET_VALUE))
+    plain = _matcher((*keep, *_LEFT_ALONE))
     return {
         name: value
         for name, value in variables.items()
-        if (not named(name) or unless(name)) and (not re.search(_SECRET_VALUE, value) or plain(name))
+        if (not named(name) or unless(name)) and (not re.search(_TELLING, value) or plain(name))
     }
 
 

@@ -37,7 +37,7 @@ from codex_framework.protocol.permissions import (
     UnrestrictedFiles,
 )
 from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
-from codex_framework.protocol.wire import read, to_wire
+from codex_framework.protocol.wire import WireError, read, to_wire
 from codex_framework.roles.networks import NetworkRules
 from codex_framework.roles.sandboxes import FileAccess, NetworkMode, PathRule
 
@@ -422,7 +422,7 @@ PATTERNS = st.sampled_from(["work/**/*.key", "work/s*", "other/d?ep", "**/x", "w
 PROFILES = st.tuples(
     st.lists(st.tuples(PLACES, MODES), max_size=6), st.lists(PATTERNS.map(lambda text: (text, DENY)), max_size=2)
 )
-ADDITIONS = st.lists(st.tuples(PLACES, MODES), max_size=4)
+ADDITIONS = st.lists(st.tuples(PLACES, st.sampled_from([READ, WRITE])), max_size=4)
 
 
 def entries_of(pairs, root, *, patterns=False):
@@ -499,6 +499,32 @@ def test_asking_for_what_is_denied_is_refused(tree):
     assert wider.may_write(tree / "other/x")
     assert not wider.may_write(tree / "other/.git/config"), "protected names stay so in what is added"
     assert not wider.may_read(tree / "other/a.key")
+
+
+def test_what_is_denied_in_what_is_added_is_denied(tree):
+    entries = [FileEntry(AbsolutePath(f"{tree}/other"), WRITE), FileEntry(AbsolutePath(f"{tree}/other/deep"), DENY)]
+    permissions = workspace().with_entries(entries)
+    access = of_tree(permissions, tree)
+    assert access.may_write(tree / "other/x")
+    assert not access.may_read(tree / "other/deep/x")
+    assert permissions.sandbox_policy == ReadOnly()
+
+
+@pytest.mark.parametrize("subpath", ["/etc", "../other", "a/../../other", "/**/x"])
+def test_a_part_of_the_workspace_does_not_lie_outside_of_it(subpath, tree):
+    place = SpecialPath(Special.WORKSPACE_ROOTS, subpath)
+    assert of_tree(workspace().with_entries([FileEntry(place, WRITE)]), tree) is of_tree(workspace(), tree)
+    with pytest.raises(CodexError, match="cannot be kept here"):
+        of_tree(workspace((place, DENY)), tree)
+    raw = {"path": {"type": "special", "value": {"kind": "project_roots", "subpath": subpath}}, "access": "write"}
+    with pytest.raises(WireError, match=r"path"):
+        read(FileEntry, raw)
+
+
+@pytest.mark.parametrize("value", [3, {"kind": 3}, {"kind": "root", "subpath": 3}, {"kind": "unknown", "path": []}, {}])
+def test_a_malformed_place_is_told(value):
+    with pytest.raises(WireError):
+        read(FileEntry, {"path": {"type": "special", "value": value}, "access": "read"})
 
 
 def test_nothing_can_be_added_where_nothing_is_held_back():
