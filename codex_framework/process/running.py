@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from codex_framework.errors import CommandFailed, ToolError
 from codex_framework.process.output import CappedOutput
 from codex_framework.process.spawn import os_error_text, signal_group, signal_session
-from codex_framework.process.streams import Streams, open_pipes, open_terminal
+from codex_framework.process.streams import Streams, open_pipes, open_terminal, terminal_streams
 from codex_framework.process.tap import Tap
 from codex_framework.roles.networks import NetworkGate
-from codex_framework.roles.sandboxes import ChildProcess, Confinement, Explains, Launch
+from codex_framework.roles.sandboxes import ChildProcess, Confinement, Explains, Launch, OwnsTerminal
 from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
 
 __all__ = ["Command", "start_command"]
@@ -91,6 +91,7 @@ async def start_command(
         stdout=fds[1],
         stderr=fds[2],
         tty=tty,
+        may_replace_terminal=True,
         gate=gate,
     )
     try:
@@ -100,6 +101,9 @@ async def start_command(
         raise
     finally:
         streams.close_child()
+    if tty and isinstance(child, OwnsTerminal) and (terminal := child.take_terminal()) is not None:
+        streams.close_ours()
+        streams = terminal_streams(terminal)
     if tty and stdin:
         streams = streams._replace(unfed=stdin)
     command = Command(child, streams, started=started, drain_s=drain_ms / 1000, on_chunk=on_chunk)

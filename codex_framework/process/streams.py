@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
-__all__ = ["Streams", "open_pipes", "open_terminal"]
+__all__ = ["Streams", "open_pipes", "open_terminal", "terminal_streams"]
 
 _TERMINAL_SIZE = (24, 80)
 """Rows and columns (measured on Codex)."""
@@ -28,7 +28,7 @@ class Streams(NamedTuple):
         unfed: What did not fit into the stdin pipe yet.
     """
 
-    child: tuple[int, int, int]
+    child: tuple[int, ...]
     sources: tuple[tuple[int, str], ...]
     stdin: int | None
     unfed: bytes = b""
@@ -50,8 +50,13 @@ def open_terminal() -> Streams:
 
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, _TERMINAL_SIZE)
+    return terminal_streams(ours)._replace(child=(theirs, theirs, theirs))
+
+
+def terminal_streams(ours: int) -> Streams:
+    """Those of a terminal whose other side the command has already."""
     os.set_blocking(ours, False)
-    return Streams(child=(theirs, theirs, theirs), sources=((ours, "stdout"),), stdin=ours)
+    return Streams(child=(), sources=((ours, "stdout"),), stdin=ours)
 
 
 def open_pipes(stdin: bytes | None, *, keep_open: bool) -> Streams:

@@ -29,6 +29,7 @@ __all__ = [
     "FileAccess",
     "Launch",
     "NetworkMode",
+    "OwnsTerminal",
     "PathRule",
     "Protection",
     "ResourceLimits",
@@ -285,6 +286,7 @@ class Launch(Value, kw_only=True):
         env: The whole environment.
         stdin, stdout, stderr: Open file descriptors of the caller, which closes them afterwards.
         tty: The descriptors are a terminal that becomes the child's controlling one.
+        may_replace_terminal: The child may get another terminal of the same size instead (see :class:`OwnsTerminal`).
         gate: Where the access says ``proxy``: what carries the command's traffic. The sandbox hands it listening sockets, or
             asks it to listen, and adds ``gate.environment(ports)`` to ``env``. It belongs to the caller.
     """
@@ -296,6 +298,7 @@ class Launch(Value, kw_only=True):
     stdout: int
     stderr: int
     tty: bool = False
+    may_replace_terminal: bool = False
     gate: NetworkGate | None = None
 
 
@@ -313,6 +316,15 @@ class ChildProcess(Protocol):
 
     async def wait(self) -> int:
         """Wait for the end; returns the status (negative N: ended by signal N), the same each time."""
+        ...
+
+
+@runtime_checkable
+class OwnsTerminal(Protocol):
+    """A child process that may have got a terminal which has a name where it lives, instead of the one in its launch."""
+
+    def take_terminal(self) -> int | None:
+        """The other side of it, which belongs to the caller from now on; None: it has what was launched. Asked once."""
         ...
 
 

@@ -44,9 +44,10 @@ class InstanceRefused(Exception):  # noqa: N818
 class ConfinedProcess:
     """A :class:`~codex_framework.ChildProcess` that lives inside an instance."""
 
-    def __init__(self, instance: Instance, pid: int) -> None:
+    def __init__(self, instance: Instance, pid: int, terminal: int | None = None) -> None:
         self._instance = instance
         self._pid = pid
+        self._terminal = terminal
         self._status: int | None = None
         self._note = ""
         self._ended = asyncio.Event()
@@ -66,6 +67,11 @@ class ConfinedProcess:
         await self._ended.wait()
         assert self._status is not None
         return self._status
+
+    def take_terminal(self) -> int | None:
+        """The other side of a terminal in the sandbox that it has got in place of its launch's; the caller's from now on."""
+        terminal, self._terminal = self._terminal, None
+        return terminal
 
     def explain(self) -> str:
         """What its end was if it was not its own; ``""`` otherwise."""
@@ -156,7 +162,8 @@ class Instance:
         try:
             if gate is not None:
                 env |= gate.environment(await self._serve(gate))
-            wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": env, "tty": launch.tty}
+            named = launch.tty and launch.may_replace_terminal and self.level == "namespaces"
+            wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": env, "tty": launch.tty, "named": named}
             self._released = released
             process = await self._asked({"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
         except (CommandFailed, InstanceGone, InstanceRefused):
@@ -271,12 +278,13 @@ class Instance:
                 if not self._answer(descriptors):
                     _close(descriptors)
             else:
-                self._heard(message)
+                self._heard(message, descriptors)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _heard(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         if "started" in message:
-            self._process = ConfinedProcess(self, message["started"] or self._pid)
-            self._answer(self._process)
+            self._process = ConfinedProcess(self, message["started"] or self._pid, *descriptors)
+            if not self._answer(self._process):
+                _close(descriptors)
         elif "ended" in message:
             process, self._process = self._process, None
             self._free()

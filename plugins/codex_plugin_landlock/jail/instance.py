@@ -131,6 +131,9 @@ class Instance:
         return True
 
     def _run(self, wanted: dict[str, Any], descriptors: list[int]) -> None:
+        ours: list[int] = []
+        if wanted["named"]:
+            ours, descriptors = _terminal_in_here(descriptors)
         stdin, stdout, stderr = descriptors
         try:
             process = subprocess.Popen(
@@ -149,12 +152,13 @@ class Instance:
         except (ValueError, subprocess.SubprocessError) as error:
             send(self._connection, {"failed": 0, "text": str(error)})
             return
+        else:
+            self._main = process.pid
+            process.returncode = 0  # reaped here, not by it
+            send(self._connection, {"started": self._pid_outside()}, ours)
         finally:
-            for descriptor in descriptors:
+            for descriptor in {*descriptors, *ours}:
                 os.close(descriptor)
-        self._main = process.pid
-        process.returncode = 0  # reaped here, not by it
-        send(self._connection, {"started": self._pid_outside()})
         self._reap()
 
     def _before(self, *, tty: bool) -> Callable[[], None] | None:
@@ -188,6 +192,23 @@ class Instance:
                 self._ending.end_descendants()
                 send(self._connection, {"ended": os.waitstatus_to_exitcode(status)})
                 return
+
+
+def _terminal_in_here(given: list[int]) -> tuple[list[int], list[int]]:
+    """A terminal of this sandbox's, which has a name in here, like the one that is given: its other side, and it thrice.
+
+    Where there is none to be had: nothing, and what was given.
+    """
+    try:
+        ours, theirs = os.openpty()
+    except OSError:
+        return [], given
+    with contextlib.suppress(OSError, termios.error):
+        termios.tcsetattr(theirs, termios.TCSANOW, termios.tcgetattr(given[0]))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(given[0], termios.TIOCGWINSZ, bytes(8)))
+    for descriptor in given:
+        os.close(descriptor)
+    return [ours], [theirs, theirs, theirs]
 
 
 def _take_terminal() -> None:
