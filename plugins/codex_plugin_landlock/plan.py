@@ -77,6 +77,11 @@ class Plan:
             "floor": self.floor,
         }
 
+    @property
+    def denies(self) -> bool:
+        """Whether there is something that cannot be read, apart from patterns."""
+        return DENIED in self.kinds.values()
+
     def resolved(self) -> Plan:
         """The plan with what its patterns match now; itself where it has none. Walks through folders.
 

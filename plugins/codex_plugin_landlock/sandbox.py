@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,8 @@ class LandlockSandbox:
 
         gate = _gate(plan, launch)
         plan = await self._resolved(plan)
+        if plan.denies:  # symlinks on the way to the folder may be among what is denied
+            launch = launch.evolve(cwd=os.path.realpath(launch.cwd))
         for _ in range(_ATTEMPTS):
             self.check(plan)
             try:

@@ -490,6 +490,15 @@ print(run_all("namespaces", "root", access, base, {{"it": ("/bin/sh", "-c", scri
     assert done.stdout.split() == ["new", "old", "ro", "old", "new", "old"], done.stderr
 
 
+def test_a_command_starts_in_a_folder_that_is_named_by_a_symlink(harness, level, base):
+    (base / "real").mkdir()
+    (base / "link").symlink_to("real")
+    assert run(harness, level, closed({base / "real": WRITE}), "pwd -P; touch new", base / "link") == [
+        str(base / "real")
+    ]
+    assert (base / "real" / "new").exists()
+
+
 def test_the_whole_file_system_can_be_writable_but_for_parts(harness, namespaces, base):
     for name in ("d", "r"):
         (base / name).mkdir()
