@@ -65,7 +65,7 @@ def folded(access: FileAccess) -> FileAccess:
     modes: dict[Path, AccessMode] = {}
     for rule in access.rules:
         path = Path(str(rule.path).lower())
-        modes[path] = max(rule.access, modes.get(path, WRITE), key=[WRITE, READ, DENY].index)
+        modes[path] = max(access.mode_of(rule.path), modes.get(path, WRITE), key=[WRITE, READ, DENY].index)
     rules = tuple(PathRule(path, mode) for path, mode in modes.items())
     return access.evolve(rules=rules, denied_globs=tuple(glob.lower() for glob in access.denied_globs))
 
