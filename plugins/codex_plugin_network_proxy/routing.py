@@ -90,7 +90,7 @@ class Router:
         proxy = self._upstream.get("http" if protocol == "http" else "https")
         if proxy is None:
             return None
-        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # it is documented by its use
+        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed does not know it
 
         bypass: bool = proxy_bypass_environment(written(host, port), dict(self._bypassed))
         return None if bypass else proxy
