@@ -171,8 +171,15 @@ class Permissions(Value, kw_only=True):
         return self.with_entries(additional.entries, network=additional.network)
 
     def with_writable(self, folders: Sequence[str]) -> Permissions:
-        """The same with further folders that may be written."""
-        return self.with_entries(FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
+        """The same with further folders that may be written, as a part of the profile."""
+        if not isinstance(self.profile, ManagedPermissions):
+            return self
+        files = self.profile.file_system
+        if not isinstance(files, RestrictedFiles):
+            return self
+        added = (FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
+        entries = tuple(dict.fromkeys((*files.entries, *added)))
+        return self.evolve(profile=self.profile.evolve(file_system=files.evolve(entries=entries)))
 
 
 def _holds_back(entry: FileEntry) -> bool:

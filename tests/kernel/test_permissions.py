@@ -527,6 +527,16 @@ def test_a_malformed_place_is_told(value):
         read(FileEntry, {"path": {"type": "special", "value": value}, "access": "read"})
 
 
+def test_folders_that_are_opened_from_outside_become_a_part_of_the_profile(tree):
+    permissions = workspace((tree / "other/deep", DENY)).with_writable([f"{tree}/other", f"{tree}/other/deep"])
+    assert FileEntry(AbsolutePath(f"{tree}/other"), WRITE) in permissions.profile.file_system.entries
+    access = of_tree(permissions, tree)
+    assert access.may_write(tree / "other/x")
+    assert not access.may_read(tree / "other/deep/x")
+    full = Permissions(profile=ManagedPermissions(UnrestrictedFiles()))
+    assert full.with_writable(["/x"]) is full
+
+
 def test_nothing_can_be_added_where_nothing_is_held_back():
     permissions = Permissions(profile=DisabledPermissions())
     assert permissions.with_writable(["/x"]) is permissions

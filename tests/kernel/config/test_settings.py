@@ -139,14 +139,20 @@ def test_what_is_allowed_by_default_depends_on_trust(place, level, approval, san
         ('default_permissions = ":read-only"', ReadOnly()),
         (
             'default_permissions = ":workspace"\nsandbox_workspace_write.network_access = true',
-            WorkspaceWrite(network_access=True),
+            WorkspaceWrite(),  # the table belongs to the mode
         ),
         ('default_permissions = ":danger-full-access"', DangerFullAccess()),
-        ('default_permissions = ":danger-full-access"\nsandbox_mode = "read-only"', ReadOnly()),
+        ('default_permissions = ":read-only"\nsandbox_mode = "danger-full-access"', ReadOnly()),
     ],
 )
 def test_the_sandbox_policy_comes_from_mode_or_permissions(place, text, policy):
     assert settings(place, text).sandbox_policy == policy
+
+
+def test_a_policy_that_is_sent_back_as_it_was_told_widens_nothing(place):
+    found = settings(place, 'default_permissions = ":workspace-no-secrets"')
+    assert found.evolve(sandbox_policy=found.sandbox_policy).permissions is found.permissions
+    assert found.evolve(sandbox_policy=ReadOnly()).permissions == permissions_of(ReadOnly())
 
 
 def test_a_permission_profile_that_cannot_be_applied_is_an_error(place):
