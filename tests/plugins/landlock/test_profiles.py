@@ -568,21 +568,61 @@ def test_below_dev_a_path_can_be_denied_and_another_opened(harness, namespaces, 
             shutil.rmtree(path)
 
 
-def test_a_private_tmp_is_empty_but_for_the_roots_in_it(harness, namespaces):
+@pytest.mark.parametrize("around", ["closed", "read", "write"])
+def test_a_private_tmp_is_empty_but_for_the_roots_in_it(harness, namespaces, around):
     outer = Path(tempfile.mkdtemp(dir="/tmp", prefix="root-"))
     try:
+        (outer / "denied").mkdir()
         (outer / "file").write_text("text\n")
-        access = granting(
-            {Path("/tmp"): WRITE, Path("/tmp/.git"): READ, outer: WRITE, outer / ".git": READ}, private_tmp=True
+        tmp = Path("/tmp")
+        modes = {tmp: WRITE, tmp / ".git": READ, tmp / "x/y/z": DENY}
+        modes |= {outer: WRITE, outer / ".git": READ, outer / "denied": DENY}
+        if around == "write":
+            modes[Path("/")] = modes.pop(tmp)
+        access = (closed if around == "closed" else granting)(modes, private_tmp=True)
+        script = (
+            "cat file; touch new; touch /tmp/mine /tmp/x/y/mine; touch .git/x /tmp/.git/x; mv /tmp/x /tmp/X; ls denied; "
+            "ls /tmp/x/y/z; ls -A /tmp; ls /tmp/x/y; stat -c %a /tmp"
         )
-        script = "cat file; touch new; touch /tmp/mine; mkdir .git/x /tmp/.git/x; ls -A /tmp; stat -c %a /tmp"
         lines = run(harness, namespaces, access, script, outer)
         assert lines[0] == "text"
-        assert lines[-4:] == [".git", "mine", outer.name, "1777"]
-        assert sorted(path.name for path in outer.iterdir()) == ["file", "new"]
-        assert not Path("/tmp/mine").exists()
+        assert [line.rsplit(": ", 1)[-1] for line in lines[1:6]] == [
+            *["Read-only file system"] * 2,
+            "Device or resource busy",
+            *["Permission denied"] * 2,
+        ]
+        assert lines[6:] == [".git", "mine", outer.name, "x", "mine", "z", "1777"]
+        assert sorted(path.name for path in outer.iterdir()) == ["denied", "file", "new"]
+        assert not (tmp / "mine").exists()
     finally:
         shutil.rmtree(outer)
+
+
+def test_programs_share_the_placeholders_of_missing_folders(namespaces, base):
+    access = granting({base: WRITE, base / "a/b/c": DENY, base / ".git": READ})
+    script = (
+        "mkdir a/b/c/x || mkdir .git/x || touch a/$0 || true; touch a/$0; rm a/$0; sleep 0.0$0; ls a/b/c || echo kept"
+    )
+
+    async def one(number):
+        found = []
+        for _ in range(3):
+            sandbox = LandlockSandbox("namespaces")
+            try:
+                confinement = sandbox.confine(access, base)
+                command = await start_command(
+                    confinement, argv=["sh", "-c", f"exec 2>/dev/null; {script}", str(number)], cwd=str(base), env=ENV
+                )
+                found.append((await command.wait()).stdout)
+            finally:
+                await sandbox.aclose()
+        return found
+
+    async def main():
+        return await asyncio.gather(*(one(number) for number in range(6)))
+
+    assert asyncio.run(main()) == [["kept\n"] * 3] * 6
+    assert list(base.iterdir()) == []
 
 
 def test_a_private_tmp_is_refused_where_it_cannot_be(harness, base):
