@@ -123,7 +123,7 @@ class Permissions(Value, kw_only=True):
         """The nearest sandbox policy, for clients and files that know no profiles.
 
         Never wider in what may be written or in the network: a profile that holds back some of what ``workspace-write`` would
-        let be written is ``read-only`` there. The secret places of ``:workspace-no-secrets`` are left out of that.
+        let be written is ``read-only`` there; only ``:workspace-no-secrets`` is told as ``workspace-write``.
         """
         profile = self.profile
         if isinstance(profile, DisabledPermissions):
@@ -135,7 +135,8 @@ class Permissions(Value, kw_only=True):
             return DangerFullAccess() if network else WorkspaceWrite(writable_roots=("/",))
         written = {entry.path for entry in self.entries if entry.access is WRITE}
         denied = (entry for entry in self.granted if entry.access is AccessMode.DENY)
-        if WORKSPACE_ROOTS not in written or any(map(_holds_back, (*profile.file_system.entries, *denied))):
+        limits = () if self.id == NO_SECRETS_ID else profile.file_system.entries
+        if WORKSPACE_ROOTS not in written or any(map(_holds_back, (*limits, *denied))):
             return ReadOnly(network)
         folders = [path.path for path in written if isinstance(path, AbsolutePath)]
         return WorkspaceWrite(
@@ -187,9 +188,8 @@ def _holds_back(entry: FileEntry) -> bool:
     path = entry.path
     if entry.access is WRITE or (entry.access is READ and path in (ROOT, MINIMAL)):
         return False
-    if isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS and path.subpath in PROTECTED_NAMES:
-        return False
-    return not (isinstance(path, AbsolutePath) and path.path in SECRET_PLACES)
+    kept = isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS and path.subpath in PROTECTED_NAMES
+    return not kept
 
 
 def builtin_permissions(name: str) -> Permissions | None:

@@ -97,9 +97,8 @@ class Settings(Value, kw_only=True):
         """A copy with some fields changed. A ``sandbox_policy`` among them becomes permissions, unless it is what these say."""
         if "sandbox_policy" in changes:
             policy = changes.pop("sandbox_policy")
-            if (
-                policy != self.sandbox_policy
-            ):  # a client that sends back what it was told does not mean to widen a profile
+            # A client that sends back what it was told does not mean to widen a profile.
+            if policy != self.sandbox_policy:
                 changes["permissions"] = permissions_of(policy)
         return super().evolve(**changes)
 
