@@ -10,7 +10,7 @@ import pytest
 from tries import access_of
 
 from codex_contrib_docker.arguments import Container, exec_words, kill_words, run_words
-from codex_contrib_docker.layout import Kind, Layout, Mount, layout_of
+from codex_contrib_docker.layout import Kind, Layout, Mount, covers, layout_of
 from codex_framework import FileAccess, NetworkMode, SandboxError
 from codex_framework.roles.sandboxes import ResourceLimits
 
@@ -24,6 +24,7 @@ CONTAINER = Container(
     keep_id=False,
     memory_mb=None,
     status="/host/status",
+    covers={"/s": "/host/0", "/s/x": "/host/1"},
 )
 COMMON = (
     "run --rm --interactive --init --pull never --name codex-1-2 --label codex-framework=sandbox --hostname sandbox"
@@ -59,8 +60,8 @@ def test_the_words_for_what_is_hidden():
     )
     words = run_words(CONTAINER._replace(layout=Layout(mounts)))
     assert 'type=bind,"source=/a,b","target=/a,b"' in words
-    assert "/s:ro,nosuid,nodev,noexec,size=64k,mode=111" in words
-    assert "/s/x:ro,nosuid,nodev,noexec,size=4k,mode=000" in words
+    assert "type=bind,source=/host/0,target=/s,readonly" in words
+    assert "type=bind,source=/host/1,target=/s/x,readonly" in words
     assert "type=bind,source=/dev/null,target=/f,readonly" in words
 
 
@@ -156,3 +157,29 @@ def test_what_a_container_cannot_keep_is_refused(work):
     (work / ".git").symlink_to("/etc")
     with pytest.raises(SandboxError, match="is a symlink"):
         layout_of(access_of({work: "write", work / ".git": "read"}), str(work))
+
+
+def test_what_covers_a_hidden_folder_has_places_for_what_is_shown_in_it(work, tmp_path):
+    (work / "secret" / "deep" / "open").mkdir(parents=True)
+    (work / "secret" / "file").touch()
+    (work / "other").mkdir()
+    modes = {work: "write", work / "other": "deny", work / "secret": "deny"}
+    access = access_of({**modes, work / "secret" / "deep" / "open": "write", work / "secret" / "file": "read"})
+    folder = tmp_path / "covers"
+    folder.mkdir()
+    made = covers(layout_of(access, str(work)), folder)
+    assert sorted(made) == [str(work / "other"), str(work / "secret")]
+    shown = {str(path.relative_to(made[str(work / "secret")])) for path in Path(made[str(work / "secret")]).rglob("*")}
+    assert shown == {"deep", "deep/open", "file"}
+    assert list(Path(made[str(work / "other")]).iterdir()) == []
+
+
+def test_our_own_folder_is_hidden_where_it_would_be_seen(work):
+    own = work / "own"
+    own.mkdir()
+    assert (
+        Mount(str(own), Kind.HIDDEN_FOLDER) in layout_of(access_of({work: "write"}), str(work), own=(str(own),)).mounts
+    )
+    assert all(
+        path != "/elsewhere" for path, _ in layout_of(access_of({work: "write"}), str(work), own=("/elsewhere",)).mounts
+    )

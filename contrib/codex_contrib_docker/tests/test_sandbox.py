@@ -71,7 +71,7 @@ def test_an_engine_that_everybody_could_have_put_there_is_not_asked(engine, work
     ("fault", "image", "reason", "cure"),
     [
         ("down", "work", "Cannot connect to the Docker daemon", "start the engine"),
-        ("hangs", "work", "it does not answer within 0.8 s", ""),
+        ("hangs", "work", "it does not answer within 3 s", ""),
         ("", "other", "No such image: other", "build or pull the image"),
     ],
 )

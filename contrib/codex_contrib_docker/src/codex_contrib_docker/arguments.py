@@ -37,6 +37,7 @@ class Container(NamedTuple):
         keep_id: Map the own user to itself (Podman without root).
         memory_mb: Of all processes together; None: no limit.
         status: The folder of this machine that is mounted at :data:`STATUS_FOLDER`.
+        covers: The folders that are put over hidden ones, by path.
     """
 
     image: str
@@ -48,6 +49,7 @@ class Container(NamedTuple):
     keep_id: bool
     memory_mb: int | None
     status: str
+    covers: Mapping[str, str]
 
 
 def run_words(container: Container) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def run_words(container: Container) -> tuple[str, ...]:
     words += ["--ulimit", "core=0"]
     if limits.file_bytes is not None:
         words += ["--ulimit", f"fsize={limits.file_bytes}"]
-    words += _mounts(container.layout)
+    words += _mounts(container.layout, container.covers)
     words += ["--mount", _bind(container.status, STATUS_FOLDER)]
     return (*words, "--workdir", "/", "--entrypoint", "cat", container.image)
 
@@ -118,7 +120,7 @@ def kill_words(container: str, pid: int, number: int) -> tuple[str, ...]:
     return ("exec", container, "sh", "-c", 'kill -"$1" "-$2" 2>/dev/null || :', "sh", str(number), str(pid))
 
 
-def _mounts(layout: Layout) -> Iterator[str]:
+def _mounts(layout: Layout, covers: Mapping[str, str]) -> Iterator[str]:
     for path, kind in layout.mounts:
         match kind:
             case Kind.WRITABLE:
@@ -127,10 +129,8 @@ def _mounts(layout: Layout) -> Iterator[str]:
                 yield from ("--mount", _bind(path, path, read_only=True))
             case Kind.HIDDEN_FILE:
                 yield from ("--mount", _bind("/dev/null", path, read_only=True))
-            case Kind.HIDDEN_FOLDER:
-                yield from ("--tmpfs", f"{path}:ro,nosuid,nodev,noexec,size=4k,mode=000")
-            case Kind.PASSABLE:
-                yield from ("--tmpfs", f"{path}:ro,nosuid,nodev,noexec,size=64k,mode=111")
+            case Kind.HIDDEN_FOLDER | Kind.PASSABLE:  # not by --tmpfs: Podman mounts all of those before anything else
+                yield from ("--mount", _bind(covers[path], path, read_only=True))
             case Kind.EMPTY:
                 yield from ("--tmpfs", f"{path}:rw,nosuid,nodev,exec,mode=1777")
 

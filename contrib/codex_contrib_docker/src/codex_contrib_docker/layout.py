@@ -13,7 +13,7 @@ from codex_contrib_docker.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
 from codex_framework.globs import MATCH_LIMIT, TooManyMatches, expand
 
-__all__ = ["Kind", "Layout", "Mount", "layout_of"]
+__all__ = ["Kind", "Layout", "Mount", "covers", "layout_of"]
 
 _OF_THE_IMAGE = (
     "/bin",
@@ -59,13 +59,14 @@ class Layout(NamedTuple):
     placeholders: tuple[str, ...] = ()
 
 
-def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = ()) -> Layout:
+def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = (), own: Iterable[str] = ()) -> Layout:
     """What is in a container for an access, as files stand now.
 
     Args:
         access: The permissions.
         cwd: The folder that commands work in; real.
         folders: Further ones that are shown where they may be read.
+        own: Folders of ours that no command may see.
 
     Raises:
         SandboxError: Mounts cannot enforce it, or it takes in the whole machine.
@@ -75,13 +76,14 @@ def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = ()) -> Layo
             "all files of this machine cannot be given to a container",
             hint="choose a profile that names the folders to write, or let another sandbox confine commands (`[framework] sandbox`)",
         )
-    return _Maker(access, cwd, tuple(folders)).layout()
+    return _Maker(access, cwd, tuple(folders), tuple(own)).layout()
 
 
 class _Maker:
-    def __init__(self, access: FileAccess, cwd: str, folders: tuple[str, ...]) -> None:
+    def __init__(self, access: FileAccess, cwd: str, folders: tuple[str, ...], own: tuple[str, ...]) -> None:
         self._access = access
         self._shared = (cwd, *folders)
+        self._own = own
         self._wanted: dict[str, AccessMode] = {}
         self._pinned: set[str] = set()
         self._placeholders: list[str] = []
@@ -92,7 +94,7 @@ class _Maker:
                 self._wanted[path] = self._access.mode_of(Path(path))
         for rule in self._access.rules:
             self._want(str(rule.path), self._access.mode_of(rule.path))
-        for path in self._matches():
+        for path in (*self._matches(), *self._own):
             self._wanted[path] = AccessMode.DENY
         self._pin()
         mounts = list(self._mounts())
@@ -170,6 +172,31 @@ class _Maker:
         shown = [path for path, mode in made.items() if mode is not AccessMode.DENY]
         for path, mode in made.items():
             yield Mount(path, _kind(path, mode, passable=any(_is_at_or_below(one, (path,)) for one in shown)))
+
+
+def covers(layout: Layout, folder: Path) -> dict[str, str]:
+    """Make what is put over hidden folders: empty ones, but for the places of what is shown in them. By path.
+
+    Args:
+        layout: The mounts.
+        folder: Where to make them; empty.
+    """
+    made: dict[str, str] = {}
+    for path, kind in layout.mounts:
+        if kind not in (Kind.HIDDEN_FOLDER, Kind.PASSABLE):
+            continue
+        cover = folder / str(len(made))
+        cover.mkdir(mode=0o755)
+        made[path] = str(cover)
+        for inner, _ in layout.mounts:
+            if inner != path and _is_at_or_below(inner, (path,)):
+                place = cover / inner[len(path) + 1 :]
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if os.path.isdir(inner):
+                    place.mkdir(exist_ok=True)
+                else:
+                    place.touch()
+    return made
 
 
 def _kind(path: str, mode: AccessMode, *, passable: bool) -> Kind:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DockerConfinement", "DockerSandbox"]
 
-_PROBE_S = 0.8
+_PROBE_S = 3.0
+"""An engine answers in some 50 milliseconds; what is found out holds for as long as the kernel lives, so a busy one gets its time."""
 _NO_IMAGE = 'set `[framework.plugins.docker] image = "..."` to an image that is there and has what commands need'
 _NO_ENGINE = "install Docker or Podman, or set `[framework.plugins.docker] engine`"
 _ERRORS = {"missing": errno.ENOENT, "refused": errno.EACCES, "folder": errno.ENOENT}
@@ -109,7 +110,7 @@ class DockerSandbox:
     def folder(self) -> Path:
         """A folder for what passes between us and containers; made at first use."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="codex-docker-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="codex-docker-")).resolve()
         return self._folder
 
     async def aclose(self) -> None:
@@ -259,11 +260,12 @@ class DockerConfinement:
         """The running one, or a new one where there is none or files have come and gone that mounts depend on."""
         from codex_contrib_docker.arguments import Container
         from codex_contrib_docker.container import RunningContainer
-        from codex_contrib_docker.layout import layout_of
+        from codex_contrib_docker.layout import covers, layout_of
 
         async with self._making:
             settings = self._sandbox.settings
-            layout = await asyncio.to_thread(layout_of, self._access, self._cwd, settings.folders)
+            own = (str(self._sandbox.folder()),)
+            layout = await asyncio.to_thread(layout_of, self._access, self._cwd, settings.folders, own)
             for running in self._containers:
                 if running.alive and running.container.layout.mounts == layout.mounts:
                     return running
@@ -271,6 +273,8 @@ class DockerConfinement:
             name = f"codex-{os.getpid()}-{secrets.token_hex(6)}"
             status = self._sandbox.folder() / name
             status.mkdir(mode=0o700)
+            hiding = self._sandbox.folder() / f"{name}-covers"
+            hiding.mkdir(mode=0o755)
             made = RunningContainer(
                 self._sandbox.engine,
                 Container(
@@ -283,6 +287,7 @@ class DockerConfinement:
                     keep_id=self._sandbox.engine.keeps_id,
                     memory_mb=settings.memory_mb,
                     status=str(status),
+                    covers=covers(layout, hiding),
                 ),
             )
             await made.start()
