@@ -119,6 +119,12 @@ class Permissions(Value, kw_only=True):
         return (*files.entries, *self.granted) if isinstance(files, RestrictedFiles) else ()
 
     @property
+    def writes_workspace(self) -> bool:
+        """Whether the workspace may be written, at least in part."""
+        written = (entry.path for entry in self.entries if entry.access is WRITE)
+        return any(isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS for path in written)
+
+    @property
     def sandbox_policy(self) -> SandboxPolicy:
         """The nearest sandbox policy, for clients and files that know no profiles.
 

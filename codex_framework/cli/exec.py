@@ -167,7 +167,7 @@ def exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
     Raises:
         ConfigError: They cannot be made of the configuration.
     """
-    from codex_framework.protocol.policies import ApprovalPolicy, WorkspaceWrite
+    from codex_framework.protocol.policies import ApprovalPolicy
 
     settings = kernel.settings(ephemeral=options.flag("ephemeral"))
     asked_for = any(
@@ -176,7 +176,7 @@ def exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
     if not asked_for:
         settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
     folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]
-    if folders and isinstance(settings.sandbox_policy, WorkspaceWrite):
+    if folders and settings.permissions.writes_workspace:
         settings = settings.evolve(permissions=settings.permissions.with_writable(folders))
     return settings
 

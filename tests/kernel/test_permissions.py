@@ -131,6 +131,13 @@ def test_the_nearest_policy_is_never_wider(permissions, policy):
     assert permissions.sandbox_policy == expected
 
 
+def test_whether_the_workspace_is_written_does_not_depend_on_what_is_held_back_in_it():
+    assert workspace(("/somewhere", DENY)).writes_workspace
+    assert restricted((SpecialPath(Special.WORKSPACE_ROOTS, "docs"), WRITE)).writes_workspace
+    assert not restricted((ROOT, READ), ("/a", WRITE)).writes_workspace
+    assert not Permissions(profile=DisabledPermissions()).writes_workspace
+
+
 def test_a_network_with_rules_is_no_network_for_those_who_know_none():
     permissions = workspace(network=NetworkPermission.ENABLED, network_rules=NetworkRules(domains={"a.b": "allow"}))
     assert permissions.sandbox_policy == WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
