@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codex_framework.links import links_on_the_way
 from codex_framework.protocol.permissions import (
     AbsolutePath,
     AccessMode,
@@ -166,7 +167,8 @@ class Permissions(Value, kw_only=True):
             access: These permissions, realised: what it denies by name stays denied.
 
         Raises:
-            ValueError: Something of it is denied by the profile; the text says what.
+            ValueError: Something of it is denied by the profile, or lies behind a link in a folder that may be written, by which
+                nothing is given; the text says what.
         """
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
@@ -175,6 +177,11 @@ class Permissions(Value, kw_only=True):
             wanted = named.resolve()
             if any(access.mode_of(path) is AccessMode.DENY and access.denies_by_name(path) for path in (wanted, named)):
                 raise ValueError(f"{wanted} is denied by the permission profile")
+            if access.may_write(wanted) or (entry.access is READ and access.may_read(wanted)):
+                continue
+            for link in links_on_the_way(str(named)):
+                if access.mode_of(Path(link).parent) is WRITE:
+                    raise ValueError(f"{link} is a link that a command may have put there; ask for {wanted} itself")
         return self.with_entries(additional.entries, network=additional.network)
 
     def with_writable(self, folders: Sequence[str]) -> Permissions:

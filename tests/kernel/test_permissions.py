@@ -508,6 +508,16 @@ def test_asking_for_what_is_denied_is_refused(tree):
     assert not wider.may_read(tree / "other/a.key")
 
 
+def test_asking_by_way_of_a_link_that_a_command_may_have_made_is_refused(tree):
+    permissions = workspace()
+    access = of_tree(permissions, tree)
+    asked = AdditionalPermissions((FileEntry(AbsolutePath("out/deep"), WRITE),))
+    with pytest.raises(ValueError, match=f"{tree}/work/out is a link .*; ask for {tree}/other/deep itself"):
+        permissions.widened(asked, access, tree / "work")
+    into = AdditionalPermissions((FileEntry(AbsolutePath(f"{tree}/into"), WRITE),))
+    permissions.widened(into, access, tree / "work")
+
+
 def test_what_is_denied_in_what_is_added_is_denied(tree):
     entries = [FileEntry(AbsolutePath(f"{tree}/other"), WRITE), FileEntry(AbsolutePath(f"{tree}/other/deep"), DENY)]
     permissions = workspace().with_entries(entries)
