@@ -231,7 +231,7 @@ class _Reader:
                     depth = self._depth(one, value)
                 else:
                     self._merge(places, one, place, value)
-            roots |= table.get("workspace_roots") or {}
+            roots |= {self._root(path): wanted for path, wanted in (table.get("workspace_roots") or {}).items()}
             enabled, rules = self._network(one, table, rules, inherited=enabled)
         profile = ManagedPermissions(
             RestrictedFiles(tuple(dict.fromkeys(self._entries(places))), depth),
@@ -241,7 +241,7 @@ class _Reader:
             profile=profile,
             id=name,
             extends=self._table(name).get("extends"),
-            workspace_roots=tuple(dict.fromkeys(self._root(path) for path, wanted in roots.items() if wanted)),
+            workspace_roots=tuple(path for path, wanted in roots.items() if wanted),
             network_rules=rules if enabled else None,
         )
 

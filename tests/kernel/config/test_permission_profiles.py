@@ -127,7 +127,7 @@ def test_the_depth_and_the_roots_are_inherited(place):
     text = (
         '[permissions.base]\nextends = ":workspace"\nworkspace_roots = { "/one" = true, "/two" = true }\n'
         '[permissions.base.filesystem]\nglob_scan_max_depth = 3\n[permissions.p]\nextends = "base"\n'
-        'workspace_roots = { "/two" = false, "/three" = true }\n'
+        'workspace_roots = { "/two/" = false, "/three" = true }\n'
     )
     found = profile(place, text)
     assert found.workspace_roots == ("/one", "/three")
