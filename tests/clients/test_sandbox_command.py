@@ -132,7 +132,11 @@ def test_the_doctor_tells_what_holds(cli):
     found = {one["name"]: one for one in json.loads(ran.out)}["landlock"]
     assert (ran.status, found["works"], found["chosen"], found["fault"]) == (0, True, True, "")
     assert found["level"] in ("namespaces+landlock+seccomp", "landlock+seccomp")
-    assert f"landlock: works, {found['level']} (used for commands)\n" in cli.run("sandbox", "doctor").out
+    assert {layer["name"] for layer in found["layers"]} >= {"user namespace", "Landlock", "seccomp"}
+    assert [layer["works"] for layer in found["layers"]] == [not layer["fault"] for layer in found["layers"]]
+    printed = cli.run("sandbox", "doctor").out
+    assert f"landlock: works, {found['level']} (used for commands)\n" in printed
+    assert all(f"    {layer['name']} " in printed for layer in found["layers"])
 
 
 def test_what_is_proved_agrees_with_the_claims(cli):

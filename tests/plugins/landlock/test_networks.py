@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from codex_framework.errors import SandboxError
-from codex_framework.roles.networks import BlockedRequest, ProxyPorts
+from codex_framework.roles.networks import BlockedRequest, NetworkRules, ProxyPorts
 from codex_framework.roles.sandboxes import Launch, NetworkMode, Protection, ResourceLimits
 from codex_plugin_landlock.jail.landlock import abi_version
 from codex_plugin_landlock.sandbox import LandlockSandbox
@@ -400,3 +400,31 @@ def test_limits_and_a_proxy_go_together(own, place):
 
     limits = ResourceLimits(processes=200, memory_bytes=1 << 30, file_bytes=1 << 20)
     assert with_network(own, place, NetworkMode.PROXY, work, limits=limits) == "here\n"
+
+
+def test_the_bundled_proxy_lets_through_what_its_rules_say(level, place):
+    plugin = pytest.importorskip("codex_plugin_network_proxy")
+    code = (
+        "import os, urllib.request\nos.environ['no_proxy'] = os.environ['NO_PROXY'] = ''\n"
+        "try: print(urllib.request.urlopen('http://localhost:%s/').read().decode().strip())\n"
+        "except urllib.error.HTTPError as error: print(error.code)"
+    )
+
+    async def work(sandbox, run):
+        (proxy,) = plugin.codex_network_proxies()
+        server = Gate("outside")
+        port = (await server.listen()).http
+        said = []
+        try:
+            for domains in ({"localhost": "allow"}, {}, {"localhost": "allow"}):
+                gate = proxy.gate(NetworkRules(domains=domains, allow_local_binding=bool(domains)))
+                try:
+                    said.append(await run(python(code % port), gate))
+                finally:
+                    await gate.aclose()
+        finally:
+            await server.aclose()
+            await proxy.aclose()
+        return said
+
+    assert with_network(level, place, NetworkMode.PROXY, work) == ["outside\n", "403\n", "outside\n"]
