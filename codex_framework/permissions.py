@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codex_framework.globs import alternatives, has_wildcards, static_prefix
 from codex_framework.links import links_on_the_way
 from codex_framework.protocol.permissions import (
     AbsolutePath,
@@ -291,9 +292,29 @@ def _entries_from_wire(raw: Any) -> tuple[FileEntry, ...]:
     for entry in found:
         if isinstance(entry.path, SpecialPath) and entry.path.kind is Special.UNKNOWN:
             raise ValueError(f"file_system.entries: the place {entry.path.path!r} is not known")
-        if isinstance(entry.path, AbsolutePath) and not _is_path(entry.path.path):
+        text = _text_of(entry.path)
+        if text is not None and not _is_path(text):
             raise ValueError("file_system.entries: a path is empty or has a NUL character in it")
+        if text is not None and has_wildcards(text) and not isinstance(entry.path, AbsolutePath):
+            _check_pattern(text)
     return found
+
+
+def _text_of(path: FilePath) -> str | None:
+    match path:
+        case AbsolutePath(text) | GlobPattern(text):
+            return text
+        case SpecialPath(_, subpath):
+            return subpath
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        found = alternatives(pattern)
+    except ValueError as error:
+        raise ValueError(f"file_system.entries: the pattern {pattern!r} is wrong: {error}") from error
+    if any(one.startswith("/") and static_prefix(one) == "/" for one in found):
+        raise ValueError(f"file_system.entries: the pattern {pattern!r} begins at the root; begin it with a folder")
 
 
 def _is_path(value: Any) -> bool:

@@ -73,6 +73,22 @@ def test_both_forms_of_files_and_the_network_are_understood():
             "file_system.entries: the place 'moon' is not known",
         ),
         (
+            {"file_system": {"entries": [{"path": {"type": "glob_pattern", "pattern": "/a/*.{x"}, "access": "deny"}]}},
+            "file_system.entries: the pattern '/a/*.{x' is wrong: a brace is not closed",
+        ),
+        (
+            {"file_system": {"entries": [{"path": {"type": "glob_pattern", "pattern": "/**/x"}, "access": "deny"}]}},
+            "file_system.entries: the pattern '/**/x' begins at the root",
+        ),
+        (
+            {"file_system": {"entries": [{"path": {"type": "glob_pattern", "pattern": "/a\0*"}, "access": "deny"}]}},
+            "file_system.entries: a path is empty or has a NUL character in it",
+        ),
+        (
+            {"file_system": {"entries": [{"path": {"type": "path", "path": ""}, "access": "deny"}]}},
+            "file_system.entries: a path is empty or has a NUL character in it",
+        ),
+        (
             {"file_system": {"entries": [{"path": {"type": "path", "path": "/a"}, "access": "all"}]}},
             "file_system.entries",
         ),
