@@ -450,7 +450,7 @@ def test_what_is_mounted_in_a_writable_folder_keeps_its_rules(harness, namespace
     """In a mount namespace of the test's own, so that nothing is left behind."""
     code = f"""
 import os, sys
-sys.path[:0] = {sys.path!r}
+sys.path[:0] = {[str(Path(__file__).parents[3]), *sys.path]!r}
 from pathlib import Path
 from codex_framework.protocol.permissions import AccessMode as Mode
 from codex_framework.roles.sandboxes import FileAccess, PathRule
