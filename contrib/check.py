@@ -30,7 +30,8 @@ def check(distribution: Path) -> None:
         run(python, "-P", "-m", "build", "--wheel", "--outdir", folder, distribution)
         wheel = next(Path(folder).glob("*.whl"))
         run(python, "-P", "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", wheel)
-        run(python, "-P", "-m", "pip", "install", "--quiet", f"{wheel}[test]")  # what its tests need and is not there yet
+        # What its tests need and is not there yet:
+        run(python, "-P", "-m", "pip", "install", "--quiet", f"{wheel}[test]")
     run(python, "-P", "-m", "pytest", "-q", "tests", cwd=distribution)
 
 

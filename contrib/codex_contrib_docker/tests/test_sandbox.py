@@ -241,19 +241,19 @@ def test_an_engine_that_hangs_is_given_up(engine, work):
     async def use(plan: Any) -> None:
         await output_of(plan, ("true",), work)
         engine.break_("hangs")
-        with pytest.raises(SandboxError, match="has not started the command within 2 s"):
+        with pytest.raises(SandboxError, match="has not started the command within 3 s"):
             await output_of(plan, ("true",), work)
         engine.break_("")
 
-    used(engine.sandbox(timeout_s=2.0), access_of({}), work, use)
+    used(engine.sandbox(timeout_s=3.0), access_of({}), work, use)
 
     async def fresh(plan: Any) -> None:
         engine.break_("hangs")
-        with pytest.raises(SandboxError, match="has not started a container within 2 s"):
+        with pytest.raises(SandboxError, match="has not started a container within 3 s"):
             await output_of(plan, ("true",), work)
         engine.break_("")
 
-    used(engine.sandbox(timeout_s=2.0), access_of({}), work, fresh)
+    used(engine.sandbox(timeout_s=3.0), access_of({}), work, fresh)
 
 
 def test_an_image_that_has_gone_is_told(engine, work):

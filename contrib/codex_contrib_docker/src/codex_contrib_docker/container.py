@@ -103,9 +103,11 @@ class RunningContainer:
         if process is not None:
             assert process.stdin is not None
             process.stdin.close()
+            patience = _ENDING_S
             if not await _ends(process, 0.2):  # commands in it hold nothing up, but an engine may
-                await self._engine.told("rm", "--force", self.name)
-            if not await _ends(process, _ENDING_S):
+                status, _ = await self._engine.told("rm", "--force", self.name)
+                patience = _ENDING_S if status == 0 else 0.2
+            if not await _ends(process, patience):
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
