@@ -33,6 +33,10 @@ _ATTEMPTS = _MOST_IDLE + 3
 
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
+_PATHS = "check the folders and files that the permissions name"
+_EXAMINE = "run `codex-framework sandbox doctor`, which tries every layer"
+"""What to do about mounts that could not be made, and about other layers."""
+
 _DISABLED = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 _TOLD: dict[str, dict[str, str]] = {
     "off": _DISABLED,
@@ -285,9 +289,7 @@ class LandlockSandbox:
         if refused.stage != _NAMESPACES or self._wanted == _NAMESPACES:
             raise SandboxError(
                 f"the sandbox could not be set up ({refused.stage}): {refused.text}",
-                hint=CURE_OF_NAMESPACES
-                if refused.stage == _NAMESPACES
-                else "check the writable roots and protected paths it names",
+                hint={_NAMESPACES: CURE_OF_NAMESPACES, "mounts": _PATHS}.get(refused.stage, _EXAMINE),
             )
         self._report = self._reduced(refused.text, CURE_OF_NAMESPACES)
 

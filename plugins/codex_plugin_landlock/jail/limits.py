@@ -15,6 +15,9 @@ _PID_MAX_PER_NAMESPACE = (6, 14)
 """The first kernel on which ``kernel.pid_max`` belongs to the process namespace; before, it is everybody's."""
 
 _PID_MAX = "/proc/sys/kernel/pid_max"
+_MOST_PROCESSES = 1 << 22
+_UNBOUNDED = 1 << 62
+"""From here on a limit is none; greater numbers do not fit."""
 
 
 def counts_processes() -> bool:
@@ -37,7 +40,7 @@ def bound_namespace(processes: int) -> bool:
         return False
     try:
         with open(_PID_MAX, "w") as file:
-            file.write(str(processes + _RECYCLED_FROM))
+            file.write(str(min(processes + _RECYCLED_FROM, _MOST_PROCESSES)))
     except OSError:
         return False
     return True
@@ -55,7 +58,7 @@ def bound(limits: Mapping[str, int | None], *, counted: bool, own: bool) -> bool
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
     processes = limits["processes"]
-    if processes is None or not counted:
+    if processes is None or processes >= _UNBOUNDED or not counted:
         return False
     _limit(resource.RLIMIT_NPROC, processes + (1 if own else _running()))
     return True
@@ -67,7 +70,7 @@ def bound_memory(limits: Mapping[str, int | None]) -> None:
 
 
 def _limit(kind: int, most: int | None) -> None:
-    if most is None:
+    if most is None or most >= _UNBOUNDED:
         return
     _, hard = resource.getrlimit(kind)
     value = most if hard == resource.RLIM_INFINITY else min(most, hard)

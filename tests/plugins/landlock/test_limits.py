@@ -280,3 +280,19 @@ def test_what_multiplies_is_ended_without_a_signal_to_everybody_too(harness, bom
 
     assert harness.as_user("ordinary", work) == "ended\n"
     assert alive(marker) == []
+
+
+def test_a_limit_beyond_all_numbers_is_none(harness, mode):
+    limits = ResourceLimits(processes=1 << 70, memory_bytes=1 << 70, file_bytes=1 << 70)
+
+    async def work(sandbox, start):
+        return await output_of(start("sh", "-c", "ulimit -f; ulimit -v"))
+
+    assert run_commands(harness, mode, limits, work) == "unlimited\nunlimited\n"
+
+
+def test_one_process_is_enough_for_a_command_of_one(harness, mode):
+    async def work(sandbox, start):
+        return [await output_of(start("echo", "alone")) for _ in range(3)]
+
+    assert run_commands(harness, mode, ResourceLimits(processes=1), work) == ["alone\n"] * 3
