@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # an ordinary user may not be able to read it later
 import contextlib
 import os
 import shutil
@@ -124,11 +125,11 @@ async def run(confinement, place, argv, gate=None, env=ENV):
     return output.decode()
 
 
-def with_network(level, place, network, work, **access):
+def with_network(level, place, network, work, *, interpreter=None, **access):
     """``work(sandbox, run)`` with a sandbox whose commands have that network."""
 
     async def main():
-        sandbox = LandlockSandbox(level)
+        sandbox = LandlockSandbox(level, python=interpreter)
         try:
             confinement = sandbox.confine(place.access().evolve(network=network, **access), place.work)
             return await work(sandbox, lambda *args, **options: run(confinement, place, *args, **options))
@@ -428,3 +429,34 @@ def test_the_bundled_proxy_lets_through_what_its_rules_say(level, place):
         return said
 
     assert with_network(level, place, NetworkMode.PROXY, work) == ["outside\n", "403\n", "outside\n"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests are run by an ordinary user")
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_ordinary_user_has_the_same(harness, level):
+    if reason := harness.reason_to_skip(level, "ordinary"):
+        pytest.skip(reason)
+    place = harness.make_place(harness.ORDINARY_UID)
+    fetch = (harness.PYTHON, *FETCH[1:])
+    serve = (harness.PYTHON, *SERVE[1:])
+
+    async def by_proxy(sandbox, run):
+        async with gates("first", "second") as made:
+            return [await run(fetch, gate) for gate in made]
+
+    async def by_loopback(sandbox, run):
+        return await run(serve)
+
+    def both():
+        options = {"interpreter": harness.PYTHON}
+        said = with_network(level, place, NetworkMode.PROXY, by_proxy, **options)
+        if level == "namespaces":
+            said.append(with_network(level, place, NetworkMode.LOOPBACK, by_loopback, **options))
+        return said
+
+    try:
+        said = harness.as_user("ordinary", both)
+    finally:
+        shutil.rmtree(place.base)
+    expected = ["first\n", "second\n", "served\nserved\ndatagram\n"]
+    assert said == expected[: 3 if level == "namespaces" else 2]
