@@ -159,7 +159,7 @@ def folder_to_grant(access: FileAccess, paths: Iterable[str]) -> str | None:
     That is the nearest folder around what may not be written now, unless it is the root, a folder right below it, the person's
     home, or around either; nor may anything in it be kept from them on purpose (a protected name, an entry).
     """
-    outside = [os.path.dirname(path) for path in paths if not access.may_write(Path(path))]  # noqa: PTH120
+    outside = [os.path.realpath(os.path.dirname(path)) for path in paths if not access.may_write(Path(path))]  # noqa: PTH120
     if not outside:
         return None
     folder = Path(os.path.commonpath(outside))

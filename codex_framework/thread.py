@@ -344,7 +344,9 @@ class Thread:
         now = self.settings.permissions
         wanted = now
         if "sandbox_policy" in changes:
-            wanted = permissions_of(changes.pop("sandbox_policy"))
+            policy = changes.pop("sandbox_policy")
+            # A client that sends back what it was told does not mean to widen a profile.
+            wanted = now if policy == now.sandbox_policy else permissions_of(policy)
         elif "permission_profile" in changes:
             wanted = Permissions(profile=changes.pop("permission_profile"))
         elif "permissions" in changes:

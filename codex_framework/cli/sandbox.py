@@ -145,7 +145,6 @@ def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
     """The configured permissions or those of the named profile, with further folders."""
     from codex_framework.config.permissions import named_permissions
     from codex_framework.errors import ConfigError
-    from codex_framework.protocol.policies import WorkspaceWrite
 
     permissions = kernel.settings().permissions
     if options["permissions"] is not None:
@@ -153,7 +152,7 @@ def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
     folders = tuple(os.path.normpath(Path.cwd() / folder) for folder in options["writable"])
     if not folders:
         return permissions
-    if not isinstance(permissions.sandbox_policy, WorkspaceWrite):
+    if not permissions.writes_workspace:
         raise ConfigError(
             "--add-writable goes with the mode workspace-write", slug="add-writable", hint="Add --mode workspace-write."
         )

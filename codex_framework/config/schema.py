@@ -112,7 +112,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "sandbox_workspace_write.exclude_slash_tmp": Key("bool", "the folder /tmp is not writable", "false", _USED),
         "default_permissions": Key(
-            "str", "a profile: :read-only, :workspace, :danger-full-access or a table of [permissions]", "", _USED
+            "str",
+            "a profile: :read-only, :workspace, :workspace-no-secrets, :danger-full-access or one of [permissions]",
+            "",
+            _USED,
         ),
         "sandbox_permissions": Key("list[str]", "the oldest notation: disk-full-read-access and the like", "", _USED),
         "permissions.*.description": Key("str", "what the profile is for", "", _USED),

@@ -77,7 +77,8 @@ def _sandbox_text(facts: ContextFacts) -> str:
         case _ if access.full:
             return "Commands can read and write every file."
     named = facts.permissions.id
-    head = f"The permission profile is `{named}`" if named else f"`sandbox_mode` is `{facts.sandbox_policy.type}`"
+    mode = facts.sandbox_policy.type if not access.roots else "workspace-write"
+    head = f"The permission profile is `{named}`" if named else f"`sandbox_mode` is `{mode}`"
     readable = (
         "read files" if access.otherwise is not AccessMode.DENY else f"read files below {_list(_readable(access))}"
     )

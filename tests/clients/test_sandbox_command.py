@@ -90,7 +90,7 @@ def test_the_network_is_as_asked_for(cli, network, expected):
         (("--mode", "read-only", "--add-writable", "/var"), 1, "--add-writable goes with the mode workspace-write"),
         (("--mode", "workspace-write", "--add-writable", "/no/such"), 1, "/no/such does not exist"),
         (("--mode", "workspace-write", "-P", ":workspace"), 2, "say the same thing"),
-        (("-P", ":nope"), 2, "':nope' is not one of"),
+        (("-P", ":nope"), 1, "there is no permission profile ':nope'"),
         (("-C", "/no/such/folder"), 1, "/no/such/folder"),
         (("-c", "framework.sandbox='nope'"), 125, "there is no sandbox named 'nope'"),
     ],
