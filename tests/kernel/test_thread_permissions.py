@@ -85,7 +85,7 @@ def test_what_may_be_done_can_be_changed_in_three_ways(make_kernel: Any) -> None
         [
             ThreadSettingsOverrides(permission_profile=workspace),
             ThreadSettingsOverrides(permissions="p"),
-            ThreadSettingsOverrides(sandbox_policy=ReadOnly()),
+            ThreadSettingsOverrides(sandbox_policy=ReadOnly(network_access=True)),
             ThreadSettingsOverrides(permissions=":workspace"),
         ],
     )
@@ -101,6 +101,14 @@ def test_what_may_be_done_can_be_changed_in_three_ways(make_kernel: Any) -> None
         "read-only",
         "workspace-write",
     ]
+
+
+def test_a_client_that_sends_back_the_policy_it_was_told_changes_nothing(make_kernel: Any) -> None:
+    path = make_kernel.workspace / "x"
+    outputs, events = played(make_kernel, May(path), [ThreadSettingsOverrides(sandbox_policy=ReadOnly())])
+    assert outputs == ["w", "w"], "the profile may write in parts, which no policy can say"
+    (snapshot,) = (event.thread_settings for event in events if isinstance(event, ThreadSettingsAppliedEvent))
+    assert snapshot["active_permission_profile"] == {"id": "p", "extends": ":workspace"}
 
 
 def test_wrong_changes_are_refused_and_change_nothing(make_kernel: Any) -> None:
