@@ -162,7 +162,8 @@ def _limit(user: User) -> None:
 
 
 def _landlock(user: User) -> None:  # noqa: ARG001
-    landlock.restrict([], network=False)
+    abi = landlock.restrict([], network=False)
+    _expect(abi >= landlock.MINIMUM_ABI, f"its ABI is {abi}, at least {landlock.MINIMUM_ABI} is needed")
     _refused(lambda: os.open("/", os.O_RDONLY), "files can still be opened")
 
 
