@@ -63,9 +63,7 @@ def played(
     asked = []
 
     async def main() -> list[str]:
-        replies = [
-            reply for _ in range(turns) for reply in (call("exec_command", cmd=script), say("done"))
-        ]
+        replies = [reply for _ in range(turns) for reply in (call("exec_command", cmd=script), say("done"))]
         policy = ApprovalPolicy.NEVER if answer is None else ApprovalPolicy.ON_REQUEST
         async with make_kernel(replies, config=CONFIG) as kernel:
             report = kernel.registry.sandboxes["landlock"].probe()

@@ -176,7 +176,7 @@ class _Check:
 
 
 async def _check_rules(check: _Check) -> None:
-    for ground, rules, passes in (
+    grounds: tuple[tuple[str, dict[str, Any], bool], ...] = (
         ("without rules", {}, False),
         ("where its address is allowed", {"domains": {_HOST: "allow"}}, True),
         (
@@ -187,7 +187,8 @@ async def _check_rules(check: _Check) -> None:
         ("that nothing allows, with allow_local_binding", {"allow_local_binding": True}, False),
         ("where only a wildcard allows it", {"domains": {"*": "allow"}}, False),
         ("that is allowed and denied", {"domains": {"*": "allow", _HOST: "deny"}, "allow_local_binding": True}, False),
-    ):
+    )
+    for ground, rules, passes in grounds:
         gate = check.gate(**rules)
         ports = await check.listening(gate)
         before = check.server.reached
