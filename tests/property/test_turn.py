@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -335,7 +336,17 @@ class TurnMachine(RuleBasedStateMachine):
         raise AssertionError(f"the turn does not end: {self.turn.state}")
 
 
-TestTurn = TurnMachine.TestCase
+class TestTurn(TurnMachine.TestCase):
+    """The invariants, on one of two workers where it is a long run."""
+
+
+if not settings().derandomize:
+
+    class TestTurnOnAnotherWorker(TurnMachine.TestCase):
+        """The other half of the examples of a long run."""
+
+    for half in (TestTurn, TestTurnOnAnotherWorker):
+        half.settings = settings(max_examples=settings().max_examples // 2)
 
 
 def test_input_for_a_turn_that_was_interrupted_before_it_began_is_not_recorded() -> None:
