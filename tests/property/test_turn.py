@@ -345,8 +345,7 @@ if not settings().derandomize:
     class TestTurnOnAnotherWorker(TurnMachine.TestCase):
         """The other half of the examples of a long run."""
 
-    for half in (TestTurn, TestTurnOnAnotherWorker):
-        half.settings = settings(max_examples=settings().max_examples // 2)
+    TestTurn.settings = TestTurnOnAnotherWorker.settings = settings(max_examples=settings().max_examples // 2)
 
 
 def test_input_for_a_turn_that_was_interrupted_before_it_began_is_not_recorded() -> None:
