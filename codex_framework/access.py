@@ -47,6 +47,9 @@ _MINIMAL = (
 _OWN_CODE = str(Path(__file__).resolve().parent.parent)
 """Where this package lies, with the plugins beside it."""
 
+_PROTECTED_IF_PRESENT = ".aws"
+"""Credentials that Codex 0.169 protects as well; where there are none, nothing stands in the way of making some."""
+
 _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
 """Which of two entries for one path counts."""
 
@@ -340,14 +343,15 @@ def _mode(modes: Mapping[str, AccessMode], path: str) -> AccessMode | None:
 
 
 def _protected(root: str) -> Iterator[str]:
-    for name in PROTECTED_NAMES:
+    for name in (*PROTECTED_NAMES, _PROTECTED_IF_PRESENT):
         path = os.path.join(root, name)  # noqa: PTH118
         try:
             mode = os.lstat(path).st_mode
         except NotADirectoryError:  # the root is a file
             return
         except (OSError, ValueError):
-            yield path
+            if name != _PROTECTED_IF_PRESENT:
+                yield path
             continue
         yield path
         if stat.S_ISLNK(mode):  # both the link and what it leads to

@@ -168,3 +168,12 @@ def test_writing_is_allowed_exactly_below_a_root_and_outside_of_what_is_kept(roo
 def test_kept_paths_lie_below_their_root_and_are_no_roots_themselves(roots, cwd):
     for root in file_access(only_workspace(*roots), cwd, {}).roots:
         assert all(path.is_relative_to(root.root) and path != root.root for path in root.read_only)
+
+
+def test_credentials_in_a_workspace_are_protected_where_there_are_any(tmp_path):
+    access = file_access(only_workspace(), tmp_path, {})
+    assert access.may_write(tmp_path / ".aws" / "config")
+    (tmp_path / ".aws").mkdir()
+    access = file_access(only_workspace(), tmp_path, {})
+    assert not access.may_write(tmp_path / ".aws" / "config")
+    assert access.may_read(tmp_path / ".aws" / "config")
