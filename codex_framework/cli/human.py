@@ -9,6 +9,7 @@ from codex_framework import __version__
 from codex_framework.cli.command_line import command_line
 from codex_framework.cli.jsonl import with_details
 from codex_framework.config.settings import Settings
+from codex_framework.permissions import BUILTIN_PROFILES, Permissions
 from codex_framework.protocol.events import (
     AgentMessageContentDeltaEvent,
     DeprecationNoticeEvent,
@@ -28,7 +29,14 @@ from codex_framework.protocol.events import (
     ViewImageToolCallEvent,
     WarningEvent,
 )
-from codex_framework.protocol.policies import SandboxPolicy, WorkspaceWrite
+from codex_framework.protocol.permissions import (
+    AbsolutePath,
+    AccessMode,
+    FilePath,
+    GlobPattern,
+    Special,
+    SpecialPath,
+)
 
 __all__ = ["HumanOutput", "banner", "diff_lines", "sandbox_summary"]
 
@@ -213,22 +221,39 @@ def banner(settings: Settings, thread_id: str) -> list[tuple[str, str]]:
         ("model", settings.model),
         ("provider", settings.provider.id),
         ("approval", str(settings.approval_policy)),
-        ("sandbox", sandbox_summary(settings.sandbox_policy)),
+        ("sandbox", sandbox_summary(settings.permissions)),
         ("reasoning effort", settings.reasoning_effort or "none"),
         ("reasoning summaries", settings.reasoning_summary or "none"),
         ("session id", thread_id),
     ]
 
 
-def sandbox_summary(policy: SandboxPolicy) -> str:
-    """A sandbox policy in a line."""
-    if not isinstance(policy, WorkspaceWrite):
-        return policy.type
-    roots = ["workdir"]
-    roots += [] if policy.exclude_slash_tmp else ["/tmp"]  # noqa: S108  # the name of a root, not a file of ours
-    roots += [] if policy.exclude_tmpdir_env_var else ["$TMPDIR"]
-    network = " (network access enabled)" if policy.network_access else ""
-    return f"{policy.type} [{', '.join([*roots, *policy.writable_roots])}]{network}"
+def sandbox_summary(permissions: Permissions) -> str:
+    """What may be done, in a line: the sandbox mode that is nearest, what can be written, and the profile's name."""
+    policy = permissions.sandbox_policy
+    named = "" if permissions.id in (None, *BUILTIN_PROFILES) else f" (profile {permissions.id})"
+    if not permissions.writes_workspace:
+        return f"{policy.type}{named}"
+    roots = [_written(entry.path) for entry in permissions.entries if entry.access is AccessMode.WRITE]
+    if permissions.network_rules is not None:
+        network = " (network access by proxy)"
+    else:
+        network = " (network access enabled)" if getattr(policy, "network_access", False) else ""
+    return f"workspace-write [{', '.join(dict.fromkeys(roots))}]{network}{named}"
+
+
+def _written(path: FilePath) -> str:
+    match path:
+        case SpecialPath(Special.WORKSPACE_ROOTS, subpath):
+            return "workdir" if subpath is None else f"workdir/{subpath}"
+        case SpecialPath(Special.SLASH_TMP):
+            return "/tmp"  # noqa: S108  # the name of a root, not a file of ours
+        case SpecialPath(Special.TMPDIR):
+            return "$TMPDIR"
+        case SpecialPath(kind):
+            return f":{kind.value}"
+        case AbsolutePath(text) | GlobPattern(text):
+            return text
 
 
 def diff_lines(lines: Sequence[str], *, colour: bool) -> list[str]:

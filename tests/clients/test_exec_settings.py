@@ -28,6 +28,25 @@ def test_a_trusted_project_may_be_written(cli: Any) -> None:
     assert banner(cli.exec("hi"))["sandbox"] == "workspace-write [workdir, /tmp, $TMPDIR]"
 
 
+def test_a_profile_is_named_with_what_it_lets_be_written(cli: Any) -> None:
+    cli.serve(say("ok"))
+    profile = """default_permissions = "shop"
+[permissions.shop]
+extends = ":workspace"
+[permissions.shop.filesystem]
+":slash_tmp" = "read"
+":workspace_roots" = { "data" = "read" }
+"/srv/shop" = "write"
+[permissions.shop.network]
+enabled = true
+domains = { "pypi.org" = "allow" }
+"""
+    cli.configure(base_url=cli.servers[0].url, more=profile)
+    assert banner(cli.exec("hi"))["sandbox"] == (
+        "workspace-write [workdir, $TMPDIR, /srv/shop] (network access by proxy) (profile shop)"
+    )
+
+
 @pytest.mark.parametrize("flag", ["--yolo", "--dangerously-bypass-approvals-and-sandbox"])
 def test_all_confinement_can_be_lifted(cli: Any, flag: str) -> None:
     cli.serve(say("ok"))
