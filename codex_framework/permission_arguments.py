@@ -10,7 +10,7 @@ from codex_framework.errors import ToolError
 from codex_framework.permissions import additional_from_wire
 from codex_framework.roles.tools import FunctionSpec, TurnFacts
 
-__all__ = ["ARGUMENTS", "SCHEMA", "permission_fields", "with_additional"]
+__all__ = ["ARGUMENTS", "PERMISSIONS_SCHEMA", "SCHEMA", "permission_fields", "with_additional"]
 
 ARGUMENTS: Mapping[str, Argument] = {
     "sandbox_permissions": Argument(
@@ -43,6 +43,20 @@ SCHEMA: Mapping[str, Any] = {
 """The same as JSON schema, for models; :func:`with_additional` adds the rest where it is switched on."""
 
 _PATHS = {"type": "array", "items": {"type": "string"}}
+PERMISSIONS_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "network": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "additionalProperties": False},
+        "file_system": {
+            "type": "object",
+            "properties": {"read": _PATHS, "write": _PATHS},
+            "additionalProperties": False,
+        },
+    },
+    "additionalProperties": False,
+}
+"""What :func:`~codex_framework.permissions.additional_from_wire` reads, for models (entries are for programs)."""
+
 _ADDITIONAL: Mapping[str, Any] = {
     "sandbox_permissions": {
         "type": "string",
@@ -52,21 +66,8 @@ _ADDITIONAL: Mapping[str, Any] = {
         "use_default.",
     },
     "additional_permissions": {
-        "type": "object",
+        **PERMISSIONS_SCHEMA,
         "description": "With with_additional_permissions: what the command needs on top, as little as will do.",
-        "properties": {
-            "network": {
-                "type": "object",
-                "properties": {"enabled": {"type": "boolean"}},
-                "additionalProperties": False,
-            },
-            "file_system": {
-                "type": "object",
-                "properties": {"read": _PATHS, "write": _PATHS},
-                "additionalProperties": False,
-            },
-        },
-        "additionalProperties": False,
     },
 }
 

@@ -14,34 +14,18 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
+from codex_framework.permission_arguments import PERMISSIONS_SCHEMA
 from codex_framework.permissions import additional_from_wire, additional_to_wire
 
 __all__ = ["RequestPermissions"]
 
 _FIELDS = {"permissions": Argument("any", required=True), "reason": Argument("string")}
 
-_PATHS = {"type": "array", "items": {"type": "string"}}
 _PARAMETERS = {
     "type": "object",
     "properties": {
         "reason": {"type": "string", "description": "One sentence for the user: what it is needed for."},
-        "permissions": {
-            "type": "object",
-            "description": "What is needed on top, as little as will do.",
-            "properties": {
-                "network": {
-                    "type": "object",
-                    "properties": {"enabled": {"type": "boolean"}},
-                    "additionalProperties": False,
-                },
-                "file_system": {
-                    "type": "object",
-                    "properties": {"read": _PATHS, "write": _PATHS},
-                    "additionalProperties": False,
-                },
-            },
-            "additionalProperties": False,
-        },
+        "permissions": {**PERMISSIONS_SCHEMA, "description": "What is needed on top, as little as will do."},
     },
     "required": ["permissions"],
     "additionalProperties": False,
