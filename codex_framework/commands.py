@@ -28,7 +28,7 @@ from codex_framework.protocol.events.command import (
     ExecCommandOutputDeltaEvent,
 )
 from codex_framework.protocol.policies import SandboxPermissions
-from codex_framework.questions import CallFacts, HostRefused, Questions, parsed, refused_host_text
+from codex_framework.questions import HOST_REFUSED, CallFacts, HostRefused, Questions, parsed
 from codex_framework.roles.deciders import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
 from codex_framework.roles.sandboxes import Confinement, FileAccess
@@ -42,10 +42,13 @@ _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
 
 class _Way(Value, kw_only=True):
-    """How a command is to run: what it may do, and whether somebody was asked."""
+    """How a command is to run: what it may do, and whether somebody has approved the command itself.
+
+    Who approves a command with additional permissions approves these, and not that it runs without a sandbox.
+    """
 
     access: FileAccess
-    asked: bool = False
+    approved: bool = False
 
 
 class CommandPath:
@@ -94,16 +97,16 @@ class CommandPath:
         command, way = await self._start(request, call)
         result = await _ended(command)
         if command.refused_host:
-            raise ToolRefused(refused_host_text())
+            raise ToolRefused(HOST_REFUSED)
         lifted = way.access.lifted
         if not result.denied or not retry_allowed(call.approval_policy) or command.was_blocked or lifted.confines_files:
             return result
-        if not way.asked:
+        if not way.approved:
             try:
                 await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
             except ToolRefused:
                 return result
-        again, _ = await self._start(request, call, _Way(access=lifted, asked=True))
+        again, _ = await self._start(request, call, _Way(access=lifted, approved=True))
         return await _ended(again)
 
     async def _start(
@@ -139,12 +142,11 @@ class CommandPath:
             ToolRefused: Somebody said no.
         """
         requirement = command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
-        access = call.access
-        if request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined:
-            access = _widened(request, call)
+        widens = request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined
+        access = _widened(request, call) if widens else call.access
         if requirement.ask:
             await self.questions.command(request, call, cwd, reason=requirement.reason, amendment=requirement.amendment)
-        return _Way(access=access.lifted if requirement.unconfined else access, asked=requirement.ask)
+        return _Way(access=access.lifted if requirement.unconfined else access, approved=requirement.ask and not widens)
 
     def _gate(
         self, access: FileAccess, request: CommandRequest, call: CallFacts, command: AnnouncedCommand

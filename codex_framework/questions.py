@@ -32,12 +32,12 @@ from codex_framework.roles.sandboxes import FileAccess
 from codex_framework.roles.tools import CommandRequest
 from codex_framework.value import Value
 
-__all__ = ["REJECTED", "CallFacts", "HostRefused", "Questions", "parsed", "refused_host_text", "requested"]
+__all__ = ["HOST_REFUSED", "CallFacts", "HostRefused", "Questions", "parsed", "requested"]
 
-REJECTED = "rejected by user"
+_REJECTED = "rejected by user"
 """What the model reads where a person says no (Codex's words; clients look for them)."""
 
-_HOST_DENIED = "Network access was denied by the Codex sandbox network proxy."
+HOST_REFUSED = "Network access was denied by the Codex sandbox network proxy."
 """What the model reads of a command that was stopped because a person refused it a host (Codex's words)."""
 
 
@@ -148,7 +148,7 @@ class Questions:
             )
         )
         if not decision.approved:
-            raise ToolRefused(decision.message or REJECTED)
+            raise ToolRefused(decision.message or _REJECTED)
         self.commands.remember(keys, decision)
         if decision.execpolicy_amendment is not None:
             self._keep(call, lambda policy, facts: policy.remember_prefix(decision.execpolicy_amendment or (), facts))
@@ -287,11 +287,6 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
         for entry in permissions.entries
     )
     return AdditionalPermissions(tuple(entries), permissions.network)
-
-
-def refused_host_text() -> str:
-    """What the model reads of a command that was stopped because a person refused it a host."""
-    return _HOST_DENIED
 
 
 def parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:

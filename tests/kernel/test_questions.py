@@ -374,6 +374,23 @@ def test_additional_permissions_are_refused_where_nobody_may_be_asked(played: Pl
     assert played.asked == []
 
 
+def test_who_approves_additional_permissions_has_not_approved_to_lift_the_sandbox(
+    played: Played, tmp_path: Path
+) -> None:
+    script = 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free'
+    additional = additional_from_wire({"file_system": {"write": [str(tmp_path)]}})
+    fails = Shell("sh", "-c", script, escalate="with_additional_permissions", additional=additional)
+    policy = GranularApproval(True, True, True)
+
+    def refused_the_second(event: Any) -> ReviewDecision:
+        return NO if event.reason == "command failed; retry without sandbox?" else YES
+
+    assert played.play(fails, refused_the_second, policy=policy, config=FEATURE) == ["1 Permission denied\n"]
+    assert len(played.asked) == 2
+    assert played.play(fails, policy=policy, config=FEATURE) == ["0 free\n"]
+    assert len(played.asked) == 4
+
+
 def test_additional_permissions_do_not_lift_a_denial(played: Played, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     (secret / "deeper").mkdir(parents=True)
