@@ -197,12 +197,17 @@ class Kernel:
         return store.latest(str(self.config.codex_home), cwd=None if cwd is None else str(cwd))
 
     async def aclose(self) -> None:
-        """Shut every thread down and let clients, sandboxes and watchers go. Safe to call twice."""
+        """Shut every thread down and let clients, sandboxes, proxies and watchers go. Safe to call twice."""
         for thread in list(self.threads.values()):
             await thread.shutdown()
         clients, self._clients = self._clients, []
         # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
-        ends = [*(client.aclose() for _, client in clients), self._confinements.aclose(), self._broadcast.close()]
+        ends = [
+            *(client.aclose() for _, client in clients),
+            *(proxy.aclose() for proxy in self.registry.network_proxies.values()),
+            self._confinements.aclose(),
+            self._broadcast.close(),
+        ]
         results = await asyncio.gather(*ends, return_exceptions=True)
         self._resources.programs.close()
         for error in results:

@@ -116,13 +116,14 @@ class Proxy:
 
     def __init__(self) -> None:
         self.gates: list[Gate] = []
+        self.closed = False
 
     def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> Gate:
         self.gates.append(Gate(rules, ask))
         return self.gates[-1]
 
     async def aclose(self) -> None:
-        return
+        self.closed = True
 
 
 class Keeper:
@@ -445,6 +446,7 @@ def test_a_host_that_no_rule_speaks_of_is_asked_about(played: Played) -> None:
         {"host": "new.example", "action": "deny"},
     )
     assert all(gate.closed for gate in played.proxy.gates)
+    assert played.proxy.closed, "it ends with the kernel"
 
 
 def test_an_answer_for_the_session_holds_for_host_port_and_protocol(played: Played) -> None:
