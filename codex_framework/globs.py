@@ -18,6 +18,7 @@ __all__ = [
     "MATCH_LIMIT",
     "TooManyMatches",
     "alternatives",
+    "class_end",
     "deny_matcher",
     "escaped",
     "expand",
@@ -88,7 +89,7 @@ def _read(pattern: str, at: int, *, inside: bool) -> tuple[list[str], int]:
             if at == len(pattern):
                 raise ValueError("a backslash at its end escapes nothing")
             choice = [escaped(pattern[at])]
-        elif character == "[" and (end := _class_end(pattern, at)) is not None:
+        elif character == "[" and (end := class_end(pattern, at)) is not None:
             choice = _class_choice(pattern[at + 1 : end])
             at = end
         elif character == "{":
@@ -201,7 +202,7 @@ def _component(part: str) -> str:
                 at += 1
         elif character == "?":
             text += "[^/]"
-        elif character == "[" and (end := _class_end(part, at)) is not None:
+        elif character == "[" and (end := class_end(part, at)) is not None:
             text += _class(part[at + 1 : end])
             at = end
         else:
@@ -210,7 +211,7 @@ def _component(part: str) -> str:
     return text
 
 
-def _class_end(part: str, start: int) -> int | None:
+def class_end(part: str, start: int) -> int | None:
     """The index of the bracket that closes a class; None where it is never closed, and the bracket means itself."""
     first = start + 1
     if part[first : first + 1] in ("!", "^"):

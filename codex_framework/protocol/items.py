@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from codex_framework.value import Value
 
 __all__ = [
+    "CONTEXT_MARKS",
     "CallItem",
     "ContentItem",
     "CustomToolCall",
@@ -34,6 +35,20 @@ __all__ = [
     "message_text",
     "user_message",
 ]
+
+CONTEXT_MARKS = (
+    "# AGENTS.md instructions for ",
+    "<environment_context>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "<turn_aborted>",
+    "<subagent_notification>",
+    "<skill>",
+    "<codex_internal_context",
+    "<goal_context>",
+    "<external_",
+)
+"""What the text of a user message begins with that no person wrote (spec: contextual user fragments)."""
 
 Extra: TypeAlias = Mapping[str, Any]
 

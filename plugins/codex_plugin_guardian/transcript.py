@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework.protocol.items import (
+    CONTEXT_MARKS,
     ContentItem,
     CustomToolCall,
     CustomToolCallOutput,
@@ -36,20 +37,6 @@ TOOL_LIMITS = (10_000, 1_000)
 
 RECENT = 40
 """Entries that are shown besides the messages of the person."""
-
-_CONTEXT = (
-    "# AGENTS.md instructions for ",
-    "<environment_context>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "<turn_aborted>",
-    "<subagent_notification>",
-    "<skill>",
-    "<codex_internal_context",
-    "<goal_context>",
-    "<external_",
-)
-"""What user messages begin with that no person wrote (Codex's list)."""
 
 _NAME_LENGTH = 100
 
@@ -160,10 +147,10 @@ def _is_context(message: Message) -> bool:
     """Whether a user message is not a person's: known context, or what stands in tags from its beginning to its end."""
     first = next((part.text for part in message.content if isinstance(part, InputText)), "").strip()
     if not first.startswith("<"):
-        return first.startswith(_CONTEXT)
+        return first.startswith(CONTEXT_MARKS)
     tag = first[1:].partition(">")[0]
     ends = tuple(f"</{name}>" for name in (tag, *tag.split()[:1]))
-    return first.startswith(_CONTEXT) or (bool(tag) and first.endswith(ends))
+    return first.startswith(CONTEXT_MARKS) or (bool(tag) and first.endswith(ends))
 
 
 def _text(content: Sequence[ContentItem]) -> str:

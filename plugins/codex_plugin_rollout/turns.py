@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from codex_framework.protocol.items import Message, ResponseItem, message_text
+from codex_framework.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
 
-__all__ = ["CONTEXT_MARKS", "is_context", "is_persons_message"]
-
-CONTEXT_MARKS = (
-    "# AGENTS.md instructions for ",
-    "<environment_context>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "<turn_aborted>",
-    "<subagent_notification>",
-    "<skill>",
-    "<codex_internal_context",
-    "<goal_context>",
-    "<external_",
-)
-"""What the text of a user message begins with that no person wrote (spec: contextual user fragments)."""
+__all__ = ["is_context", "is_persons_message"]
 
 
 def is_context(item: ResponseItem) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from codex_framework.globs import regex_of
+from codex_framework.globs import class_end, regex_of
 
 __all__ = ["any_case", "below", "components", "residuals"]
 
@@ -107,21 +107,13 @@ def _component(part: str) -> str:
                 at += 1
         elif character == "?":
             text += _ANY_ONE
-        elif character == "[" and (end := _class_end(part, at)) is not None:
+        elif character == "[" and (end := class_end(part, at)) is not None:
             text += _class(part[at + 1 : end])
             at = end
         else:
             text += _character(character)
         at += 1
     return text
-
-
-def _class_end(part: str, start: int) -> int | None:
-    first = start + 1
-    if part[first : first + 1] in ("!", "^"):
-        first += 1
-    end = part.find("]", first + 1)
-    return None if end < 0 else end
 
 
 _SPELLABLE = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]", re.ASCII)
