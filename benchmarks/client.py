@@ -24,8 +24,8 @@ from pathlib import Path
 
 import attrs
 
-from codex_framework.replies import Reply
 from codex_framework.testing.replies import call, custom_call, say
+from codex_framework.testing.scripted import Reply
 from codex_framework.testing.server import ResponsesServer
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from codex_framework import Kernel, ProviderInfo, hookimpl
 from codex_framework.config import load_config
-from codex_framework.replies import Reply
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, say
+from codex_framework.testing.scripted import Reply
 from codex_framework.testing.server import ResponsesServer
 
 

@@ -17,11 +17,11 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from codex_framework.access import file_access
-from codex_framework.permissions import permissions_of
-from codex_framework.process.spawn import Unconfined
-from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import Confinement, Launch
+from codex_framework.commands.access import file_access
+from codex_framework.commands.process.spawn import Unconfined
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.contract.roles.sandboxes import Confinement, Launch
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 Starter = Callable[[], Awaitable[None]]

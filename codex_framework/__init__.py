@@ -10,26 +10,45 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codex_framework.arguments import Argument, parse_arguments
-    from codex_framework.cassette import Cassette
-    from codex_framework.errors import (
+    from codex_framework.commands.process.spawn import Unconfined
+    from codex_framework.commands.shells import shell_argv, user_shell
+    from codex_framework.contract.errors import (
         CodexError,
         CommandFailed,
         ConfigError,
         FatalToolError,
+        InputRefused,
         ModelError,
         PluginError,
+        RunError,
         SandboxError,
+        ServiceError,
+        StopTurn,
         ThreadError,
         ToolError,
         ToolRefused,
+        TurnEnded,
     )
-    from codex_framework.function_tool import freeform_tool, tool
-    from codex_framework.hookspecs import hookimpl
-    from codex_framework.kernel import Kernel, run
-    from codex_framework.process.spawn import Unconfined
-    from codex_framework.protocol.events import Event, EventMsg
-    from codex_framework.protocol.items import (
+    from codex_framework.contract.hookspecs import hookimpl
+    from codex_framework.contract.permissions.file_access import (
+        FileAccess,
+        NetworkMode,
+        PathRule,
+        Protection,
+        WritableRoot,
+    )
+    from codex_framework.contract.permissions.network_rules import NetworkRules
+    from codex_framework.contract.protocol.events import (
+        Approval,
+        ApprovalRequest,
+        Closed,
+        Event,
+        EventMsg,
+        Request,
+        RequestResolvedEvent,
+        ToolApprovalRequestEvent,
+    )
+    from codex_framework.contract.protocol.items import (
         FunctionCall,
         InputImage,
         InputText,
@@ -37,28 +56,18 @@ if TYPE_CHECKING:
         OutputText,
         ResponseItem,
     )
-    from codex_framework.protocol.ops import Op
-    from codex_framework.protocol.permissions import AccessMode
-    from codex_framework.protocol.policies import (
-        ApprovalPolicy,
-        Decision,
-        ReviewDecision,
-        SandboxPolicy,
-    )
-    from codex_framework.replies import Fault, Reply, Script, play_reply
-    from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
-    from codex_framework.roles.deciders import (
-        ApprovalReviewer,
-        CommandFacts,
-        CommandPolicy,
-        CommandVerdict,
-        Interceptor,
-        ReviewFacts,
-        Verdict,
-    )
-    from codex_framework.roles.networks import NetworkGate, NetworkProxy, NetworkRules, NetworkTarget, ProxyPorts
-    from codex_framework.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
-    from codex_framework.roles.providers import (
+    from codex_framework.contract.protocol.ops import Op
+    from codex_framework.contract.protocol.permissions import AccessMode
+    from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision, SandboxPolicy
+    from codex_framework.contract.roles.agents import Agent, RunResult
+    from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
+    from codex_framework.contract.roles.commands import CommandRequest, CommandResult
+    from codex_framework.contract.roles.compactors import Compactor, ContextStatus
+    from codex_framework.contract.roles.components import Component, ThreadComponent
+    from codex_framework.contract.roles.context import ContextSource, Fragment
+    from codex_framework.contract.roles.facts import TurnFacts
+    from codex_framework.contract.roles.interceptors import Interceptor, UserInput
+    from codex_framework.contract.roles.models import (
         Completed,
         ItemAdded,
         ItemDone,
@@ -71,103 +80,124 @@ if TYPE_CHECKING:
         ReasoningDelta,
         TextDelta,
     )
-    from codex_framework.roles.sandboxes import (
-        ChildProcess,
-        Confinement,
-        FileAccess,
-        Launch,
-        NetworkMode,
-        PathRule,
-        Protection,
-        Sandbox,
-        SandboxReport,
-        WritableRoot,
+    from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget, ProxyPorts
+    from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
+    from codex_framework.contract.roles.ops import OpHandler, handles
+    from codex_framework.contract.roles.outcomes import (
+        Compaction,
+        Limits,
+        Outcome,
+        RolledBack,
+        SampleResult,
+        Status,
+        Usage,
     )
-    from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
-    from codex_framework.roles.tools import (
-        CommandRequest,
-        CommandResult,
+    from codex_framework.contract.roles.plugins import Plugin, PluginContext
+    from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
+    from codex_framework.contract.roles.reviewers import ApprovalReviewer
+    from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch, Sandbox, SandboxReport
+    from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
+    from codex_framework.contract.roles.settings import Settings
+    from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
+    from codex_framework.contract.roles.tasks import Task, TaskContext
+    from codex_framework.contract.roles.threads import KernelContext, ThreadClient, ThreadContext, TurnContext
+    from codex_framework.contract.roles.tool_specs import (
         FreeformFormat,
         FreeformSpec,
         FunctionSpec,
         NativeSpec,
-        Tool,
-        ToolCall,
-        ToolContext,
-        ToolOutput,
         ToolSpec,
-        TurnFacts,
     )
-    from codex_framework.scripts import read_script
-    from codex_framework.shells import shell_argv, user_shell
-    from codex_framework.thread import Thread, TurnResult
+    from codex_framework.contract.roles.tools import Tool, ToolContext
+    from codex_framework.contract.value import Value
+    from codex_framework.contract.version import __version__
+    from codex_framework.kernel import Kernel, run
+    from codex_framework.threads.thread import Thread
+    from codex_framework.toolkit.arguments import Argument, parse_arguments
+    from codex_framework.toolkit.tool import freeform_tool, tool
 
 _HOMES = {
-    "codex_framework.arguments": "Argument parse_arguments",
-    "codex_framework.cassette": "Cassette",
-    "codex_framework.errors": (
-        "CodexError CommandFailed ConfigError FatalToolError ModelError PluginError SandboxError ThreadError ToolError"
-        " ToolRefused"
+    "codex_framework.commands.process.spawn": "Unconfined",
+    "codex_framework.commands.shells": "shell_argv user_shell",
+    "codex_framework.contract.errors": (
+        "CodexError CommandFailed ConfigError FatalToolError InputRefused ModelError PluginError"
+        " RunError SandboxError ServiceError StopTurn ThreadError ToolError ToolRefused TurnEnded"
     ),
-    "codex_framework.hookspecs": "hookimpl",
+    "codex_framework.contract.hookspecs": "hookimpl",
+    "codex_framework.contract.permissions.file_access": "FileAccess NetworkMode PathRule Protection WritableRoot",
+    "codex_framework.contract.permissions.network_rules": "NetworkRules",
+    "codex_framework.contract.protocol.events": (
+        "Approval ApprovalRequest Closed Event EventMsg Request RequestResolvedEvent ToolApprovalRequestEvent"
+    ),
+    "codex_framework.contract.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
+    "codex_framework.contract.protocol.ops": "Op",
+    "codex_framework.contract.protocol.permissions": "AccessMode",
+    "codex_framework.contract.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
+    "codex_framework.contract.roles.agents": "Agent RunResult",
+    "codex_framework.contract.roles.calls": "CallView ToolCall ToolOutput",
+    "codex_framework.contract.roles.commands": "CommandRequest CommandResult",
+    "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
+    "codex_framework.contract.roles.components": "Component ThreadComponent",
+    "codex_framework.contract.roles.context": "ContextSource Fragment",
+    "codex_framework.contract.roles.facts": "TurnFacts",
+    "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
+    "codex_framework.contract.roles.models": (
+        "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelProvider ModelRequest"
+        " ProviderInfo ReasoningDelta TextDelta"
+    ),
+    "codex_framework.contract.roles.networks": "NetworkGate NetworkProxy NetworkTarget ProxyPorts",
+    "codex_framework.contract.roles.observers": "Measurement Notification Notifier Observer Telemetry",
+    "codex_framework.contract.roles.ops": "OpHandler handles",
+    "codex_framework.contract.roles.outcomes": "Compaction Limits Outcome RolledBack SampleResult Status Usage",
+    "codex_framework.contract.roles.plugins": "Plugin PluginContext",
+    "codex_framework.contract.roles.policies": "CommandPolicy CommandVerdict Verdict",
+    "codex_framework.contract.roles.reviewers": "ApprovalReviewer",
+    "codex_framework.contract.roles.sandboxes": "ChildProcess Confinement Launch Sandbox SandboxReport",
+    "codex_framework.contract.roles.stores": "StoredThread ThreadMeta ThreadRecorder ThreadStore",
+    "codex_framework.contract.roles.tasks": "Task TaskContext",
+    "codex_framework.contract.roles.scopes": "ServiceKey Span Trace",
+    "codex_framework.contract.roles.threads": "KernelContext ThreadClient ThreadContext TurnContext",
+    "codex_framework.contract.roles.tool_specs": "FreeformFormat FreeformSpec FunctionSpec NativeSpec ToolSpec",
+    "codex_framework.contract.roles.tools": "Tool ToolContext",
+    "codex_framework.contract.roles.settings": "Settings",
+    "codex_framework.contract.value": "Value",
+    "codex_framework.contract.version": "__version__",
     "codex_framework.kernel": "Kernel run",
-    "codex_framework.process.spawn": "Unconfined",
-    "codex_framework.protocol.events": "Event EventMsg",
-    "codex_framework.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
-    "codex_framework.protocol.ops": "Op",
-    "codex_framework.protocol.permissions": "AccessMode",
-    "codex_framework.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
-    "codex_framework.replies": "Fault Reply Script play_reply",
-    "codex_framework.roles.context": "ContextFacts ContextSource Fragment",
-    "codex_framework.roles.deciders": (
-        "ApprovalReviewer CommandFacts CommandPolicy CommandVerdict Interceptor ReviewFacts Verdict"
-    ),
-    "codex_framework.roles.networks": "NetworkGate NetworkProxy NetworkRules NetworkTarget ProxyPorts",
-    "codex_framework.roles.observers": "Measurement Notification Notifier Observer Telemetry",
-    "codex_framework.roles.providers": (
-        "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelProvider ModelRequest ProviderInfo"
-        " ReasoningDelta TextDelta"
-    ),
-    "codex_framework.roles.sandboxes": (
-        "ChildProcess Confinement FileAccess Launch NetworkMode PathRule Protection Sandbox SandboxReport WritableRoot"
-    ),
-    "codex_framework.roles.stores": "StoredThread ThreadMeta ThreadRecorder ThreadStore",
-    "codex_framework.roles.tools": (
-        "CommandRequest CommandResult FreeformFormat FreeformSpec FunctionSpec NativeSpec Tool ToolCall ToolContext"
-        " ToolOutput ToolSpec TurnFacts"
-    ),
-    "codex_framework.shells": "shell_argv user_shell",
-    "codex_framework.scripts": "read_script",
-    "codex_framework.thread": "Thread TurnResult",
-    "codex_framework.function_tool": "freeform_tool tool",
+    "codex_framework.threads.thread": "Thread",
+    "codex_framework.toolkit.arguments": "Argument parse_arguments",
+    "codex_framework.toolkit.tool": "freeform_tool tool",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__version__ = "0.1.0"
 __all__ = [
     "AccessMode",
+    "Agent",
+    "Approval",
     "ApprovalPolicy",
+    "ApprovalRequest",
     "ApprovalReviewer",
     "Argument",
-    "Cassette",
+    "CallView",
     "ChildProcess",
+    "Closed",
     "CodexError",
-    "CommandFacts",
     "CommandFailed",
     "CommandPolicy",
     "CommandRequest",
     "CommandResult",
     "CommandVerdict",
+    "Compaction",
+    "Compactor",
     "Completed",
+    "Component",
     "ConfigError",
     "Confinement",
-    "ContextFacts",
     "ContextSource",
+    "ContextStatus",
     "Decision",
     "Event",
     "EventMsg",
     "FatalToolError",
-    "Fault",
     "FileAccess",
     "Fragment",
     "FreeformFormat",
@@ -175,12 +205,15 @@ __all__ = [
     "FunctionCall",
     "FunctionSpec",
     "InputImage",
+    "InputRefused",
     "InputText",
     "Interceptor",
     "ItemAdded",
     "ItemDone",
     "Kernel",
+    "KernelContext",
     "Launch",
+    "Limits",
     "Measurement",
     "Message",
     "ModelClient",
@@ -199,48 +232,71 @@ __all__ = [
     "Notifier",
     "Observer",
     "Op",
+    "OpHandler",
+    "Outcome",
     "OutputText",
     "PathRule",
+    "Plugin",
+    "PluginContext",
     "PluginError",
     "Protection",
     "ProviderInfo",
     "ProxyPorts",
     "ReasoningDelta",
-    "Reply",
+    "Request",
+    "RequestResolvedEvent",
     "ResponseItem",
     "ReviewDecision",
-    "ReviewFacts",
+    "RolledBack",
+    "RunError",
+    "RunResult",
+    "SampleResult",
     "Sandbox",
     "SandboxError",
     "SandboxPolicy",
     "SandboxReport",
-    "Script",
+    "ServiceError",
+    "ServiceKey",
+    "Settings",
+    "Span",
+    "Status",
+    "StopTurn",
     "StoredThread",
+    "Task",
+    "TaskContext",
     "Telemetry",
     "TextDelta",
     "Thread",
+    "ThreadClient",
+    "ThreadComponent",
+    "ThreadContext",
     "ThreadError",
     "ThreadMeta",
     "ThreadRecorder",
     "ThreadStore",
     "Tool",
+    "ToolApprovalRequestEvent",
     "ToolCall",
     "ToolContext",
     "ToolError",
     "ToolOutput",
     "ToolRefused",
     "ToolSpec",
+    "Trace",
+    "TurnContext",
+    "TurnEnded",
     "TurnFacts",
-    "TurnResult",
     "Unconfined",
+    "Usage",
+    "UserInput",
+    "Value",
     "Verdict",
     "WritableRoot",
     "__version__",
     "freeform_tool",
+    "handles",
     "hookimpl",
     "parse_arguments",
-    "play_reply",
-    "read_script",
     "run",
     "shell_argv",
     "tool",

@@ -5,34 +5,50 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from codex_framework import __version__
-from codex_framework.broadcast import Broadcast
-from codex_framework.commands import Confinements
-from codex_framework.config import Config, load_config
+from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.programs import ProgramFolder
+from codex_framework.commands.shells import user_shell
+from codex_framework.config import Config, load_config, settings_from
 from codex_framework.config.permissions import named_permissions
-from codex_framework.config.settings import Settings, fallback_model
-from codex_framework.errors import CodexError, ThreadError
-from codex_framework.instructions import base_instructions as instructions_for
-from codex_framework.programs import ProgramFolder
-from codex_framework.protocol.ops import UserInputItem
-from codex_framework.registry import Registry, load_registry
-from codex_framework.roles.providers import ModelClient, ModelInfo, ProviderInfo
-from codex_framework.roles.sandboxes import Configured
-from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadStore
-from codex_framework.shells import user_shell
-from codex_framework.thread import Thread, TurnResult, new_id
-from codex_framework.turn import Status
-from codex_framework.turn_scope import Resources
+from codex_framework.contract.errors import CodexError, ThreadError
+from codex_framework.contract.protocol.events import Event
+from codex_framework.contract.protocol.ops import Op, UserInputItem
+from codex_framework.contract.roles.agents import Agent, RunResult
+from codex_framework.contract.roles.outcomes import Status
+from codex_framework.contract.roles.scopes import ServiceKey
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework.contract.roles.threads import KernelContext
+from codex_framework.contract.version import __version__
+from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.threads.agents import agent_named, agent_settings, narrowed
+from codex_framework.threads.background import Background
+from codex_framework.threads.broadcast import Broadcast
+from codex_framework.threads.components import Components
+from codex_framework.threads.conversation import Conversation, Origin
+from codex_framework.threads.faults import no_store
+from codex_framework.threads.history import History, normalised
+from codex_framework.threads.host import Host
+from codex_framework.threads.ids import new_id
+from codex_framework.threads.journal import Journal
+from codex_framework.threads.models import Models
+from codex_framework.threads.plugin_kernel import PluginKernel, op_of
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.services import Services
+from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
+from codex_framework.threads.thread import Answerer, Thread
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = ["Kernel", "run"]
+
+OutputT = TypeVar("OutputT")
 
 
 class Kernel:
@@ -43,7 +59,12 @@ class Kernel:
         self.registry = registry
         self.threads: dict[str, Thread] = {}
         self._environ = environ
-        self._clients: list[tuple[ProviderInfo, ModelClient]] = []
+        self._models = Models(registry, config, environ)
+        self._services = Services()
+        self._components = Components(registry.components, self._services)
+        self._state = PluginState()
+        self._background = Background(self.warn)
+        self._contexts: dict[str, PluginKernel] = {}
         wanted = config.get("framework.sandbox")
         self._confinements = Confinements(registry.sandboxes, wanted if isinstance(wanted, str) else None)
         self._broadcast = Broadcast(
@@ -52,23 +73,23 @@ class Kernel:
             telemetry=registry.telemetry,
             report=self._report,
         )
-        self._resources = Resources(
+        self._host = Host(
             registry=registry,
-            config=config.tables,
+            config=config,
             codex_home=config.codex_home,
             environ=environ,
             shell=user_shell(),
             confinements=self._confinements,
             broadcast=self._broadcast,
             programs=ProgramFolder(config.codex_home, registry.programs),
-            client=self._client,
-            model=self._model,
-            instructions=lambda model: instructions_for(config, model),
+            models=self._models,
+            services=self._services,
+            components=self._components,
+            kernel=self._context,
+            spawn=self._spawn,
+            stored=self._load,
             forget=lambda thread_id: self.threads.pop(thread_id, None),
             named_permissions=lambda name: named_permissions(config, name),
-            start=lambda settings, instructions: self.start_thread(
-                settings, source="subagent", base_instructions=instructions
-            ),
         )
 
     @classmethod
@@ -80,25 +101,26 @@ class Kernel:
         plugins: Sequence[object] = (),
         entry_points: Sequence[EntryPoint] | None = None,
     ) -> Kernel:
-        """Load plugins and make a kernel.
+        """Load plugins, make a kernel and start its components.
 
         Args:
             config: From ``load_config``; by default that of the current folder.
             environ: Instead of ``os.environ``.
-            plugins: Further plugins, as objects with hook implementations.
+            plugins: Further plugins: modules, subclasses of ``Plugin``, or other objects with hook implementations.
             entry_points: Instead of those of the installed distributions; ``()`` gives a kernel without any plugin.
 
         Raises:
             ConfigError: The configuration is wrong. A broken plugin is no error: see ``kernel.registry.reports``.
+            PluginError: A component that is required did not start.
         """
         env = dict(os.environ if environ is None else environ)
         if config is None:
             config = load_config(cwd=Path.cwd(), environ=env)
-        registry = load_registry(config.tables, entry_points=entry_points, extra_plugins=plugins)
-        for sandbox in registry.sandboxes.values():
-            if isinstance(sandbox, Configured):
-                sandbox.configure(config)
-        return cls(config, registry, env)
+        registry = load_registry(config, environ=env, entry_points=entry_points, extra_plugins=plugins)
+        kernel = cls(config, registry, env)
+        if registry.components:
+            await kernel._start_components()
+        return kernel
 
     async def __aenter__(self) -> Kernel:
         """Use the kernel until the end of the block."""
@@ -111,55 +133,72 @@ class Kernel:
         await self.aclose()
 
     def settings(self, **overrides: Any) -> Settings:
-        """The settings a thread starts with: those of the configuration, with some replaced.
+        """Return the settings that a thread starts with: those of the configuration, with some replaced.
 
         Raises:
             ConfigError: They cannot be made of this configuration (unknown provider, ...).
         """
-        settings = Settings.from_config(self.config, self.registry.builtin_providers)
+        settings = settings_from(self.config, self.registry.builtin_providers)
         return settings.evolve(**overrides) if overrides else settings
+
+    def agent(self, name: str) -> Agent[Any]:
+        """Return an agent: of ``[agents.NAME]`` in the configuration, else of a plugin.
+
+        Raises:
+            ThreadError: There is none of this name.
+        """
+        return agent_named(name, self.config, self.registry)
+
+    def op(self, tag: str, **fields: Any) -> Op:
+        """Return an op of whichever plugin handles this tag, so that the plugin need not be imported.
+
+        Raises:
+            ThreadError: No plugin handles it, or the fields do not fit.
+        """
+        return op_of(self.registry, tag, fields)
 
     async def start_thread(
         self,
         settings: Settings | None = None,
         *,
+        agent: Agent[Any] | None = None,
         source: str = "custom",
         originator: str | None = None,
         base_instructions: str | None = None,
         extra: Mapping[str, Any] | None = None,
+        services: Mapping[ServiceKey[Any], object] | None = None,
         **overrides: Any,
     ) -> Thread:
         """Start a conversation.
 
         Args:
+            agent: What the thread is made of: its instructions, model, tools, permissions and limits.
             base_instructions: Instead of those of the configuration or of the model.
             source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
             extra: Further fields of the thread's head (``thread_source``, ...).
+            services: Services for this thread alone, before those of components.
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
             ConfigError: As :meth:`settings`.
         """
         settings = (settings or self.settings()).evolve(**overrides)
-        meta = ThreadMeta(
-            id=new_id(),
-            cwd=str(settings.cwd),
-            created_at=time.time(),
-            originator=originator or self._originator(),
-            source=source,
-            cli_version=__version__,
-            model_provider=settings.provider.id,
-            base_instructions=base_instructions or instructions_for(self.config, self._model(settings)),
-            extra=dict(extra or {}),
-        )
-        store = None if settings.ephemeral else self._store()
-        recorder = None if store is None else store.create(meta, str(self.config.codex_home))
-        thread = Thread(resources=self._resources, settings=settings, meta=meta, recorder=recorder)
-        return self._started(thread)
+        if agent is not None:
+            settings = agent_settings(settings, agent, self._host.named_permissions)
+            base_instructions = base_instructions or agent.instructions
+        meta = self._meta(settings, source, originator, base_instructions, extra)
+        recorder = self._recorder(meta, settings)
+        return self._started(meta, settings, recorder, agent=agent, services=services)
 
     async def resume_thread(
-        self, thread_id: str, settings: Settings | None = None, *, originator: str | None = None, **overrides: Any
+        self,
+        thread_id: str,
+        settings: Settings | None = None,
+        *,
+        agent: Agent[Any] | None = None,
+        originator: str | None = None,
+        **overrides: Any,
     ) -> Thread:
         """Go on with a stored conversation, named by id, name or file.
 
@@ -171,91 +210,204 @@ class Kernel:
         if stored.meta.id in self.threads:
             raise ThreadError(f"thread {stored.meta.id} is running already", slug="busy", hint="Use the running one.")
         settings = (settings or self.settings()).evolve(**overrides)
+        if agent is not None:
+            settings = agent_settings(settings, agent, self._host.named_permissions)
         meta = stored.meta.evolve(originator=originator or self._originator())
         store = self._store()
         recorder = None if settings.ephemeral or store is None else store.reopen(stored, str(self.config.codex_home))
-        thread = Thread(
-            resources=self._resources,
-            settings=settings,
-            meta=meta,
-            recorder=recorder,
-            items=stored.history,
-            past=stored.events,
-            warnings=(*stored.warnings, *_model_changed(stored, settings)),
-        )
-        return self._started(thread)
+        return self._started(meta, settings, recorder, agent=agent, origin="resumed", stored=stored)
+
+    async def run(
+        self,
+        agent: Agent[OutputT],
+        prompt: str | Sequence[UserInputItem],
+        *,
+        services: Mapping[ServiceKey[Any], object] | None = None,
+        on_request: Answerer | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        **overrides: Any,
+    ) -> RunResult[OutputT]:
+        """Run an agent for one turn, in a thread of its own.
+
+        Args:
+            services: Services for this run alone.
+            on_request: Answers approvals and other requests. Without it they are answered by themselves: approvals with no.
+            on_event: Hears every event.
+            overrides: Fields of ``Settings`` to replace.
+
+        Raises:
+            CodexError: The thread could not be started. What goes wrong in the turn is in the result.
+        """
+        thread = await self.start_thread(agent=agent, services=services, **overrides)
+        following = None if on_event is None else asyncio.ensure_future(thread.events(answers=False).each(on_event))
+        try:
+            result: RunResult[OutputT] = await thread.run(prompt, on_request=on_request)
+        finally:
+            await thread.shutdown()
+            if following is not None:
+                await following
+        return result
 
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
-        """The id of the newest stored thread, of those begun in ``cwd`` where that is given.
+        """Return the id of the newest stored thread, of those begun in ``cwd`` if that is given.
 
         Raises:
             ThreadError: No plugin stores threads.
         """
         store = self._store()
         if store is None:
-            raise _no_store()
+            raise no_store()
         return store.latest(str(self.config.codex_home), cwd=None if cwd is None else str(cwd))
 
+    def warn(self, text: str) -> None:
+        """Tell the clients of all threads a sentence, as a warning."""
+        for thread in list(self.threads.values()):
+            thread.warn(text)
+
     async def aclose(self) -> None:
-        """Shut every thread down and let clients, sandboxes, proxies and watchers go. Safe to call twice."""
+        """Shut every thread down and let clients, components, sandboxes, proxies and watchers go. Safe to call twice."""
         for thread in list(self.threads.values()):
             await thread.shutdown()
-        clients, self._clients = self._clients, []
+        await self._background.aclose()
+        await self._components.aclose()
+        await self._state.aclose()
         # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
         ends = [
-            *(client.aclose() for _, client in clients),
+            self._models.aclose(),
             *(proxy.aclose() for proxy in self.registry.network_proxies.values()),
             self._confinements.aclose(),
             self._broadcast.close(),
         ]
         results = await asyncio.gather(*ends, return_exceptions=True)
-        self._resources.programs.close()
+        self._host.programs.close()
         for error in results:
             if isinstance(error, BaseException):
                 raise error
 
-    def _started(self, thread: Thread) -> Thread:
+    # Parts
+
+    async def _start_components(self) -> None:
+        try:
+            failed = await self._components.start(self._context)
+        except BaseException:
+            await self.aclose()
+            raise
+        if failed:
+            self.registry = self.registry.without(failed)
+            self._host = self._host.evolve(registry=self.registry)
+
+    def _context(self, plugin: str) -> KernelContext:
+        context = self._contexts.get(plugin)
+        if context is None:
+            context = self._contexts[plugin] = PluginKernel(
+                plugin,
+                registry=lambda: self.registry,
+                warn=self.warn,
+                agent=self.agent,
+                resume=self.resume_thread,
+                services=self._services,
+                state=self._state,
+                background=self._background,
+                broadcast=self._broadcast,
+            )
+        return context
+
+    def _meta(
+        self,
+        settings: Settings,
+        source: str,
+        originator: str | None,
+        base_instructions: str | None,
+        extra: Mapping[str, Any] | None,
+    ) -> ThreadMeta:
+        return ThreadMeta(
+            id=new_id(),
+            cwd=str(settings.cwd),
+            created_at=time.time(),
+            originator=originator or self._originator(),
+            source=source,
+            cli_version=__version__,
+            model_provider=settings.provider.id,
+            base_instructions=base_instructions or self._models.instructions(self._models.info(settings)),
+            extra=dict(extra or {}),
+        )
+
+    def _recorder(self, meta: ThreadMeta, settings: Settings) -> ThreadRecorder | None:
+        store = None if settings.ephemeral else self._store()
+        return None if store is None else store.create(meta, str(self.config.codex_home))
+
+    def _started(
+        self,
+        meta: ThreadMeta,
+        settings: Settings,
+        recorder: ThreadRecorder | None,
+        *,
+        agent: Agent[Any] | None = None,
+        services: Mapping[ServiceKey[Any], object] | None = None,
+        parent: Conversation | None = None,
+        origin: Origin = "new",
+        stored: StoredThread | None = None,
+        items: Sequence[Any] = (),
+    ) -> Thread:
+        past = () if stored is None else known_events(stored.events, self.registry)
+        history = History(normalised(items if stored is None else stored.history))
+        if (count := tokens_counted(past)) > history.tokens:
+            history.counted(count)
+        journal = Journal(
+            meta.id,
+            history=history,
+            broadcast=self._broadcast,
+            recorder=recorder,
+            entries=() if stored is None else stored.entries,
+        )
+        conversation = Conversation(
+            host=self._host,
+            settings=settings,
+            meta=meta,
+            journal=journal,
+            agent=agent,
+            parent=parent,
+            origin=origin,
+            services=services,
+            usage=usage_so_far(past),
+        )
+        if stored is not None:
+            conversation.previous_model = self._models.last(stored, settings)
+        conversation.spawn = lambda child, prompt, fork: self._spawn_with(conversation, child, prompt, fork)
+        warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
+        thread = Thread(conversation, past=past, warnings=warnings)
         self.threads[thread.id] = thread
-        for warning in (*self.config.warnings, *self.registry.warnings):
+        for warning in (*self.config.warnings, *self.registry.warnings) if parent is None else ():
             thread.warn(warning)
         return thread
+
+    async def _spawn(self, parent: Conversation, agent: Agent[Any], fork: int | None) -> Thread:
+        """Start a child: with what its parent may do now at the most, and its history in part."""
+        settings = agent_settings(parent.settings, agent, self._host.named_permissions)
+        settings = narrowed(settings, parent.settings, agent, self._environ)
+        extra = {"parent_thread_id": parent.id, "agent": agent.name}
+        meta = self._meta(settings, "subagent", parent.meta.originator, agent.instructions, extra)
+        recorder = None if parent.journal.path is None else self._recorder(meta, settings)
+        items = started_with(parent.journal.history.items, fork)
+        return self._started(meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items)
+
+    async def _spawn_with(
+        self, parent: Conversation, agent: Agent[Any], prompt: str | None, fork: int | None
+    ) -> Thread:
+        child = await self._spawn(parent, agent, fork)
+        if prompt is not None:
+            child.start(prompt)
+        return child
 
     def _load(self, thread_id: str) -> StoredThread:
         store = self._store()
         if store is None:
-            raise _no_store()
+            raise no_store()
         return store.load(thread_id, str(self.config.codex_home))
 
     def _store(self) -> ThreadStore | None:
         wanted = self.config.get("framework.thread_store") or "rollout"
         return self.registry.thread_stores.get(str(wanted))
-
-    def _client(self, info: ProviderInfo) -> ModelClient:
-        """The client for a provider, made at first need and shared by all threads."""
-        for known, client in self._clients:
-            if known == info:
-                return client
-        provider = self.registry.providers.get(info.wire_api)
-        if provider is None:
-            served = ", ".join(sorted(self.registry.providers)) or "none: no plugin offers one"
-            raise CodexError(
-                f"no plugin serves wire_api {info.wire_api!r} of model provider {info.id!r}",
-                slug="no-provider",
-                hint=f"Set wire_api to one that is served ({served}), or install a plugin that serves it."
-                " `codex-framework plugins` shows what is loaded.",
-            )
-        client = provider.open(info, self._environ)
-        if "record" in info.options:
-            from codex_framework.recording import recorded
-
-            client = recorded(client, info, self._environ)
-        self._clients.append((info, client))
-        return client
-
-    def _model(self, settings: Settings) -> ModelInfo:
-        provider = self.registry.providers.get(settings.provider.wire_api)
-        info = provider.model(settings.model) if provider is not None else None
-        return settings.with_overrides(info or fallback_model(settings.model))
 
     def _originator(self) -> str:
         return self._environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_framework"
@@ -287,7 +439,7 @@ def run(
         CodexError: The turn failed, or could not begin.
     """
 
-    async def turn() -> TurnResult:
+    async def turn() -> RunResult[Any]:
         async with await Kernel.create(config, plugins=plugins) as kernel:
             thread = await kernel.start_thread(**overrides)
             return await thread.run(prompt, output_schema=output_schema)
@@ -296,20 +448,3 @@ def run(
     if result.status is not Status.COMPLETED:
         raise CodexError(result.error or "the turn was interrupted", slug="turn-failed")
     return result.final_message or ""
-
-
-def _model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
-    before = (stored.last_turn_context or {}).get("model")
-    if before is None or before == settings.model:
-        return ()
-    return (
-        f"the thread was last used with model `{before}` and now goes on with `{settings.model}`; answers may differ",
-    )
-
-
-def _no_store() -> ThreadError:
-    return ThreadError(
-        "no plugin stores threads",
-        slug="no-store",
-        hint="Enable the plugin `rollout`, or name another store in `[framework] thread_store`.",
-    )

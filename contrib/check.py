@@ -2,7 +2,7 @@
 
     python contrib/check.py [NAME ...]
 
-Needs `build` and `pytest`, and an installed codex-framework.
+Needs `uv` and `pytest`, and an installed codex-framework.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def run(*command: str | Path, cwd: Path | None = None) -> None:
 
 def check(distribution: Path) -> None:
     """Build a wheel, install it without touching what is installed, run the distribution's tests against it."""
-    python = sys.executable
+    uv, python = (sys.executable, "-P", "-m", "uv"), ("--python", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
-        run(python, "-P", "-m", "build", "--wheel", "--outdir", folder, distribution)
+        run(*uv, "build", "--quiet", "--wheel", *python, "--out-dir", folder, distribution)
         wheel = next(Path(folder).glob("*.whl"))
-        run(python, "-P", "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", wheel)
+        run(*uv, "pip", "install", "--quiet", *python, "--reinstall", "--no-deps", wheel)
         # What its tests need and is not there yet:
-        run(python, "-P", "-m", "pip", "install", "--quiet", f"{wheel}[test]")
-    run(python, "-P", "-m", "pytest", "-q", "tests", cwd=distribution)
+        run(*uv, "pip", "install", "--quiet", *python, f"{wheel}[test]")
+    run(sys.executable, "-P", "-m", "pytest", "-q", "tests", cwd=distribution)
 
 
 def main() -> None:

@@ -13,25 +13,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from codex_framework import hookspecs
+from codex_framework.contract import hookspecs
+from codex_framework.contract.roles import tools as tool_roles
+from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.plugins.validation import hooks, role_of
-from codex_framework.roles import tools as tool_roles
 
 FOLDER = Path(__file__).parent
 
 _INTRODUCTION = f"""\
 # Hooks
 
-This page is rendered from `codex_framework/hookspecs.py` and `codex_framework/roles/`; write there, then run `python docs/render.py`.
+This page is rendered from `codex_framework/contract/`. Edit `hookspecs.py` and `roles/` there, then run
+`python docs/render.py`.
 
-A plugin is a module (or any object) named by an entry point of the group `{hookspecs.GROUP}`. Each function of it that carries
-`@codex_framework.hookimpl` implements the hook of the same name, takes no parameters and returns what the plugin offers: a list, or
-any other iterable. Hooks are called once, when a kernel is created; the kernel then works with the objects. All names in the
-examples are importable from `codex_framework` itself.
+A plugin is a module, a subclass of `codex_framework.Plugin` or any other object, named by an entry point of the group
+`{hookspecs.GROUP}`. Each function or method of it that carries `@codex_framework.hookimpl` implements the hook of the same name and
+returns what the plugin offers: a list, or any other iterable. Hooks are called once, when a kernel is created; the kernel then works
+with the objects. All names in the examples are importable from `codex_framework` itself.
+
+Every hook may take one parameter, `plugin`: what the plugin knows of the kernel that loads it. A hook that does not need it leaves it
+out, as most examples do. See [Keep state and settings in a plugin](../how-to/plugin-classes.md).
+
+{{context}}
 
 What is wrong with a plugin never stops the others: see it with `codex-framework plugins`.
 
-- A hook that does not exist, takes parameters, is `async` or annotated with another type: the plugin is left out.
+- A hook that does not exist, takes other parameters, is `async` or annotated with another type: the plugin is left out.
+- A class that cannot be made with one `PluginContext`, or forgets `super().__init__(context)`: the plugin is left out.
 - A hook that raises, or returns something that is not iterable: the plugin is left out.
 - An object that lacks a member of its role, or whose methods cannot be called as they will be: this object is left out.
 - A name that two plugins offer: both are told, one has it.
@@ -45,7 +53,8 @@ def hooks_reference() -> str:
     rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in hooks().items()]
     table = "\n".join(["| hook | offers | in a sentence |", "|---|---|---|", *rows])
     sections = [_hook_section(name, hook) for name, hook in hooks().items()]
-    return "\n".join([_INTRODUCTION, table, "", *sections])
+    introduction = _INTRODUCTION.replace("{context}", _source(PluginContext))
+    return "\n".join([introduction, table, "", *sections])
 
 
 def example(hook: Callable[..., Any]) -> str:
@@ -60,7 +69,14 @@ PAGES: Mapping[str, Callable[[], str]] = {"reference/hooks.md": hooks_reference}
 
 def _hook_section(name: str, hook: Callable[..., Any]) -> str:
     text = (inspect.getdoc(hook) or "").partition("Example:")[0].strip()
-    parts = [f"## {name}", "", f"```python\ndef {name}() -> {_returned(hook)}\n```", "", _markdown(text), ""]
+    parts = [
+        f"## {name}",
+        "",
+        f"```python\ndef {name}(plugin: PluginContext) -> {_returned(hook)}\n```",
+        "",
+        _markdown(text),
+        "",
+    ]
     parts += [f"```python\n{example(hook)}```", ""]
     role = role_of(name)
     if role is not None:

@@ -1,8 +1,8 @@
-"""Renders ``reference/cli.md`` from the commands themselves.
+"""Renders ``reference/cli.md`` from the commands.
 
     python docs/render_cli.py
 
-writes it; a test compares it with what this would write.
+writes the page. A test checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -22,36 +22,43 @@ PAGE = Path(__file__).parent / "reference" / "cli.md"
 _INTRODUCTION = """\
 # Command line
 
-This page is rendered from the commands; change them, then run `python docs/render_cli.py`.
+This page is rendered from the commands. To change it, change the commands and run `python docs/render_cli.py`.
 
-The command is `codex-framework`, or `cxf` for short. Plugins may add subcommands; `codex-framework --help` shows all that
-are there.
+The command is `codex-framework`, or `cxf` for short. Plugins may add subcommands; `codex-framework --help` lists all of
+them.
 
-| status | meaning |
+| exit status | meaning |
 |---|---|
-| 0 | done |
-| 1 | it failed: stderr says what is the case and what to do; or the turn was interrupted with ^C |
-| 2 | the command line cannot be read |
-| 130 | ^C before anything had begun, or twice |
+| 0 | success |
+| 1 | failure, with the reason and a hint on stderr; or the turn was interrupted with ^C |
+| 2 | the command line is invalid |
+| 130 | ^C before the turn started, or ^C twice |
 | 128 + n | ended by signal n (143 for SIGTERM); the thread can be resumed |
 
-An error that a person can do something about is printed as two lines, `Error: ...` and what to do. Anything else is a bug;
-with `CODEX_FRAMEWORK_TRACEBACK=1` set it shows where.
+An error that you can fix is printed as two lines: `Error: ...` and a hint. Any other error is a bug. Set
+`CODEX_FRAMEWORK_TRACEBACK=1` to get its traceback.
 """
 
 _EXEC = """\
-Run one turn without a person at hand: do the work, print the final message, end. How to use it: [exec](../how-to/exec.md).
-`e` is short for `exec`. Options may stand before or after `resume`, and those of the first table before `exec` too.
+Run one turn non-interactively: do the work, print the final message, and exit. See [exec](../how-to/exec.md) for how to use it.
+`e` is short for `exec`. Options may be given before or after `resume`, and those of the first table also before `exec`.
 """
 
 
 def cli_reference() -> str:
-    """The page."""
+    """Return the page."""
     parts = [_INTRODUCTION, "## exec", "", _EXEC, _usage(usage()), ""]
-    parts += ["Settings of this run:", "", *_exec_table(SHARED_OPTIONS), ""]
-    parts += ["What to read, keep and print:", "", *_exec_table(EXEC_OPTIONS), ""]
-    parts += ["## exec resume", "", "Go on with an earlier thread. `codex-framework resume` is the same.", ""]
-    parts += [_usage(usage(resume=True)), "", "Beside the options of `exec`:", "", *_exec_table(RESUME_OPTIONS), ""]
+    parts += ["Settings of the run:", "", *_exec_table(SHARED_OPTIONS), ""]
+    parts += ["Input and output:", "", *_exec_table(EXEC_OPTIONS), ""]
+    parts += ["## exec resume", "", "Resume an earlier thread. `codex-framework resume` does the same.", ""]
+    parts += [
+        _usage(usage(resume=True)),
+        "",
+        "Options in addition to those of `exec`:",
+        "",
+        *_exec_table(RESUME_OPTIONS),
+        "",
+    ]
     for name in BUILT_IN:
         if name != "exec":
             command = root.get_command(click.Context(root), name)
@@ -70,7 +77,7 @@ def _exec_table(options: Iterable[Option]) -> list[str]:
         if not option.hidden:
             value = f" {option.metavar}" if option.metavar else ""
             choices = f" One of: {', '.join(f'`{choice}`' for choice in option.choices)}." if option.choices else ""
-            again = " May be given again." if option.many else ""
+            again = " May be repeated." if option.many else ""
             names = ", ".join(f"`{name}{value}`" for name in option.names)
             rows.append(f"| {names} | {option.text}{choices}{again} |")
     return rows

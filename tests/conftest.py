@@ -1,34 +1,60 @@
-"""Profiles for property tests: quick by default, deep with ``--deep``. The wheel, and fresh environments to try it in."""
+"""How deep property tests go, the wheel under test, and fresh environments to install it into."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "quick", max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
+ROOT = Path(__file__).parents[1]
+
+EXAMPLES = {"quick": 50, "thorough": 200, "deep": 20_000}
+"""Examples for each property test. Tests that need more or fewer say so as a multiple."""
+
+for depth, count in EXAMPLES.items():
+    settings.register_profile(
+        depth,
+        max_examples=count,
+        deadline=None,
+        derandomize=depth != "deep",
+        suppress_health_check=list(HealthCheck) if depth == "deep" else [HealthCheck.too_slow],
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--deep", action="store_true", help="run property tests with 20,000 examples each")
+    parser.addoption(
+        "--depth",
+        choices=EXAMPLES,
+        default="quick",
+        help="examples for each property test: 50 (quick), 200 (thorough) or 20,000 (deep); "
+        "tests marked `thorough` run unless it is quick",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("deep" if config.getoption("--deep") else "quick")
+    settings.load_profile(config.getoption("--depth"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--depth") != "quick":
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 @pytest.fixture
 def anchors() -> Path:
     """Recorded data of the real Codex, where it is at hand."""
-    folder = Path(os.environ.get("CODEX_ANCHORS") or Path(__file__).parents[2] / "shared" / "anchors")
+    folder = Path(os.environ.get("CODEX_ANCHORS") or ROOT.parent / "shared" / "anchors")
     if not folder.is_dir():
         pytest.skip("no recorded data at hand (set CODEX_ANCHORS)")
     return folder
@@ -36,14 +62,31 @@ def anchors() -> Path:
 
 @pytest.fixture(scope="session")
 def kernel_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel: the one that ``CODEX_FRAMEWORK_WHEEL`` names, or one built once of the source tree."""
-    given = os.environ.get("CODEX_FRAMEWORK_WHEEL")
-    return Path(given) if given else build_wheel(Path(__file__).parents[1], tmp_path_factory.mktemp("kernel-wheel"))
+    """The wheel under test: the one that ``CODEX_FRAMEWORK_WHEEL`` or tox names, or one built once for all workers."""
+    given = os.environ.get("CODEX_FRAMEWORK_WHEEL") or os.environ.get("TOX_PACKAGE")
+    if given:
+        return Path(given)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernel-wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return next(folder.glob("*.whl"), None) or build_wheel(ROOT, folder)
+
+
+@pytest.fixture(scope="session")
+def uv() -> str:
+    """The program uv."""
+    return find_uv()
+
+
+def find_uv() -> str:
+    return str(pytest.importorskip("uv", reason="uv is not installed").find_uv_bin())
 
 
 def build_wheel(source: Path, folder: Path) -> Path:
-    """Build the wheel of a source tree; skips where that cannot be done."""
-    command = [sys.executable, "-P", "-m", "build", "--wheel", "--outdir", folder, source]
+    """Build the wheel of a source tree. Skip the test if that is not possible here."""
+    command = [find_uv(), "build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", folder, source]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no wheel can be built here: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
@@ -57,17 +100,37 @@ def wheel_builder() -> Callable[[Path, Path], Path]:
     return build_wheel
 
 
-@pytest.fixture
-def fresh_venv(tmp_path: Path) -> Callable[..., Path]:
-    """Make a virtual environment and install into it; gives its folder of programs. Skips where pip finds nothing."""
+@attrs.frozen
+class Venv:
+    """A virtual environment of a test's own.
 
-    def make(*requirements: str | Path) -> Path:
-        folder = tmp_path / "venv"
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        command = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    Attributes:
+        folder: Where it is.
+    """
+
+    folder: Path
+    _uv: str
+
+    @property
+    def programs(self) -> Path:
+        return self.folder / "bin"
+
+    def pip(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a subcommand of ``uv pip`` on it."""
+        command = [self._uv, "pip", *arguments, "--quiet", "--python", self.programs / "python"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def fresh_venv(tmp_path: Path, uv: str) -> Callable[..., Venv]:
+    """Make a virtual environment and install into it. Skip the test if the packages cannot be had."""
+
+    def make(*requirements: str | Path) -> Venv:
+        made = Venv(tmp_path / "venv", uv)
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, made.folder], check=True)
+        done = made.pip("install", *requirements)
         if done.returncode:
-            pytest.skip(f"pip cannot install here: {done.stderr.strip().splitlines()[-1:]}")
-        return folder / "bin"
+            pytest.skip(f"nothing can be installed here: {done.stderr.strip().splitlines()[-1:]}")
+        return made
 
     return make

@@ -1,8 +1,8 @@
-"""Reading an argv by a table of options.
+"""A parser for command lines, driven by a table of options.
 
-``exec`` is started once for each turn by other programs, so its start is a budget: this parser costs a hundredth of the
-library that the other commands use. It reads what Codex's own parser reads: options before, between and after positional
-arguments and subcommands, ``--name=value``, ``-nVALUE``, ``--``.
+Other programs start ``exec`` once per turn, so its start-up time matters: this parser costs a hundredth of the library that
+the other commands use. It accepts what Codex's own parser accepts: options before, between and after positional
+arguments and subcommands, ``--name=value``, ``-nVALUE`` and ``--``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ __all__ = ["Option", "UsageError", "help_of", "index", "read_argv"]
 
 
 class UsageError(Exception):
-    """The argv cannot be read. Printed with the usage line; exit status 2."""
+    """The command line is invalid. It is printed with the usage line, and the exit status is 2."""
 
 
 class Option:
     """One option.
 
     Args:
-        names: ``--long`` and ``-s``; the first long one gives the key.
-        text: What it does, for ``--help``.
-        metavar: Name of its value; None for a switch.
-        many: May be given again; the key's value is a list.
-        choices: The values it takes.
-        hidden: Accepted, but not shown.
-        also: Takes the arguments after its value too, as long as this is true of them.
+        names: ``--long`` and ``-s``. The first long name gives the key.
+        text: The description for ``--help``.
+        metavar: The name of its value. None means that the option is a switch.
+        many: Whether the option may be repeated. The key's value is then a list.
+        choices: The allowed values. Empty means any.
+        hidden: Whether the option is accepted but not shown.
+        also: A test for following arguments. Those that pass it become values too, up to the first that fails.
     """
 
     __slots__ = ("also", "choices", "hidden", "key", "many", "metavar", "names", "text")
@@ -54,7 +54,7 @@ class Option:
 
 
 def index(options: Iterable[Option]) -> dict[str, Option]:
-    """Options by each of their names."""
+    """Return the options, indexed by each of their names."""
     return {name: option for option in options for name in option.names}
 
 
@@ -65,27 +65,29 @@ def read_argv(
     commands: Sequence[str] = (),
     stop_at_positional: bool = False,
 ) -> tuple[dict[str, Any], str | None, list[str]]:
-    """Options by key, the subcommand, and the other arguments.
+    """Return the options by key, the subcommand, and the remaining arguments.
 
     Args:
-        commands: Words that are subcommands where they stand first; options may follow them.
-        stop_at_positional: Give back everything from the first positional argument on, unread.
+        argv: The arguments to parse.
+        options: The known options, by name.
+        commands: Words that are subcommands if they are the first positional argument. Options may follow them.
+        stop_at_positional: Whether to return everything from the first positional argument on unparsed.
 
     Raises:
-        UsageError: An option is unknown, lacks its value, or has one that it does not take.
+        UsageError: An option is unknown, lacks its value, or has an invalid one.
     """
     values: dict[str, Any] = {}
     command: str | None = None
     rest: list[str] = []
-    place = 0
-    while place < len(argv):
-        argument = argv[place]
-        place += 1
+    position = 0
+    while position < len(argv):
+        argument = argv[position]
+        position += 1
         if argument == "--":
-            return values, command, [*rest, *argv[place:]]
+            return values, command, [*rest, *argv[position:]]
         if argument == "-" or not argument.startswith("-"):
             if stop_at_positional:
-                return values, command, list(argv[place - 1 :])
+                return values, command, list(argv[position - 1 :])
             if command is None and not rest and argument in commands:
                 command = argument
             else:
@@ -103,11 +105,11 @@ def read_argv(
             values[option.key] = True
             continue
         if value is None:
-            if place == len(argv) or argv[place] == "--":
+            if position == len(argv) or argv[position] == "--":
                 raise UsageError(f"a value is required for '{name} <{option.metavar}>' but none was supplied")
-            value = argv[place]
-            place += 1
-        place += _store(values, option, name, value, argv[place:])
+            value = argv[position]
+            position += 1
+        position += _store(values, option, name, value, argv[position:])
     return values, command, rest
 
 
@@ -120,7 +122,7 @@ def _split(argument: str) -> tuple[str, str | None]:
 
 
 def _store(values: dict[str, Any], option: Option, name: str, value: str, following: Sequence[str]) -> int:
-    """Keep a value; returns how many of the following arguments were values too."""
+    """Store a value. Return how many of the following arguments were values too."""
     if option.choices and value not in option.choices:
         raise UsageError(
             f"invalid value '{value}' for '{name} <{option.metavar}>'\n  [possible values: {', '.join(option.choices)}]"
@@ -128,17 +130,17 @@ def _store(values: dict[str, Any], option: Option, name: str, value: str, follow
     if not option.many:
         values[option.key] = value
         return 0
-    kept = values.setdefault(option.key, [])
-    kept.append(value)
+    stored = values.setdefault(option.key, [])
+    stored.append(value)
     taken = 0
     while option.also is not None and taken < len(following) and option.also(following[taken]):
-        kept.append(following[taken])
+        stored.append(following[taken])
         taken += 1
     return taken
 
 
 def help_of(usage: Sequence[str], about: str, arguments: Mapping[str, str], options: Iterable[Option]) -> str:
-    """The text of ``--help``."""
+    """Return the text of ``--help``."""
     lines = [about, ""]
     lines += [f"{'Usage:' if number == 0 else '      '} {line}" for number, line in enumerate(usage)]
     if arguments:

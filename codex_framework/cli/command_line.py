@@ -1,4 +1,4 @@
-"""A command's argv as one line, quoted as Codex shows it."""
+"""Formatting of a command's arguments as one line, quoted as Codex shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED = frozenset('"\\')
 
 
 def command_line(argv: Iterable[str]) -> str:
-    """The arguments, quoted where they need it: as few pieces as possible, single quotes before double ones."""
+    """Return the arguments as one line. They are quoted if necessary, in as few pieces as possible, preferably in single quotes."""
     return " ".join(_quoted(argument) for argument in argv)
 
 
@@ -32,19 +32,19 @@ def _quoted(argument: str) -> str:
 
 
 def _longest(text: str) -> tuple[int, str]:
-    """How much of a text one kind of quotes can hold, and which kind."""
+    """Return the length of the longest prefix that one kind of quotes can contain, and that kind."""
     fits = {"", "'", '"'}
-    place = 0
-    if text[0] == "^":  # bash takes it for history, unless it stands right behind a single quote
-        fits, place = {"'"}, 1
-    while place < len(text):
-        char = text[place]
+    length = 0
+    if text[0] == "^":  # bash treats it as a history character, except directly after a single quote
+        fits, length = {"'"}, 1
+    while length < len(text):
+        char = text[length]
         still = {quote for quote in fits if _fits(char, quote)}
         if not still:
             break
         fits = still
-        place += 1
-    return place, next(quote for quote in ("", "'", '"') if quote in fits)
+        length += 1
+    return length, next(quote for quote in ("", "'", '"') if quote in fits)
 
 
 def _fits(char: str, quote: str) -> bool:

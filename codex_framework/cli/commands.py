@@ -1,4 +1,4 @@
-"""The subcommands other than ``exec``, each imported when it is asked for; those of plugins too."""
+"""The subcommands except ``exec``, including those of plugins. Each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from codex_framework import __version__
-from codex_framework.errors import CodexError
+from codex_framework.contract.errors import CodexError
 
 __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
@@ -23,14 +23,14 @@ BUILT_IN = {
     "sandbox": ("codex_framework.cli.sandbox", "command"),
     "completion": ("codex_framework.cli.completion", "command"),
 }
-"""Where each command is found."""
+"""The module and attribute of each command."""
 
 
 class Commands(click.Group):
-    """Looks a command up by its name: the built-in ones without any plugin, then those that plugins offer."""
+    """The group of all commands. Built-in commands are found without loading plugins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """All names."""
+        """Return the names of all commands."""
         try:
             offered = list(_offered())
         except CodexError as error:
@@ -39,11 +39,11 @@ class Commands(click.Group):
         return [*BUILT_IN, *sorted(set(offered) - set(BUILT_IN))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of this name."""
-        found = BUILT_IN.get(cmd_name)
-        if found is None:
+        """Return the command with this name, or None if there is none."""
+        location = BUILT_IN.get(cmd_name)
+        if location is None:
             return _offered().get(cmd_name)
-        command: click.Command = getattr(importlib.import_module(found[0]), found[1])
+        command: click.Command = getattr(importlib.import_module(location[0]), location[1])
         return command
 
 
@@ -62,10 +62,10 @@ def root(context: click.Context) -> None:
 
 
 class ExecCommand(click.Command):
-    """Hands its arguments on unread, and completes the options that will be read from them."""
+    """The ``exec`` command. It passes its arguments on unparsed, but completes its own options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The options that begin so."""
+        """Return the options that start with ``incomplete``."""
         from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 
         known = [option for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) if not option.hidden]
@@ -79,21 +79,21 @@ class ExecCommand(click.Command):
     cls=ExecCommand,
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    short_help="Run one turn without a person at hand (also: e, resume).",
+    short_help="Run one turn non-interactively (also: e, resume).",
 )
 @click.pass_context
 def exec_command(context: click.Context) -> None:
-    """Run one turn."""
+    """Run one turn non-interactively."""
     from codex_framework.cli.exec import exec_main
 
     context.exit(exec_main(context.args, {}))
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Run a command; the exit status.
+    """Run a command and return its exit status.
 
     Raises:
-        CodexError: As the command does.
+        CodexError: Any error of the command.
     """
     gc.enable()
     try:
@@ -111,7 +111,7 @@ def run_command(argv: Sequence[str]) -> int:
 
 def _offered() -> Mapping[str, click.Command]:
     from codex_framework.config import load_config
-    from codex_framework.registry import load_registry
+    from codex_framework.plugins.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return {name: offer.item for name, offer in load_registry(config.tables).command_table.commands.items()}
+    return {name: offer.item for name, offer in load_registry(config).command_table.commands.items()}

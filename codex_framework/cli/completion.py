@@ -1,4 +1,4 @@
-"""``codex-framework completion``: what a shell needs to complete command lines."""
+"""``codex-framework completion``: completion scripts for shells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishCom
 def command(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    For bash, for example: eval "$(codex-framework completion bash)"
+    For example, in bash: eval "$(codex-framework completion bash)"
     """
-    made = _SHELLS[shell](context.find_root().command, {}, "codex-framework", "_CODEX_FRAMEWORK_COMPLETE")
-    click.echo(made.source())
+    completion = _SHELLS[shell](context.find_root().command, {}, "codex-framework", "_CODEX_FRAMEWORK_COMPLETE")
+    click.echo(completion.source())

@@ -1,4 +1,4 @@
-"""``codex-framework demo``: an offline agent mends a small repository, with the real kernel, tools and sandbox."""
+"""``codex-framework demo``: an offline agent fixes a small repository, with the real kernel, tools and sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import click
 
 __all__ = ["command"]
 
-_CODE = '''"""Make a title into a part of a URL."""
+_CODE = '''"""Turn a title into a part of a URL."""
 
 
 def slug(title: str) -> str:
@@ -46,8 +46,8 @@ if __name__ == "__main__":
 _PATCH = '''*** Begin Patch
 *** Update File: slug.py
 @@
--"""Make a title into a part of a URL."""
-+"""Make a title into a part of a URL."""
+-"""Turn a title into a part of a URL."""
++"""Turn a title into a part of a URL."""
 +
 +import re
 
@@ -59,9 +59,9 @@ _PATCH = '''*** Begin Patch
 *** End Patch
 '''
 
-_PROMPT = "A test of this repository fails. Find out why and mend it."
+_PROMPT = "A test in this repository fails. Find out why and fix it."
 
-_STEPS = ("Run the tests", "Read the code", "Mend it", "Run the tests again")
+_STEPS = ("Run the tests", "Read the code", "Fix it", "Run the tests again")
 
 _SUMMARY = (
     "`slug` only replaced spaces, so punctuation stayed in the result. It now keeps runs of letters and digits and joins them"
@@ -70,27 +70,27 @@ _SUMMARY = (
 
 
 @click.command("demo")
-@click.option("--keep", is_flag=True, help="Keep the repository and say where it is.")
-@click.option("--no-sandbox", is_flag=True, help="Run the commands unconfined where no sandbox works.")
+@click.option("--keep", is_flag=True, help="Keep the repository and print its path.")
+@click.option("--no-sandbox", is_flag=True, help="Run the commands without a sandbox if none works here.")
 def command(*, keep: bool, no_sandbox: bool) -> None:
-    """Watch an offline agent mend a small repository: no key, no network.
+    """Watch an offline agent fix a small repository. No key and no network are needed.
 
-    The model's words are from a script; everything else is real: the turn, the tools, the sandbox.
+    The model's replies are scripted. Everything else is real: the turn, the tools and the sandbox.
     """
     folder = Path(tempfile.mkdtemp(prefix="codex-framework-demo-"))
     try:
-        mended = asyncio.run(_run(folder, confined=not no_sandbox))
+        fixed = asyncio.run(_run(folder, confined=not no_sandbox))
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if keep:
         click.echo(f"The repository is in {folder / 'repository'}.")
-    if not mended:
+    if not fixed:
         raise SystemExit(1)
 
 
 async def _run(folder: Path, *, confined: bool) -> bool:
-    """Play the demo; whether the tests pass at the end."""
+    """Play the demo. Return whether the tests pass at the end."""
     from codex_framework.config import load_config
     from codex_framework.kernel import Kernel
 
@@ -119,40 +119,43 @@ async def _run(folder: Path, *, confined: bool) -> bool:
         if confined:
             stage.line("dim", f"sandbox  {_sandbox(kernel, repository, environ)}")
         thread = await kernel.start_thread(source="cli", ephemeral=True)
-        stage.heard(_PROMPT)
+        stage.request(_PROMPT)
         async for event in thread.stream(_PROMPT):
             stage.show(event)
     return stage.close(time.monotonic() - began)
 
 
 def _sandbox(kernel: Any, repository: Path, environ: Mapping[str, str]) -> str:
-    """The name of the sandbox that will be used, and how strong it is here.
+    """Return the name of the sandbox that will be used, and its level here.
 
     Raises:
-        SandboxError: None works here; the hint says what would change that.
+        SandboxError: No sandbox works here; the hint says how to change that.
     """
-    from codex_framework.access import file_access
-    from codex_framework.confinement import choose
-    from codex_framework.errors import SandboxError
+    from codex_framework.commands.access import file_access
+    from codex_framework.commands.confinement import choose
+    from codex_framework.contract.errors import SandboxError
 
     settings = kernel.settings()
     access = file_access(settings.permissions, repository, environ)
     try:
         sandbox = choose(kernel.registry.sandboxes, None, access)
     except SandboxError as error:
-        hint = f"{error.hint.rstrip('.')}. To watch the demo without: codex-framework demo --no-sandbox"
+        hint = f"{error.hint.rstrip('.')}. To watch the demo without a sandbox: codex-framework demo --no-sandbox"
         raise SandboxError(str(error), slug=error.slug, hint=hint) from error
     return f"{sandbox.name} ({sandbox.probe().level}), writing only below the repository, no network"
 
 
 def _script() -> list[Any]:
-    """What the model says (see ``codex_framework.scripts``)."""
+    """Return the model's replies (see ``codex_framework.testing.script_files``)."""
     tests = {"cmd": f"{shlex.quote(sys.executable)} -B -m unittest -q 2>&1", "login": False}
     return [
-        {"output": ["I start with the tests.", _plan(0), {"call": "exec_command", "arguments": tests}], "deltas": 5},
+        {
+            "output": ["I will start with the tests.", _plan(0), {"call": "exec_command", "arguments": tests}],
+            "deltas": 5,
+        },
         {
             "output": [
-                "One fails: punctuation stays in. Let me see how `slug` does it.",
+                "One test fails because punctuation is kept. Let me look at `slug`.",
                 _plan(1),
                 {"call": "exec_command", "arguments": {"cmd": "cat slug.py", "login": False}},
             ],
@@ -165,8 +168,8 @@ def _script() -> list[Any]:
     ]
 
 
-def _plan(at: int) -> dict[str, Any]:
-    statuses = ["completed"] * at + ["in_progress"] + ["pending"] * len(_STEPS)
+def _plan(current: int) -> dict[str, Any]:
+    statuses = ["completed"] * current + ["in_progress"] + ["pending"] * len(_STEPS)
     steps = [{"step": step, "status": status} for step, status in zip(_STEPS, statuses, strict=False)]
     return {"call": "update_plan", "arguments": {"plan": steps}}
 
@@ -176,7 +179,7 @@ _MARKS = {"completed": "✓", "in_progress": "→", "pending": "·"}
 
 
 class _Stage:
-    """Shows events as they come, in colour where that is wanted."""
+    """The demo's output: shows events as they arrive, in colour on a terminal."""
 
     def __init__(self, out: TextIO, repository: Path) -> None:
         self._out = out
@@ -192,12 +195,12 @@ class _Stage:
         self._end_speech()
         print(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colour else text, file=self._out, flush=True)
 
-    def heard(self, prompt: str) -> None:
-        """Print what the person asks."""
+    def request(self, prompt: str) -> None:
+        """Print the user's request."""
         self.line("bold", f"you      {prompt}")
 
     def show(self, event: Any) -> None:
-        """Print what an event says."""
+        """Print the content of an event."""
         match event.type:
             case "agent_message_content_delta":
                 self._speak(event.delta)
@@ -222,16 +225,16 @@ class _Stage:
                 self.line("bad", f"error    {event.message}")
 
     def close(self, seconds: float) -> bool:
-        """Show the diff and the outcome; whether the tests pass."""
+        """Print the diff and the outcome. Return whether the tests pass."""
         self.line("plain", "")
         for text in self._diff.splitlines():
             style = {"+": "good", "-": "bad"}.get(text[:1], "dim")
             self.line("dim" if text.startswith(("+++", "---")) else style, text)
         self.line("plain", "")
-        mended = self._last_exit == 0 and not self._failure
-        outcome = "the tests pass" if mended else "the tests do not pass"
-        self.line("good" if mended else "bad", f"{outcome}, after {seconds:.1f} s")
-        return mended
+        fixed = self._last_exit == 0 and not self._failure
+        outcome = "the tests pass" if fixed else "the tests do not pass"
+        self.line("good" if fixed else "bad", f"{outcome}, after {seconds:.1f} s")
+        return fixed
 
     def _command(self, event: Any) -> None:
         self._last_exit = event.exit_code
@@ -248,7 +251,7 @@ class _Stage:
         self._speaking = True
         self._out.write(delta)
         self._out.flush()
-        if self._colour:  # on a terminal, at the pace of a model
+        if self._colour:  # on a terminal, text appears at the pace of a model
             time.sleep(0.02)
 
     def _end_speech(self) -> None:

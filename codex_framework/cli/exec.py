@@ -1,4 +1,4 @@
-"""``exec``: one turn without a person at hand, for scripts and for other programs."""
+"""``exec``: one non-interactive turn, for scripts and other programs."""
 
 from __future__ import annotations
 
@@ -11,31 +11,29 @@ from typing import TYPE_CHECKING, Any
 from codex_framework.cli.argv import UsageError
 from codex_framework.cli.exec_options import ExecOptions, exec_help, read_options, usage
 from codex_framework.cli.prompt import drain_stdin, read_prompt
-from codex_framework.errors import CodexError, ConfigError
+from codex_framework.contract.errors import CodexError, ConfigError
 
 if TYPE_CHECKING:
-    from codex_framework.config import Config, Settings
-    from codex_framework.kernel import Kernel
-    from codex_framework.protocol.ops import UserInputItem
+    from codex_framework.config import Config
 
 __all__ = ["exec_main"]
 
 _FULL_AUTO = "warning: `--full-auto` was removed; use `--sandbox workspace-write` instead."
 _LOCAL_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
-"""The models that ``--oss`` means where none is named (Codex's)."""
+"""The default models of ``--oss`` (Codex's)."""
 
 
 def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
-    """Run; the exit status.
+    """Run ``exec`` and return its exit status.
 
-    Whatever goes wrong before stdin has been read, stdin is read: see ``drain_stdin``.
+    If an error occurs before stdin was read, stdin is drained; see ``drain_stdin``.
 
     Args:
-        argv: What stands after ``exec``.
-        root: Options that stood before it.
+        argv: The arguments after ``exec``.
+        root: Options that were given before ``exec``.
 
     Raises:
-        CodexError: The run could not begin, or its conversation could not be saved.
+        CodexError: The run could not start, or its conversation could not be saved.
     """
     try:
         options = read_options(argv, root)
@@ -66,16 +64,16 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
 
 
 def load(options: ExecOptions) -> Config:
-    """The configuration for this run.
+    """Load the configuration for this run.
 
     Raises:
-        ConfigError: It is wrong, or the folder to work in is.
+        ConfigError: The configuration or the working folder is invalid.
     """
     from codex_framework.config import load_config
 
     cwd = Path.cwd()
-    if named := options.text("cd"):
-        cwd = Path(os.path.normpath(cwd / named))
+    if folder := options.text("cd"):
+        cwd = Path(os.path.normpath(cwd / folder))
         if not cwd.is_dir():
             state = "is not a folder" if cwd.exists() else "does not exist"
             raise ConfigError(
@@ -101,10 +99,10 @@ def _with_local_provider(config: Config, options: ExecOptions) -> Config:
     provider = options.text("local_provider") or config.get("oss_provider")
     if provider is None:
         raise ConfigError(
-            "--oss does not say which provider",
+            "--oss requires a provider",
             path="--oss",
             slug="oss",
-            hint="Give --local-provider ollama or --local-provider lmstudio, or set oss_provider in config.toml.",
+            hint="Add --local-provider ollama or --local-provider lmstudio, or set oss_provider in config.toml.",
         )
     flags = {"model": _LOCAL_MODELS.get(provider), **options.flags, "model_provider": provider}
     return load_config(
@@ -118,7 +116,7 @@ def _with_local_provider(config: Config, options: ExecOptions) -> Config:
 
 
 def _check_trusted(config: Config, options: ExecOptions) -> None:
-    from codex_framework.config.trust import git_root
+    from codex_framework.toolkit.projects import git_root
 
     if options.flag("skip_git_repo_check") or options.flag("dangerously_bypass_approvals_and_sandbox"):
         return
@@ -126,7 +124,7 @@ def _check_trusted(config: Config, options: ExecOptions) -> None:
         raise ConfigError(
             "Not inside a trusted directory and --skip-git-repo-check was not specified.",
             slug="trust",
-            hint="Run it in a git repository, where changes can be undone, or give --skip-git-repo-check.",
+            hint="Run it in a git repository, where changes can be undone, or add --skip-git-repo-check.",
         )
 
 
@@ -149,40 +147,13 @@ def _schema(path: str | None) -> Mapping[str, Any] | None:
             f"Output schema file {path} is not valid JSON: {error}",
             path=path,
             slug="output-schema",
-            hint="Write a JSON Schema into it: an object.",
+            hint="Put a JSON Schema in it, which is an object.",
         ) from error
     if not isinstance(schema, dict):
         raise ConfigError(
-            f"Output schema file {path} holds no JSON object",
+            f"Output schema file {path} does not contain a JSON object",
             path=path,
             slug="output-schema",
-            hint="Write a JSON Schema into it: an object.",
+            hint="Put a JSON Schema in it, which is an object.",
         )
     return schema
-
-
-def exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
-    """The settings of the turn: nobody can be asked, unless ``-c approval_policy`` says that somebody can.
-
-    Raises:
-        ConfigError: They cannot be made of the configuration.
-    """
-    from codex_framework.protocol.policies import ApprovalPolicy
-
-    settings = kernel.settings(ephemeral=options.flag("ephemeral"))
-    asked_for = any(
-        layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers
-    )
-    if not asked_for:
-        settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
-    folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]
-    if folders and settings.permissions.writes_workspace:
-        settings = settings.evolve(permissions=settings.permissions.with_writable(folders))
-    return settings
-
-
-def exec_input(options: ExecOptions, prompt: str) -> list[UserInputItem]:
-    """Images first, as Codex sends them, then the text."""
-    from codex_framework.protocol.ops import LocalImageInput, TextInput
-
-    return [*(LocalImageInput(path) for path in options.images), TextInput(prompt)]

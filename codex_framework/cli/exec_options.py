@@ -1,4 +1,4 @@
-"""The options of ``exec``, and what they say."""
+"""The options of ``exec``, and the settings that they imply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.cli.argv import Option, UsageError, help_of, index, read_argv
-from codex_framework.protocol.policies import SandboxMode
+from codex_framework.contract.protocol.policies import SandboxMode
 
 __all__ = ["EXEC_OPTIONS", "RESUME_OPTIONS", "SHARED_OPTIONS", "ExecOptions", "exec_help", "read_options", "usage"]
 
@@ -22,67 +22,81 @@ def _is_picture(argument: str) -> bool:
 SHARED_OPTIONS = (
     Option(
         "-c --config",
-        "Set a key of the configuration for this run: a dotted path, and a value that is read as TOML, else as text.",
+        "Set a configuration key for this run. The key is a dotted path. The value is parsed as TOML or, if that fails, used as"
+        " a string.",
         metavar="KEY=VALUE",
         many=True,
     ),
-    Option("--enable", "Switch a feature on: the same as -c features.FEATURE=true.", metavar="FEATURE", many=True),
-    Option("--disable", "Switch a feature off: the same as -c features.FEATURE=false.", metavar="FEATURE", many=True),
-    Option("--strict-config", "Refuse unknown keys in the configuration, also where it says to warn only."),
-    Option("-i --image", "An image for the prompt; several with commas.", metavar="FILE", many=True, also=_is_picture),
+    Option("--enable", "Enable a feature, like -c features.FEATURE=true.", metavar="FEATURE", many=True),
+    Option("--disable", "Disable a feature, like -c features.FEATURE=false.", metavar="FEATURE", many=True),
+    Option(
+        "--strict-config",
+        "Treat unknown configuration keys as errors, even if the configuration asks only for warnings.",
+    ),
+    Option(
+        "-i --image",
+        "Attach an image to the prompt. Separate several images with commas.",
+        metavar="FILE",
+        many=True,
+        also=_is_picture,
+    ),
     Option("-m --model", "The model to use.", metavar="MODEL"),
-    Option("--oss", "Use a local provider of open models (see --local-provider)."),
-    Option("--local-provider", "Which one.", metavar="PROVIDER", choices=("lmstudio", "ollama")),
-    Option("-p --profile", "Settings of this name: [profiles.PROFILE] or PROFILE.config.toml.", metavar="PROFILE"),
+    Option("--oss", "Use a local provider for open models (see --local-provider)."),
+    Option("--local-provider", "The local provider for --oss.", metavar="PROVIDER", choices=("lmstudio", "ollama")),
+    Option(
+        "-p --profile", "Use a named set of settings: [profiles.PROFILE] or PROFILE.config.toml.", metavar="PROFILE"
+    ),
     Option(
         "-s --sandbox",
-        "What commands of the model may do.",
+        "The sandbox mode for the model's commands.",
         metavar="MODE",
         choices=tuple(mode.value for mode in SandboxMode),
     ),
     Option(
         "--dangerously-bypass-approvals-and-sandbox --yolo",
-        "Ask nothing and confine nothing. Only for machines that are confined by other means.",
+        "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
     ),
-    Option("--dangerously-bypass-hook-trust", "Accepted and without effect.", hidden=True),
-    Option("-C --cd", "The folder to work in.", metavar="DIR"),
-    Option("--add-dir", "A further folder that may be written.", metavar="DIR", many=True),
+    Option("--dangerously-bypass-hook-trust", "Accepted, without effect.", hidden=True),
+    Option("-C --cd", "The working folder.", metavar="DIR"),
+    Option("--add-dir", "An additional writable folder.", metavar="DIR", many=True),
 )
 
 EXEC_OPTIONS = (
-    Option("--thread-source", "What kind of program starts the thread.", metavar="SOURCE"),
-    Option("--cyber-access-program", "Accepted and without effect.", metavar="PROGRAM", hidden=True),
-    Option("--skip-git-repo-check", "Work outside of a git repository too."),
-    Option("--approve-for-me", "Have a model answer what would be asked of a person; with the mode workspace-write."),
-    Option("--ephemeral", "Keep nothing of the thread on disk."),
-    Option("--ignore-user-config", "Leave $CODEX_HOME/config.toml out."),
-    Option("--ignore-rules", "Leave files with command rules out."),
-    Option("--output-schema", "A file with the JSON Schema that the final message must follow.", metavar="FILE"),
-    Option("--color", "Colours in the output (default: auto).", metavar="WHEN", choices=("always", "never", "auto")),
-    Option("--json --experimental-json", "Print events as lines of JSON on stdout."),
-    Option("-o --output-last-message", "A file to write the final message into.", metavar="FILE"),
+    Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
+    Option("--cyber-access-program", "Accepted, without effect.", metavar="PROGRAM", hidden=True),
+    Option("--skip-git-repo-check", "Allow running outside of a git repository."),
+    Option("--approve-for-me", "Let a model answer approval requests, and use the mode workspace-write."),
+    Option("--ephemeral", "Do not save the thread on disk."),
+    Option("--ignore-user-config", "Ignore $CODEX_HOME/config.toml."),
+    Option("--ignore-rules", "Ignore the files with command rules."),
+    Option("--output-schema", "A file with a JSON Schema that the final message must match.", metavar="FILE"),
+    Option(
+        "--color", "Use colours in the output (default: auto).", metavar="WHEN", choices=("always", "never", "auto")
+    ),
+    Option("--json --experimental-json", "Print events to stdout as JSON lines."),
+    Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
     Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
-    Option("-h --help", "Print this."),
+    Option("-h --help", "Print this help."),
     Option("-V --version", "Print the version.", hidden=True),
 )
 
 RESUME_OPTIONS = (
-    Option("--last", "Go on with the newest thread that was begun in this folder."),
-    Option("--all", "With --last: that was begun in any folder."),
+    Option("--last", "Resume the newest thread that was started in this folder."),
+    Option("--all", "With --last, consider the threads of all folders."),
 )
 
-_KNOWN = index((*SHARED_OPTIONS, *EXEC_OPTIONS))
-_KNOWN_TO_RESUME = {**_KNOWN, **index(RESUME_OPTIONS)}
+_EXEC_INDEX = index((*SHARED_OPTIONS, *EXEC_OPTIONS))
+_RESUME_INDEX = {**_EXEC_INDEX, **index(RESUME_OPTIONS)}
 _UNAVAILABLE = ("fork", "review")
 
 
 class ExecOptions:
-    """What was asked for.
+    """The parsed options.
 
     Attributes:
-        resume: Whether a thread is to be resumed.
-        thread: Its id or name; None with ``--last``.
-        prompt: As given; None and ``-`` mean stdin.
+        resume: Whether to resume a thread.
+        thread: The id or name of the thread. None means the newest one (``--last``).
+        prompt: The prompt as given. None and ``-`` mean stdin.
     """
 
     def __init__(self, values: Mapping[str, Any], command: str | None, arguments: Sequence[str]) -> None:
@@ -98,24 +112,24 @@ class ExecOptions:
                 option = f"--{key.replace('_', '-')}"
                 raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
         if self.resume and self.thread is None and not self.flag("last"):
-            raise UsageError("name the thread to resume, or give --last")
+            raise UsageError("name the thread to resume, or add --last")
 
     def flag(self, key: str) -> bool:
-        """Whether a switch was given."""
+        """Return whether a switch was given."""
         return bool(self._values.get(key))
 
     def text(self, key: str) -> str | None:
-        """An option's value."""
+        """Return an option's value, or None if it was not given."""
         value = self._values.get(key)
         return None if value is None else str(value)
 
     def texts(self, key: str) -> list[str]:
-        """The values of an option that may be given again."""
+        """Return the values of an option that may be repeated."""
         return list(self._values.get(key, ()))
 
     @property
     def images(self) -> list[str]:
-        """Image files, absolute."""
+        """The absolute paths of the images."""
         return [os.path.abspath(path) for value in self.texts("image") for path in value.split(",") if path]  # noqa: PTH100
 
     @property
@@ -125,7 +139,7 @@ class ExecOptions:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """What the other options set in the configuration."""
+        """The configuration that the other options imply."""
         flags: dict[str, Any] = {}
         flags |= {f"features.{name}": True for name in self.texts("enable")}
         flags |= {f"features.{name}": False for name in self.texts("disable")}
@@ -150,15 +164,16 @@ class ExecOptions:
 
 
 def read_options(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
-    """Read the argv after ``exec``.
+    """Parse the arguments after ``exec``.
 
     Args:
-        root: Options that stood before ``exec``.
+        argv: The arguments.
+        root: Options that were given before ``exec``.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The command line is invalid.
     """
-    values, command, arguments = read_argv(argv, _KNOWN_TO_RESUME, commands=("resume", "help", *_UNAVAILABLE))
+    values, command, arguments = read_argv(argv, _RESUME_INDEX, commands=("resume", "help", *_UNAVAILABLE))
     if command in _UNAVAILABLE:
         raise UsageError(f"`exec {command}` is not available")
     merged = {**root, **values}
@@ -169,13 +184,13 @@ def read_options(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
         merged["help"] = True
     if merged.get("help") or merged.get("version"):
         return ExecOptions({**merged, "last": True}, command, ())
-    if command != "resume" and (wrong := {"last", "all"} & values.keys()):
-        raise UsageError(f"unexpected argument '--{min(wrong)}' found\n\n  tip: it belongs to `exec resume`")
+    if command != "resume" and (misplaced := {"last", "all"} & values.keys()):
+        raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
     return ExecOptions(merged, command, arguments)
 
 
 def usage(*, resume: bool = False) -> list[str]:
-    """The usage lines."""
+    """Return the usage lines."""
     if resume:
         return ["codex-framework exec resume [OPTIONS] [THREAD] [PROMPT]"]
     return [
@@ -185,11 +200,11 @@ def usage(*, resume: bool = False) -> list[str]:
 
 
 def exec_help(*, resume: bool = False) -> str:
-    """The text of ``exec --help`` or ``exec resume --help``."""
-    prompt = "What to do. Without it, or with -, it is read from stdin; piped stdin is added to a prompt given here."
+    """Return the text of ``exec --help`` or ``exec resume --help``."""
+    prompt = "The task. Without a prompt, or with -, it is read from stdin. If you give a prompt, piped stdin is appended to it."
     if not resume:
-        about = "Run one turn without a person at hand: do the work, print the final message, end."
+        about = "Run one turn non-interactively: do the work, print the final message, and exit."
         return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS))
-    arguments = {"[THREAD]": "Id or name of the thread, or its file; not with --last.", "[PROMPT]": prompt}
-    about = "Go on with an earlier thread."
+    arguments = {"[THREAD]": "The thread's id, name or file. Not allowed with --last.", "[PROMPT]": prompt}
+    about = "Resume an earlier thread."
     return help_of(usage(resume=True), about, arguments, (*RESUME_OPTIONS, *SHARED_OPTIONS, *EXEC_OPTIONS))

@@ -1,4 +1,4 @@
-"""The run of ``exec``: a kernel, a thread, a turn, its events on the way out, and signals."""
+"""One run of ``exec``: the kernel, thread and turn, the output of events, and signals."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from codex_framework.cli.exec import exec_input, exec_settings
 from codex_framework.cli.exec_options import ExecOptions
 from codex_framework.cli.jsonl import JsonEvents, json_line
 from codex_framework.config import Config, Settings
-from codex_framework.errors import CodexError, ThreadError
-from codex_framework.headless import denial, question
-from codex_framework.kernel import Kernel
-from codex_framework.protocol.events import (
-    ApplyPatchApprovalRequestEvent,
-    ApprovalEvent,
+from codex_framework.contract.errors import CodexError, ThreadError
+from codex_framework.contract.protocol.events import (
     ErrorEvent,
     EventMsg,
-    ExecApprovalRequestEvent,
-    RequestPermissionsEvent,
     TurnCompleteEvent,
     WarningEvent,
 )
-from codex_framework.thread import Thread
-from codex_framework.user_input import check_length
+from codex_framework.contract.protocol.ops import LocalImageInput, TextInput, UserInputItem
+from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.kernel import Kernel
+from codex_framework.threads.thread import Thread
+from codex_framework.threads.user_input import check_length
 
 __all__ = ["run_exec"]
 
@@ -38,55 +34,55 @@ _UNSAVED = "Failed to save the conversation transcript"
 
 
 class Output(Protocol):
-    """Shows a run to whoever started it."""
+    """The output of a run."""
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:
-        """The thread exists."""
+        """Handle the start of the thread."""
         ...
 
     def event(self, msg: EventMsg) -> None:
-        """Something has happened."""
+        """Handle an event of the turn."""
         ...
 
     def warn(self, message: str) -> None:
-        """Something is amiss that belongs to no turn."""
+        """Show a problem that belongs to no turn."""
         ...
 
     def ended(self, final_message: str | None) -> None:
-        """The turn is over."""
+        """Handle the end of the turn."""
         ...
 
 
 class JsonOutput:
-    """Lines of JSON on stdout, each written at once."""
+    """Output as JSON lines on stdout, each flushed immediately."""
 
     def __init__(self) -> None:
         self._events = JsonEvents()
         self._stream = sys.stdout.buffer
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
-        """Tell the thread's id."""
+        """Write the thread's id."""
         self._write(self._events.thread_started(thread.id))
 
     def event(self, msg: EventMsg) -> None:
-        """Tell what follows from it."""
+        """Write the JSON events for an event of the turn."""
         for event in self._events.of(msg):
             self._write(event)
 
     def warn(self, message: str) -> None:
-        """On stderr: the stream of the turn has been closed."""
+        """Write a warning to stderr, because the stream of the turn has ended."""
         print(f"warning: {message}", file=sys.stderr, flush=True)
 
     def ended(self, final_message: str | None) -> None:
-        """All has been said."""
+        """Do nothing; the turn's last event was already written."""
 
     def _write(self, event: Mapping[str, Any]) -> None:
         self._stream.write(json_line(event))
         self._stream.flush()
 
 
-class PeopleOutput:
-    """Progress on stderr, the final message on stdout."""
+class TextOutput:
+    """Output as text: progress on stderr, and the final message on stdout."""
 
     def __init__(self, settings: Settings, colour: str) -> None:
         from codex_framework.cli.human import HumanOutput
@@ -105,22 +101,22 @@ class PeopleOutput:
         self._out.banner(settings, thread.id, prompt)
 
     def event(self, msg: EventMsg) -> None:
-        """Show it."""
+        """Print an event."""
         self._out.show(msg)
 
     def warn(self, message: str) -> None:
-        """Show it."""
+        """Print a warning."""
         self._out.warn(message)
 
     def ended(self, final_message: str | None) -> None:
-        """Print the message on stdout, unless the person has just read it in the same place."""
+        """Print the final message on stdout, unless it was just shown on the same terminal."""
         self._out.ended()
         if final_message is not None and not (sys.stdout.isatty() and sys.stderr.isatty()):
             print(final_message, flush=True)
 
 
 class Stop:
-    """A signal that has come: what it asks for, and the exit status that tells of it."""
+    """A received signal, with the exit status that reports it."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -128,22 +124,25 @@ class Stop:
         self._stopping: asyncio.Task[None] | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen to the signals that end a run: 1 for ^C (as Codex), 128 + n for the others. Ignored ones stay so (nohup)."""
+        """Handle the signals that end a run. The status is 1 for ^C, as in Codex, and 128 + n for the others.
+
+        Ignored signals stay ignored (nohup).
+        """
         for number, status in ((signal.SIGINT, 1), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue
-            with contextlib.suppress(ValueError):  # not on the main thread: then nobody sends us any
-                loop.add_signal_handler(number, self._come, status)
+            with contextlib.suppress(ValueError):  # not on the main thread, which is the only one that handles signals
+                loop.add_signal_handler(number, self._received, status)
 
     def guard(self, thread: Thread) -> None:
-        """Stop this thread's turn when the time comes, at once if it has come already."""
+        """Interrupt this thread's turn when a signal arrives, or immediately if one has already arrived."""
         self._thread = thread
         if self.status is not None:
             self._interrupt()
 
-    def _come(self, status: int) -> None:
+    def _received(self, status: int) -> None:
         if self.status is not None and status == 1:
-            os._exit(130)  # asked twice: the person does not want to wait for a proper end
+            os._exit(130)  # a second ^C: the user does not want to wait for an orderly end
         self.status = self.status or status
         self._interrupt()
 
@@ -152,16 +151,18 @@ class Stop:
             self._stopping = asyncio.ensure_future(self._thread.interrupt())
 
     async def done(self) -> None:
-        """Wait until what was begun has ended."""
+        """Wait until a started interruption has finished."""
         if self._stopping is not None:
             await self._stopping
 
 
 def run_exec(options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None) -> int:
-    """Run one turn; the exit status: 0, 1 where it failed or was interrupted, 128 + n after another signal.
+    """Run one turn and return the exit status.
+
+    The status is 0, or 1 if the turn failed or was interrupted, or 128 + n after another signal.
 
     Raises:
-        CodexError: It could not begin, or the conversation could not be saved.
+        CodexError: The turn could not start, or the conversation could not be saved.
     """
     check_length(len(prompt))
     return asyncio.run(_run(options, config, prompt, schema))
@@ -171,13 +172,11 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
     stop = Stop()
     stop.watch(asyncio.get_running_loop())
     async with await Kernel.create(config) as kernel:
-        settings = exec_settings(kernel, options)
+        settings = _exec_settings(kernel, options)
         thread = await _thread(kernel, options, settings)
-        output: Output = (
-            JsonOutput() if options.flag("json") else PeopleOutput(settings, options.text("color") or "auto")
-        )
+        output: Output = JsonOutput() if options.flag("json") else TextOutput(settings, options.text("color") or "auto")
         stop.guard(thread)
-        gc.freeze()  # what start-up has made stays to the end; from here on there may be cycles to look for
+        gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()
         try:
             output.started(thread, settings, prompt)
@@ -187,15 +186,13 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
             output.ended(turn.final_message)
             unsaved = await _close(thread, output)
         except BrokenPipeError:
-            # Nobody reads any more. The turn is stopped, and what it did is kept.
+            # The reader has gone. The turn is stopped, and its work is saved.
             await _quietly(thread.interrupt())
             raise
         await stop.done()
-    _keep_last_message(options.text("output_last_message"), turn.final_message)
+    _write_last_message(options.text("output_last_message"), turn.final_message)
     if unsaved is not None:
-        raise ThreadError(
-            unsaved, slug="unsaved", hint="See to it that $CODEX_HOME can be written, or give --ephemeral."
-        )
+        raise ThreadError(unsaved, slug="unsaved", hint="Make $CODEX_HOME writable, or add --ephemeral.")
     return stop.status or (1 if turn.failed else 0)
 
 
@@ -209,7 +206,11 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
     if thread_id is None:
         thread_id = kernel.latest_thread(cwd=None if options.flag("all") else settings.cwd)
     if thread_id is None:
-        hint = "Give --all for those of other folders." if not options.flag("all") else "Start one with exec PROMPT."
+        hint = (
+            "Add --all to include the threads of other folders."
+            if not options.flag("all")
+            else "Start a thread with exec PROMPT."
+        )
         raise ThreadError(
             f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
         )
@@ -217,7 +218,7 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
 
 
 class Turn:
-    """Follows the turn to its end."""
+    """The turn of a run."""
 
     def __init__(self, thread: Thread, output: Output) -> None:
         self.final_message: str | None = None
@@ -226,9 +227,9 @@ class Turn:
         self._output = output
 
     async def follow(self, options: ExecOptions, prompt: str, schema: Mapping[str, Any] | None, stop: Stop) -> None:
-        """Run it."""
+        """Run the turn to its end."""
         error = False
-        stream = self._thread.stream(exec_input(options, prompt), output_schema=schema)
+        stream = self._thread.stream(_exec_input(options, prompt), output_schema=schema, answers=False)
         async with contextlib.aclosing(stream):  # type: ignore[type-var]  # an async generator, typed as an iterator
             async for msg in stream:
                 self._output.event(msg)
@@ -238,23 +239,16 @@ class Turn:
                     case TurnCompleteEvent(last_agent_message=message):
                         self.failed = error
                         self.final_message = None if error else message
-                    case ExecApprovalRequestEvent() | ApplyPatchApprovalRequestEvent() | RequestPermissionsEvent():
-                        await self._deny(msg)
                     case _:
                         pass
         await stop.done()
 
-    async def _deny(self, msg: ApprovalEvent) -> None:
-        """Nobody is there to answer: the answer is no, at once and visibly."""
-        self._tell(f"denied, since nobody can be asked in exec: {question(msg)}")
-        await self._thread.submit(denial(msg))
-
-    def _tell(self, message: str) -> None:
-        self._output.event(WarningEvent(message))
-
 
 async def _close(thread: Thread, output: Output) -> str | None:
-    """Shut the thread down and show what it has to say; why it could not be saved, if so."""
+    """Shut the thread down and show its last warnings.
+
+    Returns the reason if the conversation could not be saved. None means that it was saved.
+    """
     rest = thread.events()
     await thread.shutdown()
     unsaved = None
@@ -272,7 +266,7 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-def _keep_last_message(path: str | None, message: str | None) -> None:
+def _write_last_message(path: str | None, message: str | None) -> None:
     if path is None:
         return
     try:
@@ -281,7 +275,30 @@ def _keep_last_message(path: str | None, message: str | None) -> None:
         raise CodexError(
             f"Failed to write last message file {path!r}: {error.strerror}",
             slug="output-last-message",
-            hint="Name a file in a folder that can be written with -o.",
+            hint="Name a file in a writable folder with -o.",
         ) from error
     if message is None:
         print(f"Warning: no last agent message; wrote empty content to {path}", file=sys.stderr)
+
+
+def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
+    """Return the settings of the turn. Nobody can be asked, unless ``-c approval_policy`` says otherwise.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+    """
+    settings = kernel.settings(ephemeral=options.flag("ephemeral"))
+    is_explicit = any(
+        layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers
+    )
+    if not is_explicit:
+        settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
+    folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]
+    if folders and settings.permissions.writes_workspace:
+        settings = settings.evolve(permissions=settings.permissions.with_writable(folders))
+    return settings
+
+
+def _exec_input(options: ExecOptions, prompt: str) -> list[UserInputItem]:
+    """Return the input: images first, as Codex sends them, then the prompt."""
+    return [*(LocalImageInput(path) for path in options.images), TextInput(prompt)]

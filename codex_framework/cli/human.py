@@ -1,4 +1,4 @@
-"""``exec`` for people: everything that happens on stderr, the final message alone on stdout."""
+"""The text output of ``exec``: all progress on stderr, and only the final message on stdout."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, TextIO
 from codex_framework import __version__
 from codex_framework.cli.command_line import command_line
 from codex_framework.cli.jsonl import with_details
-from codex_framework.config.settings import Settings
-from codex_framework.permissions import BUILTIN_PROFILES, Permissions
-from codex_framework.protocol.events import (
+from codex_framework.contract.permissions.profile import BUILTIN_PROFILES, Permissions
+from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
+    ContextCompactedEvent,
     DeprecationNoticeEvent,
     ErrorEvent,
     EventMsg,
@@ -29,7 +29,7 @@ from codex_framework.protocol.events import (
     ViewImageToolCallEvent,
     WarningEvent,
 )
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     FilePath,
@@ -37,11 +37,12 @@ from codex_framework.protocol.permissions import (
     Special,
     SpecialPath,
 )
+from codex_framework.contract.roles.settings import Settings
 
 __all__ = ["HumanOutput", "banner", "diff_lines", "sandbox_summary"]
 
 OUTPUT_LINES = 20
-"""Lines of a command's output that are shown (Codex's number); the model gets more."""
+"""Maximum number of lines shown of a command's output (Codex's number). The model gets more."""
 
 _STYLES = {
     "bold": "1",
@@ -56,14 +57,14 @@ _STYLES = {
 
 
 class HumanOutput:
-    """Writes what happens, as it happens.
+    """A writer that shows events as they happen.
 
     Args:
-        out: Where to write (stderr).
-        colour: With ANSI colours.
-        live: Show messages while they are written; for a terminal.
-        reasoning: Show reasoning summaries.
-        diffs: Show what patches change.
+        out: The stream to write to (stderr).
+        colour: Whether to use ANSI colours.
+        live: Whether to show messages while they are being generated, for a terminal.
+        reasoning: Whether to show reasoning summaries.
+        diffs: Whether to show the changes of patches.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class HumanOutput:
         self._used = 0
 
     def banner(self, settings: Settings, thread_id: str, prompt: str) -> None:
-        """Who works where, with which rights, on what."""
+        """Print the settings of the thread, and the prompt."""
         rows = banner(settings, thread_id)
         self._line(self._styled(f"codex-framework v{__version__}", "bold"))
         self._line("--------")
@@ -94,7 +95,7 @@ class HumanOutput:
             case AgentMessageContentDeltaEvent(delta=delta):
                 self._delta(delta)
             case ItemCompletedEvent(item=item):
-                self._said(item)
+                self._item(item)
             case ExecCommandBeginEvent():
                 self._line(self._styled("exec", "italic", "magenta"))
                 self._line(f"{self._styled(_clean(command_line(msg.command)), 'bold')} in {msg.cwd}")
@@ -106,6 +107,8 @@ class HumanOutput:
                 self._patch_ended(msg)
             case PlanUpdateEvent():
                 self._plan(msg.plan, msg.explanation)
+            case ContextCompactedEvent():
+                self._line(self._styled("context compacted", "italic", "magenta"))
             case ViewImageToolCallEvent(path=path):
                 self._line(f"{self._styled('view image', 'italic', 'magenta')} {path}")
             case WarningEvent(message):
@@ -128,7 +131,7 @@ class HumanOutput:
         self._line(f"{self._styled('warning:', 'bold', 'yellow')} {_clean(message)}")
 
     def ended(self) -> None:
-        """The turn is over."""
+        """Print the number of tokens used."""
         self._line(self._styled("tokens used", "italic", "magenta"))
         self._line(f"{self._used:,}")
 
@@ -140,7 +143,7 @@ class HumanOutput:
             self._streaming = True
         self._write(_clean(delta))
 
-    def _said(self, item: Mapping[str, Any]) -> None:
+    def _item(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "Reasoning":
             text = "\n".join(item.get("summary_text", ()))
             if text and self._reasoning:
@@ -154,14 +157,14 @@ class HumanOutput:
             self._line(_clean("".join(str(part.get("text", "")) for part in item.get("content", ()))))
 
     def _command_ended(self, msg: ExecCommandEndEvent) -> None:
-        took = f"in {_duration(msg.duration_s)}:"
+        duration = f"in {_duration(msg.duration_s)}:"
         if msg.status == "declined":
             self._line(self._styled(f" declined: {msg.stderr}" if msg.stderr else " declined", "yellow"))
             return
         if msg.exit_code == 0:
-            self._line(self._styled(f" succeeded {took}", "green"))
+            self._line(self._styled(f" succeeded {duration}", "green"))
         else:
-            self._line(self._styled(f" exited {msg.exit_code} {took}", "red"))
+            self._line(self._styled(f" exited {msg.exit_code} {duration}", "red"))
         lines = msg.aggregated_output.rstrip("\n").split("\n") if msg.aggregated_output.strip() else []
         for line in lines[:OUTPUT_LINES]:
             self._line(self._styled(_clean(line), "dim"))
@@ -215,7 +218,7 @@ class HumanOutput:
 
 
 def banner(settings: Settings, thread_id: str) -> list[tuple[str, str]]:
-    """The rows of the banner."""
+    """Return the rows of the banner."""
     return [
         ("workdir", str(settings.cwd)),
         ("model", settings.model),
@@ -229,25 +232,25 @@ def banner(settings: Settings, thread_id: str) -> list[tuple[str, str]]:
 
 
 def sandbox_summary(permissions: Permissions) -> str:
-    """What may be done, in a line: the sandbox mode that is nearest, what can be written, and the profile's name."""
+    """Describe the permissions in one line: the nearest sandbox mode, the writable paths, and the profile's name."""
     policy = permissions.sandbox_policy
-    named = "" if permissions.id in (None, *BUILTIN_PROFILES) else f" (profile {permissions.id})"
+    suffix = "" if permissions.id in (None, *BUILTIN_PROFILES) else f" (profile {permissions.id})"
     if not permissions.writes_workspace:
-        return f"{policy.type}{named}"
-    roots = [_written(entry.path) for entry in permissions.entries if entry.access is AccessMode.WRITE]
+        return f"{policy.type}{suffix}"
+    roots = [_root_name(entry.path) for entry in permissions.entries if entry.access is AccessMode.WRITE]
     if permissions.network_rules is not None:
-        network = " (network access by proxy)"
+        network = " (network access through a proxy)"
     else:
         network = " (network access enabled)" if getattr(policy, "network_access", False) else ""
-    return f"workspace-write [{', '.join(dict.fromkeys(roots))}]{network}{named}"
+    return f"workspace-write [{', '.join(dict.fromkeys(roots))}]{network}{suffix}"
 
 
-def _written(path: FilePath) -> str:
+def _root_name(path: FilePath) -> str:
     match path:
         case SpecialPath(Special.WORKSPACE_ROOTS, subpath):
             return "workdir" if subpath is None else f"workdir/{subpath}"
         case SpecialPath(Special.SLASH_TMP):
-            return "/tmp"  # noqa: S108  # the name of a root, not a file of ours
+            return "/tmp"  # noqa: S108  # the name of a root, not one of our files
         case SpecialPath(Special.TMPDIR):
             return "$TMPDIR"
         case SpecialPath(kind):
@@ -257,7 +260,7 @@ def _written(path: FilePath) -> str:
 
 
 def diff_lines(lines: Sequence[str], *, colour: bool) -> list[str]:
-    """The lines of a unified diff, coloured."""
+    """Return the lines of a unified diff, with colours if requested."""
     return [_styled(line, styles) if colour and (styles := _diff_style(line)) else line for line in lines]
 
 
@@ -279,5 +282,5 @@ _CONTROLS = {number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if ch
 
 
 def _clean(text: str) -> str:
-    """Text of a model or a command without what would command the person's terminal."""
+    """Remove control characters, which could otherwise control the user's terminal, from a text of a model or command."""
     return text.translate(_CONTROLS)

@@ -1,4 +1,4 @@
-"""Runs one command in a sandbox with this process's own streams, hands signals on to it, and tells its status."""
+"""Runs one command in a sandbox with this process's own streams. Signals are forwarded, and the exit status is passed on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codex_framework.confinement import Confinements, gate_for
-from codex_framework.errors import CodexError, CommandFailed, SandboxError
-from codex_framework.roles.networks import NetworkGate, NetworkProxy
-from codex_framework.roles.sandboxes import ChildProcess, Explains, FileAccess, Launch
+from codex_framework.commands.confinement import Confinements, gate_for
+from codex_framework.contract.errors import CodexError, CommandFailed, SandboxError
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
+from codex_framework.contract.roles.sandboxes import ChildProcess, Explains, Launch
 
 __all__ = ["run_inherited"]
 
 NOT_CONFINED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
-"""Statuses of ``env(1)`` and its like: it failed itself; the program cannot be executed; there is none."""
+"""Exit statuses of ``env(1)`` and similar programs: own failure; program not executable; program not found."""
 
 _SIGNALLED = 128
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
@@ -31,7 +32,7 @@ async def run_inherited(
     env: Mapping[str, str],
     proxy: NetworkProxy | None = None,
 ) -> int:
-    """Run a command to its end; the exit status. Hosts that no rule allows are refused: there is nobody to ask."""
+    """Run a command to its end and return its exit status. Hosts that no rule allows are refused, because nobody can be asked."""
     with _forwarding() as forward:
         gate: NetworkGate | None = None
         try:
@@ -48,8 +49,8 @@ async def run_inherited(
         forward(child)
         status = await child.wait()
     if gate is not None:
-        for one in gate.blocked:
-            print(f"Blocked: {one.target.host}:{one.target.port} ({one.reason})", file=sys.stderr)
+        for request in gate.blocked:
+            print(f"Blocked: {request.target.host}:{request.target.port} ({request.reason})", file=sys.stderr)
         await gate.aclose()
     if isinstance(child, Explains) and (note := child.explain()):
         print(note, file=sys.stderr)
@@ -62,13 +63,13 @@ def _print(error: CodexError) -> None:
 
 @contextlib.contextmanager
 def _forwarding() -> Iterator[Callable[[ChildProcess], None]]:
-    """Catch signals, and hand them on to the process that is named: those that came before it was there, too."""
+    """Catch signals and forward them to a process. Signals that arrive before it exists are forwarded once it does."""
     loop = asyncio.get_running_loop()
     numbers = [signal.Signals[name] for name in _FORWARDED if name in signal.Signals.__members__]
     early: list[int] = []
     children: list[ChildProcess] = []
 
-    def caught(number: int) -> None:
+    def on_signal(number: int) -> None:
         if children:
             children[0].signal(number)
         else:
@@ -80,7 +81,7 @@ def _forwarding() -> Iterator[Callable[[ChildProcess], None]]:
             child.signal(number)
 
     for number in numbers:
-        loop.add_signal_handler(number, caught, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield forward
     finally:

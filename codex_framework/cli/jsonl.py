@@ -1,6 +1,6 @@
-"""``exec --json``: events as lines of JSON, with the names and fields that Codex's SDKs read.
+"""The output of ``exec --json``: events as JSON lines, with the names and fields that Codex's SDKs read.
 
-Beyond what Codex shows: commands that were refused are items too, and an interrupted turn is closed with ``turn.failed``.
+Unlike in Codex, refused commands are items too, and an interrupted turn ends with ``turn.failed``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from codex_framework.cli.command_line import command_line
-from codex_framework.protocol.events import (
-    DELTA_EVENTS,
+from codex_framework.contract.protocol.events import (
     ErrorEvent,
     EventMsg,
     ExecCommandBeginEvent,
@@ -36,10 +35,10 @@ JsonEvent = dict[str, Any]
 
 
 class JsonEvents:
-    """Turns a thread's events into those of ``--json``. Holds what one event has to know of earlier ones.
+    """A converter from a thread's events to those of ``--json``, with the state that spans several events.
 
-    ``turn.started`` waits for the first event that is not a warning: warnings that belong to the settings of a turn stand
-    before it, as clients expect.
+    ``turn.started`` waits for the first event that is not a warning, because clients expect warnings about the settings of a
+    turn before it.
     """
 
     def __init__(self) -> None:
@@ -51,12 +50,12 @@ class JsonEvents:
         self._starting = False
 
     def thread_started(self, thread_id: str) -> JsonEvent:
-        """The first event."""
+        """Return the first event."""
         return {"type": "thread.started", "thread_id": thread_id}
 
     def of(self, msg: EventMsg) -> Iterator[JsonEvent]:
-        """What follows from one event of the thread."""
-        if isinstance(msg, DELTA_EVENTS):
+        """Return the JSON events for one event of the thread."""
+        if msg.is_delta:
             return
         if self._starting and not isinstance(msg, WarningEvent):
             self._starting = False
@@ -67,7 +66,7 @@ class JsonEvents:
             case WarningEvent(message):
                 yield _completed(self._new_id(), {"type": "error", "message": message})
             case ItemCompletedEvent(item=item):
-                yield from self._said(item)
+                yield from self._item(item)
             case ExecCommandBeginEvent() | ExecCommandEndEvent():
                 yield from self._command(msg)
             case PatchApplyBeginEvent() | PatchApplyEndEvent():
@@ -86,7 +85,7 @@ class JsonEvents:
             case _:
                 return
 
-    def _said(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
+    def _item(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
         match item.get("type"):
             case "AgentMessage":
                 text = "".join(str(part.get("text", "")) for part in item.get("content", ()))
@@ -97,12 +96,12 @@ class JsonEvents:
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:
-        shown: JsonEvent = {"type": "command_execution", "command": command_line(msg.command)}
+        fields: JsonEvent = {"type": "command_execution", "command": command_line(msg.command)}
         key = f"command {msg.call_id}"
         if isinstance(msg, ExecCommandBeginEvent):
             item = {
                 "id": self._begin(key),
-                **shown,
+                **fields,
                 "aggregated_output": "",
                 "exit_code": None,
                 "status": "in_progress",
@@ -110,18 +109,18 @@ class JsonEvents:
             yield {"type": "item.started", "item": item}
             return
         declined = msg.status == "declined"
-        shown["aggregated_output"] = msg.aggregated_output
-        shown["exit_code"] = None if declined else msg.exit_code
-        shown["status"] = msg.status
-        yield _completed(self._end(key), shown)
+        fields["aggregated_output"] = msg.aggregated_output
+        fields["exit_code"] = None if declined else msg.exit_code
+        fields["status"] = msg.status
+        yield _completed(self._end(key), fields)
 
     def _patch(self, msg: PatchApplyBeginEvent | PatchApplyEndEvent) -> Iterator[JsonEvent]:
-        shown: JsonEvent = {"type": "file_change", "changes": _changes(msg.changes)}
+        fields: JsonEvent = {"type": "file_change", "changes": _changes(msg.changes)}
         key = f"patch {msg.call_id}"
         if isinstance(msg, PatchApplyBeginEvent):
-            yield {"type": "item.started", "item": {"id": self._begin(key), **shown, "status": "in_progress"}}
+            yield {"type": "item.started", "item": {"id": self._begin(key), **fields, "status": "in_progress"}}
             return
-        yield _completed(self._end(key), {**shown, "status": "completed" if msg.success else "failed"})
+        yield _completed(self._end(key), {**fields, "status": "completed" if msg.success else "failed"})
 
     def _plan(self, msg: PlanUpdateEvent) -> JsonEvent:
         items = [{"text": step.step, "completed": step.status == "completed"} for step in msg.plan]
@@ -157,20 +156,20 @@ class JsonEvents:
 
 
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-"""Characters that some readers take for the end of a line: Node's readline does, and so does Python's splitlines."""
+"""Characters that some readers treat as line ends, such as Node's readline and Python's splitlines."""
 
 
 def json_line(event: Mapping[str, Any]) -> bytes:
-    """An event as a line of UTF-8."""
+    """Encode an event as one line of UTF-8."""
     text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     try:
         return f"{text.translate(_LINE_ENDS)}\n".encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, from a model that was cut off: escaped, it is valid JSON
+    except UnicodeEncodeError:  # half of a surrogate pair, from truncated model output; escaped, it is valid JSON
         return f"{json.dumps(event, separators=(',', ':'))}\n".encode()
 
 
 def with_details(msg: StreamErrorEvent) -> str:
-    """``Reconnecting... 1/5 (why)``."""
+    """Return the message with its details, such as ``Reconnecting... 1/5 (why)``."""
     details = msg.additional_details
     return msg.message if not details or details in msg.message else f"{msg.message} ({details})"
 

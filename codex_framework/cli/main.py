@@ -1,6 +1,6 @@
-"""The command ``codex-framework`` (and ``cxf``): finds the subcommand, and prints what goes wrong.
+"""The command ``codex-framework`` (and ``cxf``): selects the subcommand and prints errors.
 
-``--version`` and ``exec`` are found by hand: what the other subcommands need is not imported for them.
+``--version`` and ``exec`` are selected here directly, so that the imports of the other subcommands are not needed for them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status."""
-    _mend_streams()
-    gc.disable()  # start-up makes many objects that live to the end: looking for cycles among them only costs time
+    """Run a command line and return its exit status."""
+    _repair_streams()
+    gc.disable()  # objects from start-up live to the end, so searching them for cycles only costs time
     try:
         return _guarded(list(sys.argv[1:] if argv is None else argv))
     finally:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(argv: list[str]) -> int:
-    from codex_framework.errors import CodexError
+    from codex_framework.contract.errors import CodexError
 
     try:
         status = _dispatch(argv)
@@ -43,10 +43,13 @@ def _guarded(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        if error.errno not in _NO_ROOM or error.filename is not None:
+        if error.errno not in _DISK_ERRORS or error.filename is not None:
             return _bug(error)
         _forget_stdout()
-        print(f"Error: cannot write the output: {error.strerror}\nMake room, or write it elsewhere.", file=sys.stderr)
+        print(
+            f"Error: cannot write the output: {error.strerror}\nFree some disk space, or write the output elsewhere.",
+            file=sys.stderr,
+        )
         return 1
     except Exception as error:
         return _bug(error)
@@ -64,10 +67,10 @@ def _bug(error: Exception) -> int:
     return 1
 
 
-def _mend_streams() -> None:
-    """Let closed streams go nowhere, and characters that the terminal's encoding lacks not end a run.
+def _repair_streams() -> None:
+    """Redirect closed streams to /dev/null, and escape characters that the terminal's encoding lacks.
 
-    A closed one has to be filled: else the next socket or file that is opened takes its number, and output lands in it.
+    A closed stream must be replaced. Otherwise the next opened socket or file gets its number, and output is written to it.
     """
     for number in range(3):
         try:
@@ -84,15 +87,15 @@ def _mend_streams() -> None:
 
 
 def _check_folder() -> None:
-    """Everything but ``--version`` needs to know where it is.
+    """Check the current folder, which every command except ``--version`` needs.
 
     Raises:
-        CodexError: The current folder is not there any more.
+        CodexError: The current folder no longer exists.
     """
-    from codex_framework.errors import CodexError
+    from codex_framework.contract.errors import CodexError
 
     try:
-        os.getcwd()  # noqa: PTH109  # pathlib costs more than all the rest of --version
+        os.getcwd()  # noqa: PTH109  # pathlib costs more than the rest of --version
     except OSError as error:
         raise CodexError(
             f"the current folder cannot be used: {error.strerror}", slug="cwd", hint="Change to a folder that exists."
@@ -123,7 +126,7 @@ def _dispatch(argv: list[str]) -> int:
         if rest and rest[0] == "resume":
             return _exec(rest, root)
         if root:
-            fact = f"these options go with `exec`, not with `{rest[0]}`" if rest else "there is no subcommand"
+            fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
             print(f"error: {fact}\n\nFor more information, try '--help'.", file=sys.stderr)
             return 2
         argv = rest
@@ -151,10 +154,10 @@ def _print_error(error: Exception) -> None:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more: let the interpreter's last flush go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    """Redirect stdout to /dev/null, so that the interpreter's last flush cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``codex-framework plugins``: what is installed, what became of it, and a skeleton for a plugin of one's own."""
+"""``codex-framework plugins``: the installed plugins and their state, and a skeleton for a new plugin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = {"loaded": "green", "partial": "yellow", "failed": "red", "disabled":
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
 def command(context: click.Context, *, as_json: bool) -> None:
-    """List the plugins: where they come from, whether they loaded, what they contribute."""
+    """List the installed plugins with their origin, status and contributions."""
     if context.invoked_subcommand is not None:
         return
     reports = _reports()
@@ -30,7 +30,7 @@ def command(context: click.Context, *, as_json: bool) -> None:
         click.echo(json.dumps([_as_json(report) for report in reports], indent=2))
         return
     if not reports:
-        click.echo("No plugins are installed. `codex-framework plugins new NAME` writes one.")
+        click.echo("No plugins are installed. `codex-framework plugins new NAME` creates one.")
         return
     for line in _table(reports):
         click.echo(line)
@@ -40,25 +40,25 @@ def command(context: click.Context, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, *, as_json: bool) -> None:
-    """Tell all about one plugin: its module, what it contributes, everything that is wrong, and the cures."""
+    """Show one plugin: its module, its contributions, and all problems with hints."""
     reports = _reports()
-    found = [report for report in reports if report.name == name]
-    if not found:
+    matches = [report for report in reports if report.name == name]
+    if not matches:
         raise _no_such(name, reports)
     if as_json:
-        shown = [_as_json(report) for report in found]
+        shown = [_as_json(report) for report in matches]
         click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
         return
-    for report in found:
+    for report in matches:
         click.echo("\n".join(_details(report)))
 
 
 @command.command("time")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def time_(*, as_json: bool) -> None:
-    """Tell how long loading each plugin took (importing it, asking its hooks), slowest first.
+    """Show how long each plugin took to load (its import and its hooks), slowest first.
 
-    A plugin pays for everything that is imported for the first time on its behalf; about 1 ms is what it should take.
+    The time of a plugin includes every module that is imported for the first time because of it. A plugin should take about 1 ms.
     """
     reports = sorted(_reports(), key=lambda report: -report.load_ms)
     if as_json:
@@ -77,30 +77,30 @@ def time_(*, as_json: bool) -> None:
     "parent",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="The folder to write it into (default: this one).",
+    help="The parent folder (default: the current folder).",
 )
 def new(name: str, parent: Path) -> None:
-    """Write the skeleton of a plugin: a distribution of its own with a tool, a model provider and tests."""
-    from codex_framework.skeleton import write_skeleton
+    """Create the skeleton of a plugin: a distribution with a tool, a model provider and tests."""
+    from codex_framework.toolkit.skeleton import write_skeleton
 
     folder = write_skeleton(name, parent)
     click.echo(
-        f"Wrote {folder}. Next:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}"
+        f"Created {folder}. Next steps:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}"
     )
 
 
 def _reports() -> Sequence[PluginReport]:
     from codex_framework.config import load_config
-    from codex_framework.registry import load_registry
+    from codex_framework.plugins.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return load_registry(config.tables).command_table.reports
+    return load_registry(config).command_table.reports
 
 
 def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
     import difflib
 
-    from codex_framework.errors import PluginError
+    from codex_framework.contract.errors import PluginError
 
     names = sorted({report.name for report in reports})
     near = difflib.get_close_matches(name, names, n=1)
@@ -118,8 +118,8 @@ def _table(reports: Sequence[PluginReport]) -> list[str]:
         cells[2] = click.style(cells[2], fg=_COLOURS.get(row[2]), bold=number == 0)
         lines.append("  ".join((*cells, row[3])).rstrip())
         for problem in reports[number - 1].problems if number else ():
-            lines.append(f"    {problem.fact}")
-            lines += [f"    -> {problem.cure}"] if problem.cure else []
+            lines.append(f"    {problem.text}")
+            lines += [f"    -> {problem.hint}"] if problem.hint else []
     return lines
 
 
@@ -138,8 +138,8 @@ def _details(report: PluginReport) -> list[str]:
     for role, names in report.contributes.items():
         lines.append(f"  {role.replace('_', ' '):<12} {', '.join(names)}")
     for problem in report.problems:
-        lines.append(f"  problem      {problem.fact}")
-        lines += [f"  cure         {problem.cure}"] if problem.cure else []
+        lines.append(f"  problem      {problem.text}")
+        lines += [f"  hint         {problem.hint}"] if problem.hint else []
     return lines
 
 
@@ -152,6 +152,15 @@ def _as_json(report: PluginReport) -> dict[str, Any]:
         "bundled": report.bundled,
         "status": report.status.value,
         "contributes": {role: list(names) for role, names in report.contributes.items()},
-        "problems": [{"fact": problem.fact, "cure": problem.cure, "slug": problem.slug} for problem in report.problems],
+        "problems": [
+            {
+                "fact": problem.fact,
+                "hint": problem.hint,
+                "slug": problem.slug,
+                "path": problem.path or None,
+                "line": problem.line,
+            }
+            for problem in report.problems
+        ],
         "load_ms": round(report.load_ms, 3),
     }

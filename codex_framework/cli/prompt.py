@@ -1,4 +1,4 @@
-"""The prompt: from the argument, from stdin, or from both."""
+"""The prompt, taken from the argument, from stdin, or from both."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import select
 import stat
 import sys
 
-from codex_framework.errors import CodexError
+from codex_framework.contract.errors import CodexError
 
 __all__ = ["drain_stdin", "read_prompt"]
 
 DRAIN_PATIENCE_S = 0.5
-"""How long a caller that is still writing may pause before an early failure stops listening to it."""
+"""Seconds that a caller may pause while writing. After a longer pause, an early failure stops reading."""
 
 
 def read_prompt(argument: str | None) -> str:
-    """The whole prompt, with what was piped in.
+    """Return the whole prompt, including piped input.
 
-    Without an argument, or with ``-``, stdin is the prompt; with another argument, piped stdin follows it as a block.
+    Without an argument, or with ``-``, stdin is the prompt. With another argument, piped stdin is appended as a block.
 
     Raises:
         CodexError: There is no prompt, or stdin is not text.
@@ -26,7 +26,7 @@ def read_prompt(argument: str | None) -> str:
     if argument is not None and argument != "-":
         if not _is_text(argument):
             drain_stdin()
-            raise CodexError("the prompt is not valid UTF-8", slug="prompt", hint="Give it in UTF-8.")
+            raise CodexError("the prompt is not valid UTF-8", slug="prompt", hint="Encode the prompt as UTF-8.")
         text = _piped("Reading additional input from stdin...")
         if not text.strip():
             return argument
@@ -45,7 +45,7 @@ def read_prompt(argument: str | None) -> str:
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument had no bytes that are no UTF-8 (Python keeps them as halves of surrogate pairs)."""
+    """Return whether an argument contained only valid UTF-8. Python keeps other bytes as halves of surrogate pairs."""
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -61,12 +61,12 @@ def _is_terminal() -> bool:
 
 
 def _piped(notice: str, *, terminal: bool = False) -> str:
-    """All of stdin; nothing where it is closed, or is a terminal that is not to be read."""
+    """Return all of stdin, or nothing if it is closed or a terminal that should not be read."""
     if not terminal and _is_terminal():
         return ""
     try:
         os.fstat(0)
-    except OSError:  # closed: nothing can come
+    except OSError:  # closed, so there is no input
         return ""
     print(notice, file=sys.stderr, flush=True)
     chunks = []
@@ -77,16 +77,16 @@ def _piped(notice: str, *, terminal: bool = False) -> str:
         raise CodexError(
             f"cannot read stdin: {error.strerror}",
             slug="stdin",
-            hint="Give the prompt as an argument, or pipe text in.",
+            hint="Give the prompt as an argument, or pipe text to stdin.",
         ) from error
     return _text(b"".join(chunks))
 
 
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 def _text(data: bytes) -> str:
-    encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = next((encoding for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -98,14 +98,14 @@ def _text(data: bytes) -> str:
 
 
 def drain_stdin() -> None:
-    """Take what a caller is writing, so that our early end does not break its pipe.
+    """Read the input that a caller is still writing, so that our early exit does not break its pipe.
 
-    A program that writes the prompt while we fail would get EPIPE, and some (the TypeScript SDK) crash from that.
+    A program that is writing the prompt would get EPIPE, which crashes some of them (such as the TypeScript SDK).
     """
     try:
         if not (stat.S_ISFIFO(mode := os.fstat(0).st_mode) or stat.S_ISSOCK(mode)):
             return
         while select.select([0], [], [], DRAIN_PATIENCE_S)[0] and os.read(0, 1 << 16):
             pass
-    except (OSError, ValueError):  # closed, or gone: nobody is waiting
+    except (OSError, ValueError):  # closed, so nobody is writing
         return

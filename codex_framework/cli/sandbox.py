@@ -1,4 +1,4 @@
-"""``codex-framework sandbox``: run a command confined as the model's are, see what holds on this machine, and have it proved."""
+"""``codex-framework sandbox``: run a command in the model's sandbox, and check and test the sandboxes of this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import click
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
+    from codex_framework.contract.permissions.profile import Permissions
     from codex_framework.kernel import Kernel
-    from codex_framework.permissions import Permissions
 
 __all__ = ["command"]
 
@@ -24,10 +24,10 @@ _ARGV = "codex_framework.cli.sandbox.argv"
 
 
 class SandboxCommand(click.Group):
-    """Takes what is no subcommand, or stands behind ``--``, for the command to run."""
+    """The ``sandbox`` group. Arguments that are not a subcommand, or follow ``--``, are the command to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the command to run off the end of the line."""
+        """Split the command to run off the end of the arguments."""
         _, rest, _ = self.make_parser(ctx).parse_args(list(args))
         options = args[: len(args) - len(rest)]
         if rest and (rest[0] not in self.commands or options[-1:] == ["--"]):
@@ -36,13 +36,20 @@ class SandboxCommand(click.Group):
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Both forms."""
+        """Write both usage lines."""
         formatter.write_usage(ctx.command_path, "[OPTIONS] [--] COMMAND [ARGS]...")
         formatter.write_usage(ctx.command_path, "doctor|prove [--json]")
 
 
 @click.group("sandbox", cls=SandboxCommand, invoke_without_command=True)
-@click.option("-s", "--sandbox", "--mode", "mode", type=click.Choice(_MODES), help="Instead of `sandbox_mode`.")
+@click.option(
+    "-s",
+    "--sandbox",
+    "--mode",
+    "mode",
+    type=click.Choice(_MODES),
+    help="The sandbox mode, instead of the configured `sandbox_mode`.",
+)
 @click.option(
     "-P",
     "--permission-profile",
@@ -51,20 +58,32 @@ class SandboxCommand(click.Group):
     metavar="NAME",
     help="Apply this permission profile: a built-in one (`:workspace`, ...) or one of `[permissions]`.",
 )
-@click.option("-p", "--profile", metavar="NAME", help="Use a profile of the configuration.")
-@click.option("-C", "--cd", "folder", metavar="DIR", help="Run it there.")
-@click.option("--add-writable", "--add-dir", "writable", multiple=True, metavar="DIR", help="Let it write there too.")
-@click.option("--network", type=click.Choice(_NETWORKS), help="Instead of what the mode or profile says.")
-@click.option("--enable", "enabled", multiple=True, metavar="FEATURE", help="As `-c features.FEATURE=true`.")
-@click.option("--disable", "disabled", multiple=True, metavar="FEATURE", help="As `-c features.FEATURE=false`.")
+@click.option("-p", "--profile", metavar="NAME", help="Use this configuration profile.")
+@click.option("-C", "--cd", "folder", metavar="DIR", help="The working folder.")
+@click.option(
+    "--add-writable", "--add-dir", "writable", multiple=True, metavar="DIR", help="An additional writable folder."
+)
+@click.option(
+    "--network", type=click.Choice(_NETWORKS), help="The network access, instead of that of the mode or profile."
+)
+@click.option(
+    "--enable", "enabled", multiple=True, metavar="FEATURE", help="Enable a feature, like `-c features.FEATURE=true`."
+)
+@click.option(
+    "--disable",
+    "disabled",
+    multiple=True,
+    metavar="FEATURE",
+    help="Disable a feature, like `-c features.FEATURE=false`.",
+)
 @click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a configuration value.")
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
-    """Run COMMAND confined by the configured policy, with this command's own stdin, stdout and stderr.
+    """Run COMMAND in the sandbox of the configured policy, with this command's own stdin, stdout and stderr.
 
-    Its exit status is passed on: 128+N after signal N, 127 where there is no such program, 126 where it cannot be executed,
-    125 where it cannot be confined. Signals are handed on to it. It runs in a session of its own, so a terminal is not its
-    controlling one: shells have no job control.
+    The exit status is that of COMMAND: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and
+    125 if the sandbox cannot enforce the policy. Signals are forwarded to COMMAND. It runs in a session of its own, so a terminal
+    is not its controlling terminal and shells have no job control.
     """
     argv = context.meta.get(_ARGV)
     if argv is not None:
@@ -78,51 +97,53 @@ def command(context: click.Context, /, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, *, as_json: bool) -> None:
-    """Tell what every sandbox holds back on this machine, by which means, what is missing, and the cure.
+    """Show what every sandbox prevents on this machine and how, what is missing, and how to fix it.
 
-    A command is run in each. The status is 1 if none works.
+    A command is run in each sandbox. The exit status is 1 if none works.
     """
-    from codex_framework.cli.sandbox_report import examined, lines_of
+    from codex_framework.cli.sandbox_report import examine_sandboxes, report_lines
 
     async def examine() -> list[dict[str, Any]]:
         async with await _kernel(_config(context.obj)) as kernel:
-            return await examined(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
+            return await examine_sandboxes(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
 
-    found = asyncio.run(examine())
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines_of(found)))
-    context.exit(0 if any(one["works"] for one in found) else 1)
+    reports = asyncio.run(examine())
+    click.echo(json.dumps(reports, indent=2) if as_json else "\n".join(report_lines(reports)))
+    context.exit(0 if any(report["works"] for report in reports) else 1)
 
 
 @command.command("prove")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def prove(context: click.Context, *, as_json: bool) -> None:
-    """Run attacks in the sandbox, on targets made for them, and tell which were stopped.
+    """Run attacks in the sandbox, against targets created for them, and show which were stopped.
 
-    The status is 1 if one has got through that the sandbox says it stops.
+    The exit status is 1 if an attack succeeded that the sandbox claims to stop.
     """
-    from codex_framework.cli.sandbox_report import proved
+    from codex_framework.cli.sandbox_report import run_attacks
 
     async def attack() -> dict[str, Any]:
         async with await _kernel(_config(context.obj)) as kernel:
-            return await proved(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
+            return await run_attacks(kernel.registry.sandboxes, kernel.config.get("framework.sandbox"))
 
-    found = asyncio.run(attack())
+    outcome = asyncio.run(attack())
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(outcome, indent=2))
     else:
-        for one in found["attacks"]:
-            colour = {"stopped": "green", "escaped": "red"}.get(one["result"], "yellow")
-            click.echo(f"{click.style(one['result'].ljust(18), fg=colour)} {one['attack']}")
-        click.echo(f"\n{found['sandbox']} ({found['level']}): {found['stopped']} of {len(found['attacks'])} stopped")
-    context.exit(1 if any(one["result"] == "escaped" for one in found["attacks"]) else 0)
+        for entry in outcome["attacks"]:
+            colour = {"stopped": "green", "escaped": "red"}.get(entry["result"], "yellow")
+            click.echo(f"{click.style(entry['result'].ljust(18), fg=colour)} {entry['attack']}")
+        click.echo(
+            f"\n{outcome['sandbox']} ({outcome['level']}): {outcome['stopped']} of {len(outcome['attacks'])} stopped"
+        )
+    context.exit(1 if any(entry["result"] == "escaped" for entry in outcome["attacks"]) else 0)
 
 
 def _config(options: dict[str, Any]) -> Config:
     from codex_framework.config import load_config
 
     if options["permissions"] and options["mode"]:
-        raise click.UsageError("--permission-profile and --mode say the same thing; give one of them")
+        raise click.UsageError("--permission-profile and --mode cannot be used together")
     flags: dict[str, Any] = {} if options["mode"] is None else {"sandbox_mode": options["mode"]}
     for names, switch in ((options["enabled"], True), (options["disabled"], False)):
         flags |= {f"features.{name}": switch for name in names}
@@ -142,9 +163,9 @@ async def _kernel(config: Config) -> Kernel:
 
 
 def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
-    """The configured permissions or those of the named profile, with further folders."""
+    """Return the configured permissions or those of the named profile, with the additional writable folders."""
     from codex_framework.config.permissions import named_permissions
-    from codex_framework.errors import ConfigError
+    from codex_framework.contract.errors import ConfigError
 
     permissions = kernel.settings().permissions
     if options["permissions"] is not None:
@@ -154,21 +175,23 @@ def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
         return permissions
     if not permissions.writes_workspace:
         raise ConfigError(
-            "--add-writable goes with the mode workspace-write", slug="add-writable", hint="Add --mode workspace-write."
+            "--add-writable requires the mode workspace-write", slug="add-writable", hint="Add --mode workspace-write."
         )
     for folder in folders:
         if not Path(folder).exists():
-            raise ConfigError(f"{folder} does not exist", slug="add-writable", hint="Make it first, or name another.")
+            raise ConfigError(
+                f"{folder} does not exist", slug="add-writable", hint="Create it first, or name another folder."
+            )
     return permissions.with_writable(folders)
 
 
 async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
-    from codex_framework.access import file_access
     from codex_framework.cli.inherited import run_inherited
-    from codex_framework.confinement import Confinements
-    from codex_framework.errors import CodexError
-    from codex_framework.process.environment import command_environment
-    from codex_framework.roles.sandboxes import NetworkMode
+    from codex_framework.commands.access import file_access
+    from codex_framework.commands.confinement import Confinements
+    from codex_framework.commands.process.environment import command_environment
+    from codex_framework.contract.errors import CodexError
+    from codex_framework.contract.permissions.file_access import NetworkMode
 
     config = _config(options)
     if not config.cwd.is_dir():

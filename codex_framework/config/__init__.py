@@ -1,9 +1,20 @@
-"""Configuration: layers of files, ``-c`` and flags; the schema they are checked against; the settings made of them."""
+"""Configuration: the layers of files, ``-c`` and flags, the schema that validates them, and the resulting settings."""
 
 from __future__ import annotations
 
-from codex_framework.config.layers import Config, Layer, Origin, find_codex_home, load_config
-from codex_framework.config.plugin_tables import plugin_config
-from codex_framework.config.settings import Settings
+from codex_framework.config.config import Config, Layer, Origin
+from codex_framework.config.layers import find_codex_home, load_config
+from codex_framework.config.plugin_tables import plugin_settings
+from codex_framework.config.settings import settings_from
+from codex_framework.contract.roles.settings import Settings
 
-__all__ = ["Config", "Layer", "Origin", "Settings", "find_codex_home", "load_config", "plugin_config"]
+__all__ = [
+    "Config",
+    "Layer",
+    "Origin",
+    "Settings",
+    "find_codex_home",
+    "load_config",
+    "plugin_settings",
+    "settings_from",
+]

@@ -1,4 +1,4 @@
-"""Checks configuration against the schema: types, ranges, unknown keys, and tables whose keys contradict each other."""
+"""Validation of configuration against the schema: types, ranges, unknown keys, and tables whose keys contradict each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codex_framework.config.notation import Misfit, expected, misfit, shown
 from codex_framework.config.schema import KEYS, features
 
 if TYPE_CHECKING:
-    from codex_framework.config.layers import Config, Layer
+    from codex_framework.config.config import Config, Layer
 
 __all__ = ["check_layer", "check_merged"]
 
@@ -20,24 +20,24 @@ Path = tuple[str | int, ...]
 
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET = re.compile(r"bearer_token|secret|header|auth|\benv\b|\bset\b", re.IGNORECASE)
-"""Keys whose values are not repeated in messages, because messages end up in logs."""
+"""Keys whose values are not shown in messages, because messages end up in logs."""
 
 _HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")
 _STDIO_ONLY = ("args", "env", "env_vars", "cwd")
 
 
 def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
-    """Check what one source sets.
+    """Check the settings of one source.
 
     Args:
         layer: The source. Profiles within a file are checked with the file.
-        lenient: Unknown keys are warnings, not errors.
+        lenient: Whether unknown keys are warnings instead of errors.
 
     Returns:
         Warnings.
 
     Raises:
-        ConfigError: For the first thing that is wrong; the fact names file, line and key.
+        ConfigError: At the first error; the fact names file, line and key.
     """
     if layer.prefix:
         return []
@@ -47,10 +47,10 @@ def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
 
 
 def check_merged(config: Config) -> None:
-    """Check what only the whole shows: MCP servers, whose keys depend on each other.
+    """Check the MCP servers, whose keys depend on each other and may come from several layers.
 
     Raises:
-        ConfigError: For the first thing that is wrong.
+        ConfigError: At the first error.
     """
     for name, server in (config.tables.get("mcp_servers") or {}).items():
         _check_server(config, name, server)
@@ -68,24 +68,24 @@ def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
         raise config.error(
             key,
             f"the MCP server {name!r} has neither `command` nor `url`",
-            hint="Set `command` for a server that is a program, `url` for one that is reached by HTTP.",
+            hint="Set `command` if the server is a program, or `url` if it is reached over HTTP.",
         )
     if "command" in server and "url" in server:
         raise config.error(
             (*key, "url"),
             f"the MCP server {name!r} has both `command` and `url`",
-            hint="Remove one: a server is a program or is reached by HTTP.",
+            hint="Remove one. A server is either a program or reached over HTTP.",
         )
-    kind, foreign = ("a program", _HTTP_ONLY) if "command" in server else ("reached by HTTP", _STDIO_ONLY)
+    kind, foreign = ("a program", _HTTP_ONLY) if "command" in server else ("reached over HTTP", _STDIO_ONLY)
     for word in foreign:
         if word in server:
             raise config.error(
-                (*key, word), f"`{dotted((*key, word))}` does not go with a server that is {kind}", hint="Remove it."
+                (*key, word), f"`{dotted((*key, word))}` is not allowed for a server that is {kind}", hint="Remove it."
             )
 
 
 class _Check:
-    """One walk through a layer."""
+    """The check of one layer."""
 
     def __init__(self, layer: Layer, *, lenient: bool) -> None:
         self._layer = layer
@@ -93,19 +93,19 @@ class _Check:
         self.warnings: list[str] = []
 
     def table(self, path: Path, pattern: str, table: Mapping[str, Any]) -> None:
-        """Check a table's entries.
+        """Check the entries of a table.
 
         Args:
-            path: Where it stands.
-            pattern: The same as in the schema, with stars.
-            table: Its entries.
+            path: The path of the table.
+            pattern: The same path in the schema, with stars.
+            table: The entries.
         """
         for name, value in table.items():
-            found = _pattern(pattern, name)
-            if found is None:
+            child = _pattern(pattern, name)
+            if child is None:
                 self._unknown((*path, name), pattern)
             else:
-                self._entry((*path, name), found, value)
+                self._entry((*path, name), child, value)
 
     def _entry(self, path: Path, pattern: str, value: Any) -> None:
         key = KEYS.get(pattern)
@@ -122,17 +122,19 @@ class _Check:
     def _feature(self, path: Path) -> None:
         if path[-1] in features():
             return
-        near = _near(str(path[-1]), features())
-        self.warnings.append(f"{self._layer.origin(path)}: unknown feature `{path[-1]}`, which has no effect.{near}")
+        suggestion = _suggestion(str(path[-1]), features())
+        self.warnings.append(
+            f"{self._layer.origin(path)}: unknown feature `{path[-1]}`, which has no effect.{suggestion}"
+        )
 
     def _mistyped(self, path: Path, problem: Misfit) -> Exception:
         place = (*path, *problem.path)
-        secret = isinstance(problem.value, str) and _SECRET.search(dotted(place))
-        found = "a text" if secret else shown(problem.value)
+        is_secret = isinstance(problem.value, str) and _SECRET.search(dotted(place))
+        actual = "a string" if is_secret else shown(problem.value)
         return self._layer.error(
             place,
-            f"`{dotted(place)}` is {found}, but must be {expected(problem.kind)}",
-            hint=_cure(problem),
+            f"`{dotted(place)}` is {actual}, but must be {expected(problem.kind)}",
+            hint=_hint(problem),
             slug="config-type",
         )
 
@@ -141,23 +143,23 @@ class _Check:
         if path[-1] == "bearer_token" and pattern == "mcp_servers.*":
             raise self._layer.error(
                 path,
-                f"`{dotted(path)}` is not allowed: a token does not belong into this file",
-                hint="Put the token into an environment variable, and that variable's name into bearer_token_env_var.",
+                f"`{dotted(path)}` is not allowed: this file must not contain a token",
+                hint="Put the token in an environment variable, and set bearer_token_env_var to the name of that variable.",
                 slug="config-unknown",
             )
-        near = _near(str(path[-1]), _names(pattern))
+        suggestion = _suggestion(str(path[-1]), _names(pattern))
         if self._lenient:
-            self.warnings.append(f"{self._layer.origin(path)}: {fact}, which has no effect.{near}")
+            self.warnings.append(f"{self._layer.origin(path)}: {fact}, which has no effect.{suggestion}")
             return
         raise self._layer.error(
             path,
-            f"{fact}.{near}" if near else fact,
-            hint='Correct or remove it; or set `unknown_keys = "warn"` in [framework], to be warned only.',
+            f"{fact}.{suggestion}" if suggestion else fact,
+            hint='Fix or remove it. To get warnings instead of errors, set `unknown_keys = "warn"` in [framework].',
             slug="config-unknown",
         )
 
 
-def _cure(problem: Misfit) -> str:
+def _hint(problem: Misfit) -> str:
     value = problem.value
     if problem.kind == "bool" and isinstance(value, str):
         return "Write true or false without quotes."
@@ -168,24 +170,24 @@ def _cure(problem: Misfit) -> str:
     if problem.kind.startswith("list[") and isinstance(value, str):
         return "Put it in brackets: [...]."
     if isinstance(value, str) and problem.kind.startswith('"'):
-        near = _near(value, [choice.strip(' "') for choice in problem.kind.split("|")])
-        return near.strip() or "Write one of these words."
-    return "Correct its value."
+        suggestion = _suggestion(value, [choice.strip(' "') for choice in problem.kind.split("|")])
+        return suggestion.strip() or "Write one of these values."
+    return "Fix the value."
 
 
 @functools.cache
 def _tables() -> frozenset[str]:
-    """Patterns of the tables whose entries the schema knows."""
+    """Return the patterns of the tables whose entries are in the schema."""
     patterns = set()
     for name in KEYS:
         while "." in name:
-            name = name.rpartition(".")[0]  # noqa: PLW2901  # walks upwards
+            name = name.rpartition(".")[0]  # noqa: PLW2901  # goes up one table
             patterns.add(name)
     return frozenset(patterns)
 
 
 def _pattern(parent: str, name: str) -> str | None:
-    """The schema's pattern for an entry of a table; None for an unknown one."""
+    """Return the schema's pattern for an entry of a table, or None if the entry is unknown."""
     prefix = f"{parent}." if parent else ""
     exact = prefix + name
     if "." not in name and "*" not in name and (exact in KEYS or exact in _tables()):
@@ -203,7 +205,7 @@ def _names(parent: str) -> set[str]:
     return {name.removeprefix(prefix).split(".")[0] for name in KEYS if name.startswith(prefix)} - {"*"}
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)

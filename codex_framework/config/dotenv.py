@@ -1,4 +1,4 @@
-"""``$CODEX_HOME/.env``: variables that a person keeps beside the configuration, such as API keys."""
+"""``$CODEX_HOME/.env``: environment variables beside the configuration, such as API keys."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 __all__ = ["load_dotenv"]
 
 _RESERVED = "CODEX_"
-"""Variables that steer this program itself may not come from the file (Codex's rule)."""
+"""Variables with this prefix control this program, so they cannot come from the file (Codex's rule)."""
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(?P<value>.*)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 
 
 def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the variables of ``$CODEX_HOME/.env`` that it does not have yet.
+    """Return the environment, extended by those variables of ``$CODEX_HOME/.env`` that it does not have yet.
 
-    Lines are ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``; ``#`` begins a comment. Names that begin with
-    ``CODEX_`` are left out.
+    Lines have the form ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``; ``#`` starts a comment. Names that start
+    with ``CODEX_`` are ignored.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is none of these.
+        ConfigError: The file cannot be read, or a line has another form.
     """
     variables = dict(environ)
     path = codex_home / ".env"
@@ -49,7 +49,7 @@ def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
                 path=str(path),
                 line=number,
                 slug="dotenv",
-                hint="Write NAME=value; close each quote on its line.",
+                hint="Write NAME=value; close each quote on the same line.",
             )
         if not match["name"].upper().startswith(_RESERVED):
             variables.setdefault(match["name"], value)
@@ -57,7 +57,7 @@ def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _value(text: str) -> str | None:
-    """The value without quotes and comment; None if a quote is not closed."""
+    """Return the value without quotes and comment, or None if a quote is not closed."""
     if text.startswith("'"):
         content, closed, rest = text[1:].partition("'")
         return content if closed and _is_comment(rest) else None
@@ -65,7 +65,7 @@ def _value(text: str) -> str | None:
         match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
         if match is None or not _is_comment(text[match.end() :]):
             return None
-        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), match[1])
+        return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), match[1])
     return re.split(r"\s#", text, maxsplit=1)[0].strip()
 
 

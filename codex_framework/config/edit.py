@@ -1,4 +1,4 @@
-"""Changes to a ``config.toml`` that leave its comments, order and spacing alone."""
+"""Edits of a ``config.toml`` that preserve its comments, order and spacing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.keys import dotted
 from codex_framework.config.toml_file import read_toml
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -20,15 +20,15 @@ __all__ = ["clear_path", "set_path"]
 
 
 def set_path(file: Path, key: Sequence[str], value: Any) -> None:
-    """Set one key. The file, its folder and the tables around the key are made where they are missing.
+    """Set one key. The file, its folder and the tables around the key are created if they are missing.
 
     Args:
-        file: A ``config.toml``; a link is followed.
+        file: A ``config.toml``. A symlink is followed.
         key: The key's segments.
-        value: Anything TOML can hold.
+        value: Any value that TOML supports.
 
     Raises:
-        ConfigError: The file is not valid or cannot be written, or the key runs through something that is not a table.
+        ConfigError: The file is invalid or cannot be written, or a parent of the key is not a table.
     """
     import tomlkit
     from tomlkit.items import InlineTable, Table
@@ -49,22 +49,22 @@ def set_path(file: Path, key: Sequence[str], value: Any) -> None:
                     f"{file}: `{dotted(key[: index + 1])}` is not a table, so `{dotted(key)}` cannot be set",
                     path=str(file),
                     key=dotted(key),
-                    hint="Correct the file by hand.",
+                    hint="Fix the file by hand.",
                 )
         table[key[-1]] = value
 
 
 def clear_path(file: Path, key: Sequence[str]) -> bool:
-    """Remove one key, or a table with all that is in it.
+    """Remove one key, or a table with all its entries.
 
     Returns:
-        Whether it was there. If not, the file is left untouched.
+        Whether the key existed. If not, the file is left unchanged.
 
     Raises:
         ConfigError: As for :func:`set_path`.
     """
-    found = read_toml(file)
-    table: Any = found[0] if found else {}
+    current = read_toml(file)
+    table: Any = current[0] if current else {}
     for segment in key:
         if not isinstance(table, dict) or segment not in table:
             return False
@@ -79,16 +79,16 @@ def clear_path(file: Path, key: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[TOMLDocument]:
-    """The file's document; what has become of it at the end is written in one step, while no one else may write."""
+    """Yield the file's document. At the end its new text replaces the file in one step, under a lock against other writers."""
     import tomlkit
 
     target = Path(os.path.realpath(file))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _locked(target.with_name(f".{target.name}.lock")):
-            found = read_toml(target)  # for its errors, which name line and column
-            # Read again as it is: the text in `found` has other line ends.
-            document = tomlkit.parse(target.read_bytes().decode("utf-8-sig") if found else "")
+            current = read_toml(target)  # raises errors with line and column
+            # Read the file again unchanged, because the text in `current` has normalised line ends.
+            document = tomlkit.parse(target.read_bytes().decode("utf-8-sig") if current else "")
             yield document
             _replace(target, tomlkit.dumps(document))
     except OSError as error:
@@ -96,12 +96,12 @@ def _opened(file: Path) -> Iterator[TOMLDocument]:
             f"{file} cannot be written: {error.strerror or error}",
             path=str(file),
             slug="config-unwritable",
-            hint="Check the permissions of the file and its folder, and the space on the disk.",
+            hint="Check the permissions of the file and its folder, and the free disk space.",
         ) from error
 
 
 def _replace(target: Path, text: str) -> None:
-    """Write beside the file, then put it in its place, so that nobody ever sees half of it."""
+    """Write a new file and rename it over the old one, so that no reader sees half of it."""
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -118,7 +118,7 @@ def _replace(target: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process at the latest."""
+    """Hold a lock. The end of the process releases it too."""
     import fcntl
 
     with path.open("w") as stream:

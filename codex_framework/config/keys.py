@@ -1,4 +1,4 @@
-"""Dotted keys, as ``-c`` and error messages write them: ``model_providers."my proxy".base_url``."""
+"""Dotted keys, as in ``-c`` and error messages: ``model_providers."my proxy".base_url``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SEGMENT = re.compile(r"""\s*(?:"(?P<basic>(?:[^"\\]|\\.)*)"|'(?P<literal>[^']*)
 
 
 def split_key(key: str) -> tuple[str, ...]:
-    """The segments of a dotted key. A segment in double or single quotes may hold dots.
+    """Split a dotted key into its segments. A segment in double or single quotes may contain dots.
 
     Raises:
         ValueError: A segment is empty, or a quote is not closed.
@@ -24,21 +24,21 @@ def split_key(key: str) -> tuple[str, ...]:
             raise ValueError("the key is empty")
         return (key.strip(),)
     segments: list[str] = []
-    at = 0
+    start = 0
     while True:
-        match = _SEGMENT.match(key, at)
+        match = _SEGMENT.match(key, start)
         if match is None:
             raise ValueError(f"{key!r} is not a dotted key")
         basic = match["basic"]
         segment = json.loads(f'"{basic}"') if basic is not None else match["literal"] or (match["bare"] or "").strip()
         segments.append(segment)
-        at = match.end()
+        start = match.end()
         if not match["end"]:
             return tuple(segments)
 
 
 def dotted(segments: Iterable[str | int]) -> str:
-    """The key as one text: bare words as they are, others quoted, positions in arrays as ``[0]``."""
+    """Return the key as one string: bare segments as they are, others quoted, and positions in arrays as ``[0]``."""
     text = ""
     for segment in segments:
         if isinstance(segment, int):
@@ -50,7 +50,7 @@ def dotted(segments: Iterable[str | int]) -> str:
 
 
 def lookup(table: Mapping[str, Any], segments: Iterable[str]) -> Any:
-    """The value at a key; None where there is none."""
+    """Return the value at a key, or None if there is none."""
     value: Any = table
     for segment in segments:
         if not isinstance(value, Mapping):
@@ -60,14 +60,14 @@ def lookup(table: Mapping[str, Any], segments: Iterable[str]) -> Any:
 
 
 def nested(segments: Iterable[str], value: Any) -> dict[str, Any]:
-    """Tables that hold one value at a key."""
+    """Return nested tables that contain one value at a key."""
     for segment in reversed(tuple(segments)):
         value = {segment: value}
     return dict(value)
 
 
 def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Both tables as one new table: tables are merged recursively, of everything else ``high``'s value counts."""
+    """Merge two tables into a new one: tables are merged recursively, and for other values ``high`` overrides ``low``."""
     merged = dict(low)
     for key, value in high.items():
         below = merged.get(key)

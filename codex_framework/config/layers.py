@@ -1,8 +1,8 @@
-"""The configuration: layers from files, ``-c`` and flags, merged into one value.
+"""Loading of the configuration: layers from files, ``-c`` and flags, merged into one value.
 
-From low to high: ``/etc/codex/config.toml``; ``$CODEX_HOME/config.toml``; the chosen profile (``[profiles.<name>]``, then
-``$CODEX_HOME/<name>.config.toml``); ``.codex/config.toml`` from the project's root down to the working folder, if the project
-is trusted; ``-c key=value``; flags.
+From lowest to highest precedence: ``/etc/codex/config.toml``; ``$CODEX_HOME/config.toml``; the chosen profile
+(``[profiles.<name>]``, then ``$CODEX_HOME/<name>.config.toml``); ``.codex/config.toml`` from the project root down to the
+working folder, if the project is trusted; ``-c key=value``; flags.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 import attrs
 
 from codex_framework.config.checking import check_layer, check_merged
+from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
 from codex_framework.config.paths import with_absolute_paths
 from codex_framework.config.toml_file import parse_override, read_toml
-from codex_framework.config.trust import git_root, main_checkout, project_root, trust_level
-from codex_framework.errors import ConfigError
-from codex_framework.value import Value
+from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.projects import git_root, main_checkout, project_root, trust_level
 
 __all__ = ["SYSTEM_CONFIG", "Config", "Layer", "Origin", "find_codex_home", "load_config"]
 
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
-"""The administrator's file (Codex's place)."""
+"""The administrator's file (at Codex's location)."""
 
 _NOT_FROM_PROJECTS = (
     "openai_base_url",
@@ -39,112 +39,7 @@ _NOT_FROM_PROJECTS = (
     "experimental_realtime_ws_base_url",
     "otel",
 )
-"""Keys that a project's own file may not set: they name servers and programs that see everything (Codex's list)."""
-
-
-class Origin(Value):
-    """Where a setting comes from.
-
-    Attributes:
-        path: A file, or ``-c``, or ``flags``.
-        line: 1-based line of the file.
-    """
-
-    path: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        return self.path if self.line is None else f"{self.path}:{self.line}"
-
-
-@attrs.frozen(eq=False)
-class Layer:
-    """One source of settings.
-
-    Attributes:
-        name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
-        path: The file; ``-c`` for overrides; ``flags`` for flags.
-        table: What it sets.
-        text: The file's text, kept to find lines when something is wrong.
-        prefix: Where in the file the table stands (for ``[profiles.<name>]``).
-    """
-
-    name: str
-    path: str
-    table: Mapping[str, Any] = attrs.field(repr=False)
-    text: str | None = attrs.field(default=None, repr=False)
-    prefix: tuple[str, ...] = ()
-
-    def origin(self, key: Sequence[str | int]) -> Origin:
-        """Where in this layer a key stands. Scans the text, so ask only when there is something to report."""
-        from codex_framework.config.lines import line_of
-
-        return Origin(self.path, None if self.text is None else line_of(self.text, (*self.prefix, *key)))
-
-    def error(self, key: Sequence[str | int], fact: str, *, hint: str = "", slug: str = "config") -> ConfigError:
-        """An error about a key of this layer; the fact begins with file and line."""
-        origin = self.origin(key)
-        return ConfigError(
-            f"{origin}: {fact}",
-            path=origin.path,
-            line=origin.line,
-            key=dotted((*self.prefix, *key)),
-            slug=slug,
-            hint=hint,
-        )
-
-
-@attrs.frozen(eq=False, kw_only=True)
-class Config:
-    """All settings, as plain tables, and where each comes from.
-
-    Attributes:
-        tables: Everything merged.
-        codex_home: The folder with the user's configuration and sessions; it may not exist yet.
-        cwd: The working folder, absolute.
-        warnings: Sentences for the user.
-        layers: The sources, lowest first.
-        trust: ``trusted``, ``untrusted``, or None where nobody has decided about this project.
-    """
-
-    tables: Mapping[str, Any]
-    codex_home: Path
-    cwd: Path
-    warnings: tuple[str, ...] = ()
-    layers: tuple[Layer, ...] = ()
-    trust: str | None = None
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value at a dotted key (``"history.persistence"``), or the default."""
-        value = lookup(self.tables, split_key(key))
-        return default if value is None else value
-
-    def origin(self, key: str) -> Origin | None:
-        """Where the value at a dotted key comes from; None if nothing sets it. For a table: its highest part."""
-        segments = split_key(key)
-        layer = self._setter(segments)
-        return None if layer is None else layer.origin(segments)
-
-    def error(self, key: str | Sequence[str | int], fact: str, *, hint: str = "", slug: str = "config") -> ConfigError:
-        """An error about a setting; the fact begins with file and line where the setting has been made.
-
-        Args:
-            key: Dotted, or its segments (integers are positions in arrays).
-            fact: What is wrong with it.
-        """
-        segments = split_key(key) if isinstance(key, str) else tuple(key)
-        layer = self._setter(tuple(part for part in segments if isinstance(part, str)))
-        if layer is None:
-            return ConfigError(fact, key=dotted(segments), slug=slug, hint=hint)
-        return layer.error(segments, fact, hint=hint, slug=slug)
-
-    def _setter(self, segments: Sequence[str]) -> Layer | None:
-        """The highest layer with this key; where there is none, the highest with the nearest table around it."""
-        for length in range(len(segments), 0, -1):
-            for layer in reversed(self.layers):
-                if lookup(layer.table, segments[:length]) is not None:
-                    return layer
-        return None
+"""Keys that a project's own file cannot set, because they name servers and programs that can see everything (Codex's list)."""
 
 
 def load_config(
@@ -162,26 +57,26 @@ def load_config(
 
     Args:
         cwd: The working folder.
-        environ: For ``CODEX_HOME`` and ``HOME``.
-        codex_home: Instead of ``$CODEX_HOME``; need not exist.
-        profile: Name of the profile to use, instead of the key ``profile``.
-        overrides: ``-c`` arguments: ``key=value``.
-        flags: Dotted keys and values from other flags; they beat everything.
-        ignore_user_config: Leave out ``$CODEX_HOME/config.toml`` (and so its profiles); the rest is read.
-        system_config: Instead of ``/etc/codex/config.toml``.
+        environ: The environment, used for ``CODEX_HOME`` and ``HOME``.
+        codex_home: The folder to use instead of ``$CODEX_HOME``. It need not exist.
+        profile: The name of the profile to use instead of the key ``profile``.
+        overrides: ``-c`` arguments of the form ``key=value``.
+        flags: Dotted keys and values from other flags. They override all other layers.
+        ignore_user_config: Whether to skip ``$CODEX_HOME/config.toml`` and its profiles. All other layers are read.
+        system_config: The file to use instead of ``/etc/codex/config.toml``.
 
     Raises:
-        ConfigError: A file cannot be read or is not TOML; a key is unknown or mistyped; there is no such profile; the home
-            does not exist. The fact names file and line, the hint says what to do.
+        ConfigError: A file cannot be read or is not TOML, a key is unknown or has the wrong type, the profile does not
+            exist, or the home folder does not exist. The fact names file and line, and the hint says what to do.
     """
     folder = Path(os.path.normpath(Path.cwd() / cwd))
     home = find_codex_home(environ) if codex_home is None else Path(os.path.normpath(Path.cwd() / codex_home))
     assigned = _assigned(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:
-        found = read_toml(path)
-        if found is not None:
-            yield Layer(name, str(path), with_absolute_paths(found[0], path.parent, environ), found[1])
+        content = read_toml(path)
+        if content is not None:
+            yield Layer(name, str(path), with_absolute_paths(content[0], path.parent, environ), content[1])
 
     layers = [*read("system", system_config or SYSTEM_CONFIG)]
     if not ignore_user_config:
@@ -202,41 +97,41 @@ def load_config(
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:
-    """``$CODEX_HOME``, else ``~/.codex``.
+    """Return ``$CODEX_HOME``, or ``~/.codex`` if it is not set.
 
     Raises:
-        ConfigError: ``$CODEX_HOME`` is set, but there is no such folder; or there is no home at all.
+        ConfigError: ``$CODEX_HOME`` is not a folder, or there is no home folder.
     """
-    named = environ.get("CODEX_HOME")
-    if not named:
+    value = environ.get("CODEX_HOME")
+    if not value:
         return _user_home(environ) / ".codex"
-    path = Path(os.path.normpath(Path.cwd() / named))
+    path = Path(os.path.normpath(Path.cwd() / value))
     if path.is_dir():
         return path
     if path.exists():
         raise ConfigError(
-            f"CODEX_HOME is {named!r}, which is not a folder",
+            f"CODEX_HOME is {value!r}, which is not a folder",
             key="CODEX_HOME",
             slug="codex-home",
             hint="Set CODEX_HOME to a folder, or unset it to use ~/.codex.",
         )
     raise ConfigError(
-        f"CODEX_HOME is {named!r}, but there is no such folder",
+        f"CODEX_HOME is {value!r}, but there is no such folder",
         key="CODEX_HOME",
         slug="codex-home",
-        hint=f"Create it (mkdir -p {named}), or unset CODEX_HOME to use ~/.codex.",
+        hint=f"Create it (mkdir -p {value}), or unset CODEX_HOME to use ~/.codex.",
     )
 
 
 def _user_home(environ: Mapping[str, str]) -> Path:
-    named = environ.get("HOME")
-    if named and Path(named).is_absolute():
-        return Path(named)
+    value = environ.get("HOME")
+    if value and Path(value).is_absolute():
+        return Path(value)
     try:
         return Path.home()
     except RuntimeError:
         raise ConfigError(
-            "your home folder is not known: HOME is not set",
+            "the home folder is unknown: HOME is not set",
             key="CODEX_HOME",
             slug="codex-home",
             hint="Set HOME, or set CODEX_HOME to the folder for configuration and sessions.",
@@ -271,23 +166,24 @@ _Read = Callable[[str, Path], Iterator[Layer]]
 def _profile_layers(wanted: str | None, layers: Sequence[Layer], home: Path, read: _Read) -> list[Layer]:
     tables = _merged(layers)
     name = wanted or tables.get("profile")
-    if not isinstance(name, str):  # a mistyped `profile` is reported by the check
+    if not isinstance(name, str):  # a `profile` of the wrong type is reported by the check
         return []
-    found = [
+    matches = [
         Layer("profile", layer.path, table, layer.text, ("profiles", name))
         for layer in layers
         if isinstance(table := lookup(layer.table, ("profiles", name)), Mapping)
     ]
     if name and not {"/", "\\", "\0"} & set(name):
-        found += read("profile", home / f"{name}.config.toml")
-    if found:
-        return found
+        matches += read("profile", home / f"{name}.config.toml")
+    if matches:
+        return matches
     known = sorted({*_names(tables.get("profiles")), *_profile_files(home)})
     raise ConfigError(
-        f"there is no profile {name!r}" + (f"; there are: {', '.join(known)}" if known else "; there are none"),
+        f"there is no profile {name!r}; "
+        + (f"existing profiles: {', '.join(known)}" if known else "no profile exists"),
         key="profile",
         slug="profile",
-        hint=f"Write its settings into {home / f'{name}.config.toml'}, or name another profile.",
+        hint=f"Write its settings to {home / f'{name}.config.toml'}, or name another profile.",
     )
 
 
@@ -302,29 +198,29 @@ def _profile_files(home: Path) -> list[str]:
 def _project_layers(
     cwd: Path, home: Path, tables: Mapping[str, Any], read: _Read
 ) -> tuple[str | None, list[Layer], list[str]]:
-    """The project's trust level, its layers, and warnings about what is left out of them."""
+    """Return the project's trust level, its layers, and warnings about ignored settings."""
     projects = tables.get("projects")
     trust = trust_level(projects if isinstance(projects, Mapping) else {}, cwd)
     markers = tables.get("project_root_markers")
     root = project_root(cwd, [str(name) for name in markers] if isinstance(markers, list) else (".git",))
-    below = [cwd, *cwd.parents]
-    folders = reversed(below[: below.index(root) + 1])
+    ancestors = [cwd, *cwd.parents]
+    folders = reversed(ancestors[: ancestors.index(root) + 1])
     files = [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
     if trust == "trusted":
         layers, warnings = [], []
         for file in files:
             for layer in read("project", file):
-                kept, ignored = _without_denied(layer)
-                layers.append(kept)
+                allowed, ignored = _without_denied(layer)
+                layers.append(allowed)
                 warnings += ignored
         return trust, layers, warnings
     present = [str(file) for file in files if file.is_file()]
     if not present:
         return trust, [], []
-    named = dotted(["projects", str(main_checkout(git_root(cwd) or cwd)), "trust_level"])
+    key = dotted(["projects", str(main_checkout(git_root(cwd) or cwd)), "trust_level"])
     warning = (
         f"{', '.join(present)}: ignored, because this project is not trusted."
-        f' To trust it, set `{named} = "trusted"` in {home / "config.toml"}.'
+        f' To trust it, set `{key} = "trusted"` in {home / "config.toml"}.'
     )
     return trust, [], [warning]
 
@@ -335,6 +231,6 @@ def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
         return layer, []
     table = {key: value for key, value in layer.table.items() if key not in denied}
     return attrs.evolve(layer, table=table), [
-        f"{layer.origin((key,))}: `{key}` is ignored: a project's own file may not set it. Set it in your config.toml."
+        f"{layer.origin((key,))}: `{key}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
         for key in denied
     ]

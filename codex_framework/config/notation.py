@@ -1,4 +1,4 @@
-"""The schema's notation of types: does a value fit, and how to say what was expected."""
+"""The schema's notation of types: whether a value matches a type, and descriptions for messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ __all__ = ["Misfit", "expected", "misfit", "shown"]
 
 
 class Misfit:
-    """A value that does not fit. A plain class: this module is imported at every start, and generated ones cost time.
+    """A value that does not match its type.
+
+    This is a plain class because the module is imported at every start, and generated classes cost time.
 
     Attributes:
-        path: Where within the checked value it stands.
+        path: The position within the checked value.
         value: The value.
-        kind: The type it should have.
+        kind: The expected type.
     """
 
     __slots__ = ("kind", "path", "value")
@@ -28,7 +30,7 @@ class Misfit:
 
 
 def misfit(kind: str, value: Any) -> Misfit | None:
-    """The first part of a value that does not fit a type; None if all of it fits."""
+    """Return the first part of a value that does not match a type, or None if the whole value matches."""
     test = _TESTS.get(kind)
     if test is not None:
         return None if test(value) else Misfit((), value, kind)
@@ -45,7 +47,7 @@ def misfit(kind: str, value: Any) -> Misfit | None:
 
 
 def expected(kind: str) -> str:
-    """A type in words."""
+    """Describe a type in words."""
     if kind in _WORDS:
         return _WORDS[kind]
     choices = _choices(kind)
@@ -57,17 +59,17 @@ def expected(kind: str) -> str:
     if kind.startswith("map["):
         return f"a table of {_PLURALS.get(kind[4:-1], 'entries')}"
     if kind.startswith("int>="):
-        return f"a whole number, {kind[5:]} or more"
+        return f"an integer of at least {kind[5:]}"
     return kind
 
 
 def shown(value: Any) -> str:
-    """A value as TOML would write it, with what it is; long ones are cut."""
+    """Describe a value with its kind, in TOML notation. Long values are shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
-        return f"the text {text if len(text) <= 80 else text[:77] + '...'}"
+        return f"the string {text if len(text) <= 80 else text[:77] + '...'}"
     if isinstance(value, (int, float)):
         return f"the number {value}"
     if isinstance(value, Mapping):
@@ -97,13 +99,13 @@ def _misfit_within(kind: str, entries: Any, inner: str, value: Any) -> Misfit | 
 
 @functools.cache
 def _choices(kind: str) -> tuple[str, ...]:
-    """The parts of ``A | B`` that do not stand in brackets."""
+    """Split ``A | B`` at the bars outside of brackets."""
     parts, depth, start = [], 0, 0
-    for at, sign in enumerate(kind):
-        depth += (sign == "[") - (sign == "]")
-        if sign == "|" and depth == 0:
-            parts.append(kind[start:at].strip())
-            start = at + 1
+    for index, char in enumerate(kind):
+        depth += (char == "[") - (char == "]")
+        if char == "|" and depth == 0:
+            parts.append(kind[start:index].strip())
+            start = index + 1
     return (*parts, kind[start:].strip())
 
 
@@ -124,20 +126,20 @@ _TESTS: dict[str, Callable[[Any], bool]] = {
 
 _WORDS = {
     "any": "anything",
-    "str": "a text",
-    "path": "a path (a text)",
+    "str": "a string",
+    "path": "a path (a string)",
     "bool": "true or false",
-    "int": "a whole number",
+    "int": "an integer",
     "float": "a number",
     "table": "a table",
     "profile": "a table",
 }
 
 _PLURALS = {
-    "str": "texts",
-    "path": "paths (texts)",
+    "str": "strings",
+    "path": "paths (strings)",
     "bool": "true and false",
     "table": "tables",
-    "str | table": "texts or tables",
-    "str | int | table": "texts, numbers or tables",
+    "str | table": "strings or tables",
+    "str | int | table": "strings, integers or tables",
 }

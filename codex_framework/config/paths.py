@@ -1,4 +1,4 @@
-"""Paths in configuration: relative to the file they stand in, with ``~`` for the home folder."""
+"""Paths in the configuration, which are relative to the folder of their file; ``~`` is the home folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ROOTS = ("sandbox_workspace_write", "writable_roots")
 
 
 def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The table with its paths made absolute, taken from ``folder``. Mistyped values are left for the check.
+    """Return the table with absolute paths, resolved against ``folder``, also in ``[profiles.<name>]``.
 
-    The same is done in ``[profiles.<name>]``.
+    Values of the wrong type are left unchanged; the check reports them.
     """
     result = dict(table)
     for key in PATH_KEYS:
@@ -35,8 +35,8 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
     if isinstance(section, Mapping) and isinstance(roots := section.get(_ROOTS[1]), list):
         paths = [_absolute(root, folder, environ) if isinstance(root, str) else root for root in roots]
         result[_ROOTS[0]] = {**section, _ROOTS[1]: paths}
-    if isinstance(named := result.get("permissions"), Mapping):
-        result["permissions"] = {name: _with_home(profile, environ) for name, profile in named.items()}
+    if isinstance(permission_profiles := result.get("permissions"), Mapping):
+        result["permissions"] = {name: _with_home(profile, environ) for name, profile in permission_profiles.items()}
     profiles = result.get("profiles")
     if isinstance(profiles, Mapping):
         result["profiles"] = {
@@ -47,13 +47,18 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
 
 
 def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
-    """A permission profile whose workspace roots name the home; relative ones wait for the working folder, as in Codex."""
+    """Replace ``~`` in the workspace roots of a permission profile.
+
+    Relative roots stay relative, because they start from the working folder, as in Codex.
+    """
     roots = profile.get("workspace_roots") if isinstance(profile, Mapping) else None
     home = environ.get("HOME")
     if not home or not isinstance(roots, Mapping):
         return profile
-    made = {home + path[1:] if path == "~" or path.startswith("~/") else path: wanted for path, wanted in roots.items()}
-    return {**profile, "workspace_roots": made}
+    expanded = {
+        home + path[1:] if path == "~" or path.startswith("~/") else path: enabled for path, enabled in roots.items()
+    }
+    return {**profile, "workspace_roots": expanded}
 
 
 def _absolute(path: str, folder: Path, environ: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""``default_permissions``, ``[permissions.NAME]`` and the older ways to say what may be done, as :class:`Permissions`."""
+"""The permissions of ``default_permissions``, ``[permissions.NAME]`` and the older settings, as :class:`Permissions`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from codex_framework.config.layers import Config
-from codex_framework.errors import ConfigError
-from codex_framework.globs import alternatives, has_wildcards, static_prefix
-from codex_framework.permissions import (
+from codex_framework.config.config import Config
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.permissions.file_access import Protection, ResourceLimits
+from codex_framework.contract.permissions.globs import alternatives, has_wildcards, static_prefix
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.permissions.profile import (
     BUILTIN_PROFILES,
     FULL_ACCESS_ID,
     NO_SECRETS_ID,
@@ -21,7 +23,7 @@ from codex_framework.permissions import (
     permissions_from_list,
     permissions_of,
 )
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     FileEntry,
@@ -33,9 +35,7 @@ from codex_framework.protocol.permissions import (
     Special,
     SpecialPath,
 )
-from codex_framework.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
-from codex_framework.roles.networks import NetworkRules
-from codex_framework.roles.sandboxes import Protection, ResourceLimits
+from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 
 __all__ = ["named_permissions", "profile_names", "starting_permissions"]
 
@@ -50,38 +50,39 @@ _SPECIAL = {
 _KNOWN = ", ".join(word for word in _SPECIAL if word != ":project_roots")
 _DEPTH = "glob_scan_max_depth"
 _NETWORK_ACCEPTED = {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm"}
-"""Settings of Codex's network table that have no effect here: the proxy's ports are always its own."""
+"""Settings of Codex's network table that have no effect here, because the proxy always chooses its own ports."""
 
 
 def profile_names(config: Config) -> tuple[str, ...]:
-    """Every profile that can be named: the built-in ones, then those of ``[permissions]``."""
+    """Return the names of all profiles: the built-in ones, then those of ``[permissions]``."""
     return (*BUILTIN_PROFILES, *sorted(config.get("permissions", {})))
 
 
 def starting_permissions(config: Config) -> Permissions:
-    """What a new thread may do: ``default_permissions`` or ``sandbox_mode``, else ``sandbox_permissions``, else by trust.
+    """Return the permissions of a new thread.
 
-    Of the first two the one in the higher layer counts, and within a layer the profile.
+    They come from ``default_permissions`` or ``sandbox_mode``, else from ``sandbox_permissions``, else they depend on trust. If
+    both of the first two are set, the one in the higher layer is used, and within one layer the profile.
 
     Raises:
-        ConfigError: A profile is not known or contradicts itself.
+        ConfigError: A profile is unknown or contradicts itself.
     """
     return _chosen(config).evolve(options=sandbox_options(config))
 
 
 def sandbox_options(config: Config) -> SandboxOptions:
-    """``[framework] sandbox_floor``, ``sandbox_limits``, ``sandbox_private_tmp`` and ``sandbox_loopback``.
+    """Return the options ``sandbox_floor``, ``sandbox_limits``, ``sandbox_private_tmp`` and ``sandbox_loopback`` of ``[framework]``.
 
     Raises:
-        ConfigError: A word of the floor is not known.
+        ConfigError: A value of the floor is unknown.
     """
     floor: list[str] = config.get("framework.sandbox_floor", [])
     for index, word in enumerate(floor):
         if word not in tuple(Protection):
             raise config.error(
                 ("framework", "sandbox_floor", index),
-                f"`framework.sandbox_floor` has {word!r}; it can have: {', '.join(Protection)}",
-                hint="Correct the word. `codex-framework sandbox doctor` shows what holds here.",
+                f"`framework.sandbox_floor` has the unknown value {word!r}; supported values: {', '.join(Protection)}",
+                hint="Fix the value. `codex-framework sandbox doctor` shows what is enforced here.",
                 slug="permissions",
             )
     table: Mapping[str, Any] = config.get("framework.sandbox_limits", {})
@@ -103,7 +104,7 @@ def _megabytes(value: int | None) -> int | None:
 
 def _chosen(config: Config) -> Permissions:
     mode, name = config.get("sandbox_mode"), config.get("default_permissions")
-    if mode is not None and name is not None:  # as in Codex: the higher layer, and in one layer the profile
+    if mode is not None and name is not None:  # as in Codex: the higher layer is used, and within one layer the profile
         for layer in reversed(config.layers):
             if "default_permissions" in layer.table:
                 mode = None
@@ -122,19 +123,19 @@ def _chosen(config: Config) -> Permissions:
 
 
 def named_permissions(config: Config, name: str) -> Permissions:
-    """The profile of that name, with what it extends.
+    """Return the profile of that name, merged with the profiles that it extends.
 
-    ``[sandbox_workspace_write]`` belongs to the mode of that name and changes no profile, as in Codex.
+    ``[sandbox_workspace_write]`` applies only to that mode and changes no profile, as in Codex.
 
     Raises:
-        ConfigError: There is none, or it cannot be applied; the fact names file and line.
+        ConfigError: The profile does not exist or is invalid; the fact names file and line.
     """
     tables: Mapping[str, Any] = config.get("permissions", {})
-    for one in tables:
-        if one.startswith(":"):
+    for table_name in tables:
+        if table_name.startswith(":"):
             raise config.error(
-                ("permissions", one),
-                f"the permission profile {one!r} has a name that is kept for built-in ones",
+                ("permissions", table_name),
+                f"the name of the permission profile {table_name!r} is reserved for built-in profiles",
                 hint="Give it a name without the colon.",
                 slug="permissions",
             )
@@ -143,21 +144,23 @@ def named_permissions(config: Config, name: str) -> Permissions:
     if name not in tables:
         raise config.error(
             "default_permissions",
-            f"there is no permission profile {name!r}; there are: {', '.join(profile_names(config))}",
-            hint=f"Name one of them, or add a table [permissions.{name}].",
+            f"there is no permission profile {name!r}; existing profiles: {', '.join(profile_names(config))}",
+            hint=f"Use one of them, or add a table [permissions.{name}].",
             slug="permissions",
         )
     return _Reader(config).read(name)
 
 
 def _builtin(config: Config, name: str) -> Permissions:
-    found = builtin_permissions(name)
-    assert found is not None
+    permissions = builtin_permissions(name)
+    assert permissions is not None
     if name != NO_SECRETS_ID:
-        return found
-    assert isinstance(found.profile, ManagedPermissions)
+        return permissions
+    assert isinstance(permissions.profile, ManagedPermissions)
     login = FileEntry(AbsolutePath(str(config.codex_home / "auth.json")), AccessMode.DENY)
-    return found.evolve(profile=found.profile.evolve(file_system=RestrictedFiles((*found.entries, login))))
+    return permissions.evolve(
+        profile=permissions.profile.evolve(file_system=RestrictedFiles((*permissions.entries, login)))
+    )
 
 
 def _from_list(config: Config, words: list[str]) -> Permissions:
@@ -166,7 +169,7 @@ def _from_list(config: Config, words: list[str]) -> Permissions:
     except ValueError as error:
         raise config.error(
             "sandbox_permissions",
-            f"`sandbox_permissions` has {str(error)!r}, which is no permission",
+            f"`sandbox_permissions` has {str(error)!r}, which is not a permission",
             hint="Use default_permissions or sandbox_mode instead.",
             slug="permissions",
         ) from None
@@ -183,7 +186,7 @@ def _workspace_write(config: Config) -> WorkspaceWrite:
 
 
 def _places_of(permissions: Permissions) -> dict[str, _Word | dict[str, _Word]]:
-    """A built-in profile as the tables it could have been written in."""
+    """Return the filesystem tables that describe a built-in profile."""
     words = {kind: word for word, kind in _SPECIAL.items() if word != ":project_roots"}
     places: dict[str, _Word | dict[str, _Word]] = {}
     for entry in permissions.entries:
@@ -192,47 +195,48 @@ def _places_of(permissions: Permissions) -> dict[str, _Word | dict[str, _Word]]:
             places[entry.path.path] = word
         else:
             assert isinstance(entry.path, SpecialPath)
-            parts = entry.path.kind is Special.WORKSPACE_ROOTS
-            places[words[entry.path.kind]] = {".": word} if parts else word
+            has_parts = entry.path.kind is Special.WORKSPACE_ROOTS
+            places[words[entry.path.kind]] = {".": word} if has_parts else word
     return places
 
 
 class _Word(NamedTuple):
-    """What a table says of a place, and which key says so."""
+    """A value of a filesystem table, and its key."""
 
     key: tuple[str, ...]
     value: Any
 
 
 class _Reader:
-    """Reads a profile and those it builds on.
+    """A reader of a profile and the profiles that it extends.
 
-    Tables are merged before they are read, as in Codex: a key of the child takes the place of the parent's. Where both have a table
-    for a place, it is the keys in there. Two ways to write one place are two keys, and then the stricter counts.
+    Tables are merged before they are read, as in Codex: a key of the child overrides the same key of the parent. If both have a
+    table for a path, their entries are merged in the same way. Two notations of one path are two keys; then the stricter one
+    applies.
     """
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
     def read(self, name: str) -> Permissions:
-        """The profile of that name, from its table."""
+        """Return the profile of that name."""
         chain = self._chain(name)
         places: dict[str, _Word | dict[str, _Word]] = {}
         roots: dict[str, bool] = {}
         depth: int | None = None
         enabled, rules = False, None
-        for one in reversed(chain):
-            if one in BUILTIN_PROFILES:
-                places |= _places_of(_builtin(self._config, one))
+        for profile_name in reversed(chain):
+            if profile_name in BUILTIN_PROFILES:
+                places |= _places_of(_builtin(self._config, profile_name))
                 continue
-            table = self._table(one)
+            table = self._table(profile_name)
             for place, value in (table.get("filesystem") or {}).items():
                 if place == _DEPTH:
-                    depth = self._depth(one, value)
+                    depth = self._depth(profile_name, value)
                 else:
-                    self._merge(places, one, place, value)
-            roots |= {self._root(path): wanted for path, wanted in (table.get("workspace_roots") or {}).items()}
-            enabled, rules = self._network(one, table, rules, inherited=enabled)
+                    self._merge(places, profile_name, place, value)
+            roots |= {self._root(path): is_root for path, is_root in (table.get("workspace_roots") or {}).items()}
+            enabled, rules = self._network(profile_name, table, rules, inherited=enabled)
         profile = ManagedPermissions(
             RestrictedFiles(tuple(dict.fromkeys(self._entries(places))), depth),
             NetworkPermission.ENABLED if enabled else NetworkPermission.RESTRICTED,
@@ -241,7 +245,7 @@ class _Reader:
             profile=profile,
             id=name,
             extends=self._table(name).get("extends"),
-            workspace_roots=tuple(path for path, wanted in roots.items() if wanted),
+            workspace_roots=tuple(path for path, is_root in roots.items() if is_root),
             network_rules=rules if enabled else None,
         )
 
@@ -249,26 +253,28 @@ class _Reader:
         return self._config.get("permissions")[name] or {}
 
     def _chain(self, name: str) -> list[str]:
-        """The profile and what it builds on, itself first."""
+        """Return the names of the profile and of all profiles that it extends, starting with itself."""
         chain = [name]
-        while chain[-1] not in BUILTIN_PROFILES and (wanted := self._table(chain[-1]).get("extends")) is not None:
+        while chain[-1] not in BUILTIN_PROFILES and (parent := self._table(chain[-1]).get("extends")) is not None:
             last = chain[-1]
             key = ("permissions", last, "extends")
-            if wanted in chain:
-                fact = f"the permission profile {last!r} extends itself ({' -> '.join((*chain, wanted))})"
+            if parent in chain:
+                fact = f"the permission profile {last!r} extends itself ({' -> '.join((*chain, parent))})"
                 raise self._error(key, fact, "Remove one `extends`.")
-            if wanted == FULL_ACCESS_ID:
+            if parent == FULL_ACCESS_ID:
                 raise self._error(
                     key,
-                    f"{last!r} extends {wanted!r}, which has no limits that something could be added to",
+                    f"{last!r} extends {parent!r}, which has no limits that could be extended",
                     'Set `":root" = "write"` under its filesystem instead, or extend :workspace.',
                 )
-            if wanted not in BUILTIN_PROFILES and wanted not in self._config.get("permissions"):
+            if parent not in BUILTIN_PROFILES and parent not in self._config.get("permissions"):
                 known = ", ".join(profile_names(self._config))
                 raise self._error(
-                    key, f"{last!r} extends {wanted!r}, which does not exist; there are: {known}", "Name one of them."
+                    key,
+                    f"{last!r} extends {parent!r}, which does not exist; existing profiles: {known}",
+                    "Use one of them.",
                 )
-            chain.append(wanted)
+            chain.append(parent)
         return chain
 
     def _merge(self, places: dict[str, _Word | dict[str, _Word]], name: str, place: str, value: Any) -> None:
@@ -281,13 +287,13 @@ class _Reader:
         places[place] = {**inner, **words} if isinstance(inner, dict) else words
 
     def _entries(self, places: Mapping[str, _Word | dict[str, _Word]]) -> Iterator[FileEntry]:
-        for place, found in places.items():
-            words = {None: found} if isinstance(found, _Word) else found
+        for place, value in places.items():
+            words = {None: value} if isinstance(value, _Word) else value
             for sub, word in words.items():
                 yield self._entry(word.key, self._place(word.key, place, sub), word.value)
 
     def _root(self, path: str) -> str:
-        """A workspace root; a relative one starts from the working folder, as in Codex."""
+        """Return a workspace root as an absolute path. Relative ones start from the working folder, as in Codex."""
         home = path == "~" or path.startswith("~/")
         return path if home else os.path.normpath(self._config.cwd / path)
 
@@ -295,42 +301,46 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             key = ("permissions", name, "filesystem", _DEPTH)
             raise self._error(
-                key, f"`{_DEPTH}` is {value!r}, not a number from 1 on", "Write how many folders deep to look."
+                key,
+                f"`{_DEPTH}` is {value!r}, but must be an integer of at least 1",
+                "Set it to the depth of the search in folders.",
             )
         return value
 
     def _entry(self, key: tuple[str, ...], path: FilePath, word: Any) -> FileEntry:
         word = "deny" if word == "none" else word
         if not isinstance(word, str) or word not in tuple(AccessMode):
-            raise self._error(key, f"{key[-1]!r} is {word!r}; it has to be read, write or deny", "Correct the word.")
+            raise self._error(key, f"{key[-1]!r} is {word!r}, but must be read, write or deny", "Fix the value.")
         access = AccessMode(word)
         if isinstance(path, SpecialPath) and path.kind is Special.UNKNOWN and access is AccessMode.DENY:
-            fact = f"{path.path!r} is no place that is known here, so it cannot be denied"
+            fact = f"{path.path!r} is not a known path, so it cannot be denied"
             raise self._error(key, fact, f"Use one of {_KNOWN}, or a path.")
         pattern = path.pattern if isinstance(path, GlobPattern) else getattr(path, "subpath", None) or ""
         if has_wildcards(pattern):
             if access is not AccessMode.DENY:
-                hint = "Name the folder itself (everything below it is meant), or write deny."
-                raise self._error(key, f"the pattern {key[-1]!r} can only be denied, not given {word!r}", hint)
+                hint = "Use the folder itself, which includes everything below it, or write deny."
+                raise self._error(key, f"the pattern {key[-1]!r} can only be denied, not set to {word!r}", hint)
             self._check_pattern(key, path, pattern)
         return FileEntry(path, access)
 
     def _check_pattern(self, key: tuple[str, ...], path: FilePath, pattern: str) -> None:
         try:
-            found = alternatives(pattern)
+            expanded = alternatives(pattern)
         except ValueError as error:
-            hint = "Correct it; a backslash before a character makes it mean itself."
-            raise self._error(key, f"the pattern {key[-1]!r} is wrong: {error}", hint) from None
+            hint = "Fix it. A backslash makes the next character literal."
+            raise self._error(key, f"the pattern {key[-1]!r} is invalid: {error}", hint) from None
         if ".." in pattern.split("/"):
-            raise self._error(key, f"the pattern {key[-1]!r} has `..` in it", "Write it without.")
-        if isinstance(path, GlobPattern) and any(static_prefix(one) == "/" for one in found if one.startswith("/")):
-            fact = f"the pattern {key[-1]!r} begins at the root, and the whole disk would have to be searched"
-            raise self._error(key, fact, "Begin it with the name of a folder.")
+            raise self._error(key, f"the pattern {key[-1]!r} contains `..`", "Remove it.")
+        if isinstance(path, GlobPattern) and any(
+            static_prefix(path) == "/" for path in expanded if path.startswith("/")
+        ):
+            fact = f"the pattern {key[-1]!r} starts at the root, which would require searching the whole disk"
+            raise self._error(key, fact, "Start it with the name of a folder.")
 
     def _place(self, key: tuple[str, ...], place: str, sub: str | None) -> FilePath:
         sub = None if sub in (None, "", ".") else sub
         if "\0" in place:
-            raise self._error(key, f"{place!r} has a NUL character in it", "Remove it.")
+            raise self._error(key, f"{place!r} contains a NUL character", "Remove it.")
         if sub is not None:
             sub = self._below(key, sub)
         if place.startswith(":"):
@@ -338,10 +348,10 @@ class _Reader:
             if kind is None:  # a newer Codex may know it; see _entry
                 return SpecialPath(Special.UNKNOWN, sub, place)
             if sub is not None and kind is not Special.WORKSPACE_ROOTS:
-                raise self._error(key, f"{place} has no parts of its own", "Only :workspace_roots can have a table.")
+                raise self._error(key, f"{place} cannot have a table", "Only :workspace_roots and paths can have one.")
             return SpecialPath(kind, sub)
         if not place.startswith(("/", "~/")) and place != "~":
-            hint = 'Begin it with / or ~/, or put it into a table: ":workspace_roots" = { "PATH" = "deny" }.'
+            hint = 'Start it with / or ~/, or put it in a table: ":workspace_roots" = { "PATH" = "deny" }.'
             raise self._error(key, f"{place!r} is not an absolute path", hint)
         path = place if sub is None else f"{place.rstrip('/')}/{sub}"
         path = path.removesuffix("/**") or "/"
@@ -349,16 +359,17 @@ class _Reader:
 
     def _below(self, key: tuple[str, ...], sub: str) -> str:
         if sub.startswith(("/", "~")) or ".." in sub.split("/") or "\0" in sub:
-            raise self._error(key, f"{sub!r} does not lie below {key[-2]!r}", "Write a relative path without `..`.")
+            raise self._error(key, f"{sub!r} is not below {key[-2]!r}", "Write a relative path without `..`.")
         return sub.removesuffix("/**").rstrip("/")
 
     def _network(
         self, name: str, table: Mapping[str, Any], rules: NetworkRules | None, *, inherited: bool
     ) -> tuple[bool, NetworkRules | None]:
-        """Whether there is a network, and the rules that it has if it goes by way of a proxy.
+        """Return whether the network is enabled, and the rules for the proxy. None means that there are no rules.
 
         Args:
-            rules: Those of the parent.
+            rules: The rules of the parent profile. None means that it has none.
+            inherited: Whether the parent enables the network.
         """
         given = dict(table.get("network") or {})
         enabled = given.pop("enabled", inherited)
@@ -367,20 +378,20 @@ class _Reader:
             raise self._error((*key, "enabled"), f"`enabled` is {enabled!r}", "Write true or false.")
         for word in _NETWORK_ACCEPTED:
             given.pop(word, None)
-        everything = given.pop("dangerously_allow_all_unix_sockets", False)
-        if not isinstance(everything, bool):
+        all_sockets = given.pop("dangerously_allow_all_unix_sockets", False)
+        if not isinstance(all_sockets, bool):
             word = "dangerously_allow_all_unix_sockets"
-            raise self._error((*key, word), f"`{word}` is {everything!r}", "Write true or false.")
+            raise self._error((*key, word), f"`{word}` is {all_sockets!r}", "Write true or false.")
         known = attrs.fields_dict(NetworkRules)
         for word, value in tuple(given.items()):
             if word not in known:
                 if self._config.get("framework.unknown_keys") != "warn":
-                    hint = 'Remove it; or set `unknown_keys = "warn"` in [framework], to have it ignored.'
-                    raise self._error((*key, word), f"`{word}` is no setting of the network", hint)
+                    hint = 'Remove it. To have it ignored, set `unknown_keys = "warn"` in [framework].'
+                    raise self._error((*key, word), f"`{word}` is not a network setting", hint)
                 del given[word]
                 continue
             self._check_network((*key, word), word, value)
-        if everything:
+        if all_sockets:
             given["unix_sockets"] = {"*": "allow", **given.get("unix_sockets", {})}
         if not given:
             return enabled, rules
@@ -401,10 +412,10 @@ class _Reader:
                 raise self._error(key, f"`{word}` is {value!r}, not a table", f'Write {{ "NAME" = "{words[0]}" }}.')
             for name, answer in value.items():
                 if not isinstance(answer, str) or answer not in words:
-                    fact = f"{name!r} is {answer!r}; it has to be {' or '.join(words)}"
-                    raise self._error((*key, name), fact, "Correct the word.")
+                    fact = f"{name!r} is {answer!r}, but must be {' or '.join(words)}"
+                    raise self._error((*key, name), fact, "Fix the value.")
                 if word == "domains" and answer == "deny" and set(name) == {"*"}:
-                    hint = "Remove it: what is not allowed is not let through. Or set `enabled = false`."
+                    hint = "Remove it, because hosts that are not allowed are refused anyway. Or set `enabled = false`."
                     raise self._error((*key, name), f"{name!r} can only be allowed, not denied", hint)
         elif word == "mode":
             if value not in ("full", "limited"):

@@ -1,31 +1,31 @@
-"""A plugin's own settings: the table ``[framework.plugins.<name>]`` as a value of the plugin's class."""
+"""A plugin's own settings: the table ``[framework.plugins.<name>]`` as an instance of the plugin's class."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
+from codex_framework.config.config import Config
 from codex_framework.config.keys import dotted
-from codex_framework.config.layers import Config
 
-__all__ = ["plugin_config"]
+__all__ = ["plugin_settings"]
 
 T = TypeVar("T")
 
 
-def plugin_config(config: Config, name: str, kind: type[T]) -> T:
-    """The plugin's settings.
+def plugin_settings(config: Config, name: str, kind: type[T]) -> T:
+    """Return the settings of a plugin.
 
     Args:
         config: The configuration.
         name: The plugin's entry-point name.
-        kind: An attrs class; every field without a default has to be in the table.
+        kind: An attrs class. Every field without a default must be in the table.
 
     Raises:
-        ConfigError: A key is unknown, missing or mistyped; the fact names file, line and key.
+        ConfigError: A key is unknown, missing or of the wrong type; the fact names file, line and key.
     """
     import attrs
 
-    from codex_framework.protocol.wire import WireError, read
+    from codex_framework.contract.protocol.wire import WireError, read
 
     key = ("framework", "plugins", name)
     table = config.get(f'framework.plugins."{name}"', {})
@@ -34,8 +34,8 @@ def plugin_config(config: Config, name: str, kind: type[T]) -> T:
         if word not in known:
             raise config.error(
                 (*key, word),
-                f"the plugin {name!r} has no setting {word!r}; it has: {', '.join(known) or 'none'}",
-                hint="Correct or remove it.",
+                f"the plugin {name!r} has no setting {word!r}; its settings: {', '.join(known) or 'none'}",
+                hint="Fix or remove it.",
                 slug="config-unknown",
             )
     try:
@@ -45,7 +45,7 @@ def plugin_config(config: Config, name: str, kind: type[T]) -> T:
         field = place.removeprefix(dotted(key)).lstrip(".").split(".")[0].split("[")[0]
         raise config.error(
             (*key, field) if field in known else key,
-            f"the plugin {name!r} cannot use its settings: `{place}`: {first}",
-            hint="Correct the value.",
+            f"invalid settings of the plugin {name!r}: `{place}`: {first}",
+            hint="Fix the value.",
             slug="config-type",
         ) from error

@@ -1,4 +1,4 @@
-"""The model provider that the configuration chooses: a built-in one or a table of ``[model_providers]``."""
+"""The model provider that the configuration selects: a built-in one or a table of ``[model_providers]``."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Any
 
 import attrs
 
-from codex_framework.config.layers import Config
-from codex_framework.roles.providers import ProviderInfo
+from codex_framework.config.config import Config
+from codex_framework.contract.roles.models import ProviderInfo
 
 __all__ = ["DEFAULT_PROVIDER", "provider_info"]
 
 DEFAULT_PROVIDER = "openai"
 
 _RESERVED = ("openai", "ollama", "lmstudio")
-"""Ids that a table may not redefine (Codex's rule): everybody who reads them must be able to rely on where data go."""
+"""Ids that a table cannot redefine, so that everyone can rely on where their data goes (Codex's rule)."""
 
-_MOST_RETRIES = 100
-"""Codex's limit."""
+_MAX_RETRIES = 100
+"""The maximum number of retries (Codex's limit)."""
 
 _FIELDS = frozenset(field.name for field in attrs.fields(ProviderInfo)) - {"id", "options"}
 
 
 def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> ProviderInfo:
-    """The chosen provider.
+    """Return the selected provider.
 
     Args:
         config: A checked configuration.
         builtin: Providers that exist without a table, by id.
 
     Raises:
-        ConfigError: There is no such provider, or its table contradicts itself.
+        ConfigError: The provider does not exist, or its table contradicts itself.
     """
     tables: Mapping[str, Mapping[str, Any]] = config.get("model_providers", {})
     for reserved in _RESERVED:
@@ -54,12 +54,12 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> Provid
 
 
 def _unknown(config: Config, name: str, known: set[str]) -> Exception:
-    listed = ", ".join(sorted(known)) or "none: no plugin offers one, and [model_providers] is empty"
-    hint = f"Write a table [model_providers.{name}], or set model_provider to one of these."
+    listed = ", ".join(sorted(known)) or "none, because no plugin offers one and [model_providers] is empty"
+    hint = f"Add a table [model_providers.{name}], or set model_provider to one of these."
     if name == DEFAULT_PROVIDER:
         hint = "Enable the plugin `openai` (see `codex-framework plugins`), or set model_provider to another one."
     return config.error(
-        "model_provider", f"unknown model provider {name!r}; there are: {listed}", hint=hint, slug="provider"
+        "model_provider", f"unknown model provider {name!r}; existing providers: {listed}", hint=hint, slug="provider"
     )
 
 
@@ -75,17 +75,17 @@ def _from_table(config: Config, name: str, table: Mapping[str, Any], base: Provi
 
 def _check_retries(config: Config, name: str, table: Mapping[str, Any]) -> None:
     for key in ("request_max_retries", "stream_max_retries"):
-        if table.get(key, 0) > _MOST_RETRIES:
+        if table.get(key, 0) > _MAX_RETRIES:
             raise config.error(
                 ("model_providers", name, key),
-                f"`{key}` of the model provider {name!r} is {table[key]}, but at most {_MOST_RETRIES} are allowed",
-                hint=f"Set it to {_MOST_RETRIES} or less.",
+                f"`{key}` of the model provider {name!r} is {table[key]}, but at most {_MAX_RETRIES} are allowed",
+                hint=f"Set it to {_MAX_RETRIES} or less.",
                 slug="provider",
             )
 
 
 def _check_credentials(config: Config, name: str, table: Mapping[str, Any]) -> None:
-    """A table with ``auth`` or ``aws`` gets its credentials from there, so nothing else may offer some."""
+    """Check that a table with ``auth`` or ``aws`` has no second source of credentials."""
     for source in ("auth", "aws"):
         if source not in table:
             continue
@@ -95,7 +95,7 @@ def _check_credentials(config: Config, name: str, table: Mapping[str, Any]) -> N
             raise config.error(
                 ("model_providers", name, conflicts[0]),
                 f"the model provider {name!r} has both `{source}` and `{conflicts[0]}`",
-                hint=f"Remove one of them: `{source}` is where the credentials come from.",
+                hint=f"Remove one of them. `{source}` already provides the credentials.",
                 slug="provider",
             )
     auth = table.get("auth")

@@ -1,4 +1,4 @@
-"""The reference page of configuration, rendered from the schema. ``docs/reference/config.md`` is its output."""
+"""The renderer of the configuration reference, ``docs/reference/config.md``, from the schema."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ _HEAD = """\
 
 <!-- Rendered from codex_framework/config/schema.py by `python -m codex_framework.config.reference`. Do not edit. -->
 
-The settings are those of Codex's `config.toml`, so a configuration made for Codex can be used as it is. Not all of them have
-an effect here: those that do are marked **used**. The others are *accepted*: they are no mistake, and nothing reads them yet.
+The settings are those of Codex's `config.toml`, so you can use a configuration written for Codex without changes. The settings
+that have an effect here are marked **used**. The others are *accepted*: they are not errors, but nothing reads them yet.
 
 ## Where settings come from
 
-From low to high; a higher one wins, and tables are merged key by key:
+Settings come from these layers. A later layer overrides an earlier one, and tables are merged key by key:
 
 1. `/etc/codex/config.toml`
-2. `$CODEX_HOME/config.toml`; `CODEX_HOME` is `~/.codex` if it is not set, and must exist if it is
+2. `$CODEX_HOME/config.toml`. The default of `CODEX_HOME` is `~/.codex`; if you set it, the folder must exist
 3. the profile chosen by `--profile NAME` or `profile = "NAME"`: the table `[profiles.NAME]`, then the file
    `$CODEX_HOME/NAME.config.toml`
-4. `.codex/config.toml` in each folder from the project's root down to the working folder, if the project is trusted
-5. `-c key=value`: the key is dotted (`projects."/a.b".trust_level=trusted`); the value is TOML where it reads as TOML,
-   else a text (`-c model=o3`)
+4. `.codex/config.toml` in each folder from the project root down to the working folder, if the project is trusted
+5. `-c key=value`. The key is dotted (`projects."/a.b".trust_level=trusted`). The value is parsed as TOML; if that fails,
+   it is used as a string (`-c model=o3`)
 6. flags such as `--model`
 
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
 checkout of its worktree. A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
-`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku` and `experimental_realtime_ws_base_url`;
-they are ignored there with a warning.
+`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku` and `experimental_realtime_ws_base_url`.
+They are ignored there with a warning.
 
-Relative paths are taken from the folder of the file they stand in (for `-c`: from the working folder); `~` is the home folder.
-`$CODEX_HOME/.env` may hold environment variables, except those that begin with `CODEX_`.
+Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
+`$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.
 
-A value of the wrong type and a key that is not on this page are errors that name file and line. With
+A value of the wrong type is an error, and so is a key that is not on this page. The error names the file and line. With
 `[framework] unknown_keys = "warn"` unknown keys are warnings.
 
-Where nothing decides: a trusted project gets `approval_policy = "on-request"` and `sandbox_mode = "workspace-write"`, an
-untrusted one `untrusted` and `workspace-write`, any other folder `on-request` and `read-only`.
+If `approval_policy` and `sandbox_mode` are not set, they depend on trust. A trusted project gets `on-request` and
+`workspace-write`, an untrusted one `untrusted` and `workspace-write`, and any other folder `on-request` and `read-only`.
 """
 
 _FEATURES = """
 ## Features
 
-Names that may stand in `[features]`; any other is a warning. Used: {used}. Accepted: {accepted}.
+`[features]` may contain these names; any other name is a warning. Used: {used}. Accepted: {accepted}.
 """
 
 
 def render() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [_HEAD]
     for title, keys in SECTIONS.items():
         parts.append(f"\n## {title}\n\n| key | type | default | meaning | here |\n|---|---|---|---|---|\n")

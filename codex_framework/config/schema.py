@@ -1,12 +1,11 @@
-"""Every key of ``config.toml``: its type, its default, and whether anything here reads it.
+"""The schema of ``config.toml``: the type and default of every key, and whether it has an effect here.
 
-A table of plain tuples, because it is imported at every start. ``*`` in a key stands for any name. Types:
+It consists of plain tuples, because it is imported at every start. ``*`` in a key matches any name. The types are ``str``,
+``int``, ``int>=0``, ``float``, ``bool``, ``path``, ``"a"`` (exactly this string), ``list[T]``, ``map[T]`` (a table from any
+name to ``T``), ``table`` (a table whose content is not checked) and ``T | T`` (either type).
 
-``str`` ``int`` ``int>=0`` ``float`` ``bool`` ``path``; ``"a"``: this word; ``list[T]``; ``map[T]``: a table from any name to ``T``;
-``table``: a table that is not looked into; ``T | T``: either.
-
-A key is *used* if something in this distribution acts on it, else it is *accepted*: Codex knows it, so it is no mistake, but it
-has no effect here yet.
+A key is *used* if it has an effect in this distribution. Otherwise it is *accepted*: Codex supports it, so it is not an error,
+but it has no effect here yet.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ class Key(NamedTuple):
     """A setting.
 
     Attributes:
-        type: In the notation above.
-        meaning: One line.
-        default: As it would be written in TOML; empty for none.
-        used: Whether it has an effect here.
+        type: The type, in the notation above.
+        meaning: A description of one line.
+        default: The default in TOML notation; empty if there is none.
+        used: Whether the key has an effect here.
     """
 
     type: str
@@ -41,22 +40,24 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_provider": Key(
             "str", "id of the provider: a built-in one or a table of [model_providers]", '"openai"', _USED
         ),
-        "model_context_window": Key("int>=1", "tokens; instead of what is known of the model", "", _USED),
-        "model_auto_compact_token_limit": Key("int", "compact history from this many tokens on"),
-        "model_auto_compact_token_limit_scope": Key("str", "what that limit counts"),
-        "model_reasoning_effort": Key(
-            "str", "none, minimal, low, medium, high, xhigh or a word the model knows", "", _USED
+        "model_context_window": Key("int>=1", "context window in tokens; overrides the model's own", "", _USED),
+        "model_auto_compact_token_limit": Key(
+            "int", "number of tokens at which history is compacted, if less than 90 % of the window", "", _USED
         ),
-        "plan_mode_reasoning_effort": Key("str", "the same, while planning"),
+        "model_auto_compact_token_limit_scope": Key("str", "which tokens count towards that limit"),
+        "model_reasoning_effort": Key(
+            "str", "none, minimal, low, medium, high, xhigh or another value that the model supports", "", _USED
+        ),
+        "plan_mode_reasoning_effort": Key("str", "reasoning effort while planning"),
         "model_reasoning_summary": Key(
-            '"auto" | "concise" | "detailed" | "none"', "how reasoning is summed up", "", _USED
+            '"auto" | "concise" | "detailed" | "none"', "how reasoning is summarised", "", _USED
         ),
         "model_verbosity": Key('"low" | "medium" | "high"', "how long answers are", "", _USED),
-        "model_supports_reasoning_summaries": Key("bool", "true: treat the model as a reasoning model", "", _USED),
-        "model_catalog_json": Key("path", "a file with what is known of models"),
-        "service_tier": Key("str", "fast, flex, default or a word the provider knows", "", _USED),
+        "model_supports_reasoning_summaries": Key("bool", "whether to treat the model as a reasoning model", "", _USED),
+        "model_catalog_json": Key("path", "a file with a catalogue of models"),
+        "service_tier": Key("str", "fast, flex, default or another value that the provider supports", "", _USED),
         "personality": Key('"none" | "friendly" | "pragmatic"', "the tone of answers"),
-        "tool_output_token_limit": Key("int>=0", "tokens of a tool's output that are kept", "", _USED),
+        "tool_output_token_limit": Key("int>=0", "maximum number of tokens kept of a tool's output", "", _USED),
         "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss", used=_USED),
         "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),
         "chatgpt_base_url": Key("str", "base URL of ChatGPT's backend"),
@@ -64,28 +65,33 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "Instructions and context": {
         "instructions": Key("str", "ignored, as in Codex"),
         "developer_instructions": Key("str", "added to the developer message", "", _USED),
-        "base_instructions": Key("str", "text instead of the built-in base instructions", "", _USED),
-        "model_instructions_file": Key("path", "a file instead of the built-in base instructions", "", _USED),
+        "base_instructions": Key("str", "replaces the built-in base instructions", "", _USED),
+        "model_instructions_file": Key("path", "a file that replaces the built-in base instructions", "", _USED),
         "experimental_instructions_file": Key("path", "older name of model_instructions_file", "", _USED),
-        "include_permissions_instructions": Key("bool", "tell the model what it may do", "true", _USED),
-        "include_apps_instructions": Key("bool", "tell the model about apps", "true"),
-        "include_collaboration_mode_instructions": Key("bool", "tell the model about modes", "true"),
-        "include_environment_context": Key("bool", "tell the model about folder, shell and date", "true", _USED),
-        "compact_prompt": Key("str", "the prompt that asks for a summary"),
-        "experimental_compact_prompt_file": Key("path", "a file with that prompt"),
-        "project_doc_max_bytes": Key("int>=0", "bytes of AGENTS.md files that are read", "32768", _USED),
+        "include_permissions_instructions": Key("bool", "describe its permissions to the model", "true", _USED),
+        "include_apps_instructions": Key("bool", "describe apps to the model", "true"),
+        "include_collaboration_mode_instructions": Key("bool", "describe collaboration modes to the model", "true"),
+        "include_environment_context": Key("bool", "give the model the folder, shell and date", "true", _USED),
+        "compact_prompt": Key("str", "the prompt that asks for a summary", "", _USED),
+        "experimental_compact_prompt_file": Key("path", "a file with that prompt", "", _USED),
+        "project_doc_max_bytes": Key("int>=0", "maximum number of bytes read from AGENTS.md files", "32768", _USED),
         "project_doc_fallback_filenames": Key(
-            "list[str]", "names to look for where there is no AGENTS.md", "[]", _USED
+            "list[str]", "file names to try in folders without AGENTS.md", "[]", _USED
         ),
-        "project_root_markers": Key("list[str]", "what marks a project's root", '[".git"]', _USED),
-        "hide_agent_reasoning": Key("bool", "show no reasoning", "false", _USED),
-        "show_raw_agent_reasoning": Key("bool", "show raw reasoning too", "false"),
+        "project_root_markers": Key(
+            "list[str]", "names of files or folders that mark a project root", '[".git"]', _USED
+        ),
+        "hide_agent_reasoning": Key("bool", "do not show reasoning", "false", _USED),
+        "show_raw_agent_reasoning": Key("bool", "also show raw reasoning", "false"),
     },
     "Permissions": {
         "approval_policy": Key(
-            '"untrusted" | "on-failure" | "on-request" | "never" | table', "when a person is asked", "by trust", _USED
+            '"untrusted" | "on-failure" | "on-request" | "never" | table',
+            "when the user is asked for approval",
+            "by trust",
+            _USED,
         ),
-        "approval_policy.granular": Key("table", "which questions may be asked at all", "", _USED),
+        "approval_policy.granular": Key("table", "which kinds of questions may be asked", "", _USED),
         **{
             f"approval_policy.granular.{name}": Key(
                 "bool", "whether this kind of question may be asked", default, _USED
@@ -99,13 +105,13 @@ SECTIONS: dict[str, dict[str, Key]] = {
             )
         },
         "approvals_reviewer": Key(
-            '"user" | "auto_review" | "guardian_subagent"', "who is asked: a person, or a model", '"user"', _USED
+            '"user" | "auto_review" | "guardian_subagent"', "who approves: the user or a model", '"user"', _USED
         ),
-        "auto_review.policy": Key("str", "rules that the reviewing model judges by, besides its own", "", _USED),
+        "auto_review.policy": Key("str", "additional rules for the reviewing model", "", _USED),
         "sandbox_mode": Key(
             '"read-only" | "workspace-write" | "danger-full-access"', "what commands may do", "by trust", _USED
         ),
-        "sandbox_workspace_write.writable_roots": Key("list[path]", "further folders to write to", "[]", _USED),
+        "sandbox_workspace_write.writable_roots": Key("list[path]", "additional writable folders", "[]", _USED),
         "sandbox_workspace_write.network_access": Key("bool", "let commands use the network", "false", _USED),
         "sandbox_workspace_write.exclude_tmpdir_env_var": Key(
             "bool", "the folder $TMPDIR is not writable", "false", _USED
@@ -117,21 +123,23 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "",
             _USED,
         ),
-        "sandbox_permissions": Key("list[str]", "the oldest notation: disk-full-read-access and the like", "", _USED),
-        "permissions.*.description": Key("str", "what the profile is for", "", _USED),
-        "permissions.*.extends": Key("str", "the profile it builds on", "", _USED),
+        "sandbox_permissions": Key(
+            "list[str]", "the oldest notation, with values such as disk-full-read-access", "", _USED
+        ),
+        "permissions.*.description": Key("str", "the purpose of the profile", "", _USED),
+        "permissions.*.extends": Key("str", "the profile that it extends", "", _USED),
         "permissions.*.workspace_roots": Key("map[bool]", "folders that belong to the workspace", "", _USED),
-        "permissions.*.filesystem": Key("map[str | int | table]", "path to read, write, deny", "", _USED),
-        "permissions.*.network": Key("table", "whether and how the network is reached", "", _USED),
+        "permissions.*.filesystem": Key("map[str | int | table]", "read, write or deny for each path", "", _USED),
+        "permissions.*.network": Key("table", "whether and how the network can be used", "", _USED),
         "projects.*.trust_level": Key(
-            '"trusted" | "untrusted"', "whether a project may bring its own settings", "", _USED
+            '"trusted" | "untrusted"', "whether a project may have its own settings", "", _USED
         ),
         "shell_environment_policy.inherit": Key(
-            '"all" | "core" | "none"', "variables that commands get", '"all"', _USED
+            '"all" | "core" | "none"', "environment variables that commands inherit", '"all"', _USED
         ),
         "shell_environment_policy.ignore_default_excludes": Key(
             "bool",
-            "not set: drop what looks like a key or password; true: drop nothing (Codex's default); false: drop *KEY*,"
+            "unset: drop variables that look like a key or password; true: drop nothing (Codex's default); false: drop *KEY*,"
             " *SECRET* and *TOKEN*",
             "",
             _USED,
@@ -146,119 +154,129 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "windows": Key("table", "Windows sandbox"),
     },
     "Model providers": {
-        "model_providers.*.name": Key("str", "what people see", "the id", _USED),
-        "model_providers.*.base_url": Key("str", "where the API is", "", _USED),
-        "model_providers.*.wire_api": Key("str", "which plugin speaks to it", '"responses"', _USED),
+        "model_providers.*.name": Key("str", "the name shown to users", "the id", _USED),
+        "model_providers.*.base_url": Key("str", "the URL of the API", "", _USED),
+        "model_providers.*.wire_api": Key("str", "the API, which selects the plugin", '"responses"', _USED),
         "model_providers.*.env_key": Key("str", "the environment variable with the API key", "", _USED),
-        "model_providers.*.env_key_instructions": Key("str", "what to say to whom it is missing", "", _USED),
-        "model_providers.*.experimental_bearer_token": Key("str", "the key itself; better use env_key", "", _USED),
+        "model_providers.*.env_key_instructions": Key(
+            "str", "the message shown if that variable is missing", "", _USED
+        ),
+        "model_providers.*.experimental_bearer_token": Key("str", "the key itself; prefer env_key", "", _USED),
         "model_providers.*.query_params": Key("map[str]", "added to URLs", "{}", _USED),
         "model_providers.*.http_headers": Key("map[str]", "sent with requests", "{}", _USED),
         "model_providers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}", _USED),
-        "model_providers.*.request_max_retries": Key("int>=0", "further tries for requests, at most 100", "4", _USED),
-        "model_providers.*.stream_max_retries": Key(
-            "int>=0", "further tries for broken streams, at most 100", "5", _USED
+        "model_providers.*.request_max_retries": Key(
+            "int>=0", "number of retries of a request, at most 100", "4", _USED
         ),
-        "model_providers.*.stream_idle_timeout_ms": Key("int>=0", "longest silence of a stream", "300000", _USED),
-        "model_providers.*.websocket_connect_timeout_ms": Key("int>=0", "for WebSockets"),
+        "model_providers.*.stream_max_retries": Key(
+            "int>=0", "number of retries of a broken stream, at most 100", "5", _USED
+        ),
+        "model_providers.*.stream_idle_timeout_ms": Key(
+            "int>=0", "time limit for silence in a stream, in milliseconds", "300000", _USED
+        ),
+        "model_providers.*.websocket_connect_timeout_ms": Key(
+            "int>=0", "timeout for WebSocket connections, in milliseconds"
+        ),
         "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
         "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false"),
         "model_providers.*.auth.command": Key("str", "a program that prints a token"),
         "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]"),
-        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time", "5000"),
+        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time limit in milliseconds", "5000"),
         "model_providers.*.auth.refresh_interval_ms": Key(
-            "int>=0", "how long a token lasts; 0: until refused", "300000"
+            "int>=0", "milliseconds after which a token is replaced; 0: only when it is refused", "300000"
         ),
-        "model_providers.*.auth.cwd": Key("str", "its folder"),
+        "model_providers.*.auth.cwd": Key("str", "its working folder"),
         "model_providers.*.aws.profile": Key("str", "AWS profile"),
         "model_providers.*.aws.region": Key("str", "AWS region"),
         "model_providers.*.*": Key("any", "an option of the plugin that serves wire_api", "", _USED),
     },
     "Tools": {
         "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search"),
-        "tools.web_search": Key("bool | table", "the same, older form"),
-        "tools.web_search_request": Key("bool", "the same, oldest form"),
+        "tools.web_search": Key("bool | table", "older form of web_search"),
+        "tools.web_search_request": Key("bool", "oldest form of web_search"),
         "tools.update_plan": Key(
             "bool | table", "offer update_plan: false or {enabled = false} leaves it out", "true", _USED
         ),
         "tools.view_image": Key("bool", "offer view_image", "true", _USED),
         "tools.experimental_request_user_input": Key("table", "offer request_user_input"),
         "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
-        "background_terminal_max_timeout": Key("int>=0", "milliseconds that waiting for a session may take", "", _USED),
+        "background_terminal_max_timeout": Key("int>=0", "maximum wait for a session in milliseconds", "", _USED),
         "tool_suggest": Key("table", "suggested tools"),
         "mcp_servers.*.command": Key("str", "the server's program"),
         "mcp_servers.*.args": Key("list[str]", "its arguments", "[]"),
-        "mcp_servers.*.env": Key("map[str]", "variables for it", "{}"),
-        "mcp_servers.*.env_vars": Key("list[str | table]", "names of variables that it inherits", "[]"),
-        "mcp_servers.*.cwd": Key("str", "its folder"),
-        "mcp_servers.*.url": Key("str", "a server that is reached by HTTP"),
-        "mcp_servers.*.bearer_token_env_var": Key("str", "the variable with its token"),
+        "mcp_servers.*.env": Key("map[str]", "environment variables for it", "{}"),
+        "mcp_servers.*.env_vars": Key("list[str | table]", "names of environment variables that it inherits", "[]"),
+        "mcp_servers.*.cwd": Key("str", "its working folder"),
+        "mcp_servers.*.url": Key("str", "the URL of a server that is reached over HTTP"),
+        "mcp_servers.*.bearer_token_env_var": Key("str", "the environment variable with its token"),
         "mcp_servers.*.http_headers": Key("map[str]", "sent with requests", "{}"),
         "mcp_servers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}"),
-        "mcp_servers.*.enabled": Key("bool", "start it", "true"),
-        "mcp_servers.*.required": Key("bool", "no session without it", "false"),
-        "mcp_servers.*.startup_timeout_sec": Key("float", "seconds to start", "30"),
-        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "the same in milliseconds"),
-        "mcp_servers.*.tool_timeout_sec": Key("float", "seconds for a call", "120"),
-        "mcp_servers.*.enabled_tools": Key("list[str]", "only these"),
-        "mcp_servers.*.disabled_tools": Key("list[str]", "not these"),
+        "mcp_servers.*.enabled": Key("bool", "whether to start it", "true"),
+        "mcp_servers.*.required": Key("bool", "whether a session requires it", "false"),
+        "mcp_servers.*.startup_timeout_sec": Key("float", "time limit for its start in seconds", "30"),
+        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "time limit for its start in milliseconds"),
+        "mcp_servers.*.tool_timeout_sec": Key("float", "time limit for a call in seconds", "120"),
+        "mcp_servers.*.enabled_tools": Key("list[str]", "the only tools to offer"),
+        "mcp_servers.*.disabled_tools": Key("list[str]", "tools not to offer"),
         "mcp_servers.*.supports_parallel_tool_calls": Key("bool", "calls may overlap", "false"),
-        "mcp_servers.*.default_tools_approval_mode": Key('"auto" | "prompt" | "approve"', "when to ask"),
-        "mcp_servers.*.tools": Key("map[table]", "settings of single tools"),
+        "mcp_servers.*.default_tools_approval_mode": Key('"auto" | "prompt" | "approve"', "when to ask for approval"),
+        "mcp_servers.*.tools": Key("map[table]", "settings for individual tools"),
         "mcp_servers.*.scopes": Key("list[str]", "OAuth scopes"),
         "mcp_servers.*.oauth": Key("table", "OAuth client"),
         "mcp_servers.*.oauth_resource": Key("str", "OAuth resource"),
         "mcp_servers.*.environment_id": Key("str", "where it runs", '"local"'),
-        "mcp_servers.*.name": Key("str", "what people see"),
-        "mcp_oauth_credentials_store": Key('"auto" | "file" | "keyring"', "where OAuth tokens are kept"),
+        "mcp_servers.*.name": Key("str", "the name shown to users"),
+        "mcp_oauth_credentials_store": Key('"auto" | "file" | "keyring"', "where OAuth tokens are stored"),
         "mcp_oauth_callback_port": Key("int>=0", "port of the OAuth callback"),
         "mcp_oauth_callback_url": Key("str", "URL of the OAuth callback"),
         "agents": Key("table", "sub-agents: limits and roles"),
         "skills": Key("table", "skills"),
         "memories": Key("table", "memories"),
         "apps": Key("table", "apps"),
-        "plugins": Key("table", "Codex's own kind of plugins; ours are under [framework]"),
-        "marketplaces": Key("table", "where those come from"),
-        "hooks": Key("table", "commands at events of a session"),
+        "plugins": Key("table", "Codex's plugins; those of this framework are under [framework]"),
+        "marketplaces": Key("table", "sources of Codex's plugins"),
+        "hooks": Key("table", "commands to run at events of a session"),
     },
-    "Sessions, login and surroundings": {
+    "Sessions, login and environment": {
         "profile": Key("str", "the profile to use", "", _USED),
-        "profiles.*": Key("profile", "settings under a name; any key of this page may stand in it", "", _USED),
-        "history.persistence": Key('"save-all" | "none"', "whether prompts are kept", '"save-all"'),
+        "profiles.*": Key("profile", "a named set of settings; it may contain any key of this page", "", _USED),
+        "history.persistence": Key('"save-all" | "none"', "whether prompts are saved", '"save-all"'),
         "history.max_bytes": Key("int>=0", "size of the prompt history"),
-        "notify": Key("list[str]", "a program that hears when a turn ends"),
-        "file_opener": Key('"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "links to files"),
+        "notify": Key("list[str]", "a program to run when a turn ends"),
+        "file_opener": Key(
+            '"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "the editor that opens links to files"
+        ),
         "forced_login_method": Key('"chatgpt" | "api"', "the only way to log in"),
         "forced_chatgpt_workspace_id": Key("str | list[str]", "the only workspace to log in to"),
-        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where the login is kept"),
-        "apps_mcp_product_sku": Key("str", "apps"),
-        "sqlite_home": Key("path", "folder of databases"),
-        "log_dir": Key("path", "folder of logs"),
-        "debug": Key("table", "for debugging"),
-        "analytics.enabled": Key("bool", "usage data"),
-        "feedback.enabled": Key("bool", "the feedback command"),
-        "check_for_update_on_startup": Key("bool", "look for a newer version", "true"),
-        "suppress_unstable_features_warning": Key("bool", "do not warn of unfinished features"),
-        "disable_paste_burst": Key("bool", "how pasting is recognised"),
+        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where the login is stored"),
+        "apps_mcp_product_sku": Key("str", "product id for apps"),
+        "sqlite_home": Key("path", "the folder for databases"),
+        "log_dir": Key("path", "the folder for logs"),
+        "debug": Key("table", "debugging settings"),
+        "analytics.enabled": Key("bool", "whether to send usage data"),
+        "feedback.enabled": Key("bool", "whether to offer the feedback command"),
+        "check_for_update_on_startup": Key("bool", "check for a newer version", "true"),
+        "suppress_unstable_features_warning": Key("bool", "do not warn about unstable features"),
+        "disable_paste_burst": Key("bool", "disable the detection of pasted text"),
         "tui": Key("table", "the terminal interface"),
-        "notice": Key("table", "notices that were shown"),
+        "notice": Key("table", "notices that were already shown"),
         "desktop": Key("table", "the desktop app"),
         "audio": Key("table", "audio"),
         "realtime": Key("table", "voice"),
         "experimental_realtime_*": Key("any", "voice"),
-        "experimental_thread_store": Key("any", "another store for sessions"),
-        "experimental_thread_config_endpoint": Key("str", "another source of settings"),
+        "experimental_thread_store": Key("any", "a different store for sessions"),
+        "experimental_thread_config_endpoint": Key("str", "a different source of settings"),
         "otel.environment": Key("str", "a label", '"dev"'),
-        "otel.log_user_prompt": Key("bool", "put prompts into logs", "false"),
+        "otel.log_user_prompt": Key("bool", "include prompts in logs", "false"),
         "otel.exporter": Key("str | table", "where logs go"),
         "otel.trace_exporter": Key("str | table", "where spans go"),
         "otel.metrics_exporter": Key("str | table", "where metrics go"),
         "otel.span_attributes": Key("map[str]", "added to spans"),
         "otel.tracestate": Key("table", "added to spans"),
-        "features.*": Key("bool | table", "a feature on or off; see below", "", _USED),
+        "features.*": Key("bool | table", "whether a feature is on; see below", "", _USED),
     },
     "Removed from Codex": {
-        name: Key("any", "has no effect in Codex any more")
+        name: Key("any", "no longer has an effect in Codex")
         for name in (
             "commit_attribution",
             "disable_response_storage",
@@ -284,30 +302,37 @@ SECTIONS: dict[str, dict[str, Key]] = {
     },
     "This framework": {
         "framework.plugins.disabled": Key("list[str]", "plugins that are not loaded", "[]", _USED),
-        "framework.plugins.prefer": Key("list[str]", "whose offer counts where two offer one name", "[]", _USED),
+        "framework.plugins.prefer": Key(
+            "list[str]", "plugins that win if two plugins offer the same name", "[]", _USED
+        ),
         "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
+        "framework.compactor": Key("str", "how conversations are shortened", "the first available", _USED),
         "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),
         "framework.keep_variables": Key(
-            "list[str]", "patterns of variables that commands get although they look like keys", "[]", _USED
+            "list[str]", "patterns of variables that commands inherit although they look like keys", "[]", _USED
         ),
         "framework.sandbox_floor": Key(
             "list[str]",
-            "what the sandbox has to hold back, or nothing runs; `sandbox doctor` has the words",
+            "protections that the sandbox must enforce, or no command is run; `sandbox doctor` lists the values",
             "[]",
             _USED,
         ),
         "framework.sandbox_limits.processes": Key(
-            "int>=0", "processes and threads of a command at a time; 0: no limit", "4096", _USED
+            "int>=0", "maximum number of concurrent processes and threads of a command; 0: no limit", "4096", _USED
         ),
-        "framework.sandbox_limits.memory_mb": Key("int>=0", "address space of each process; 0: no limit", "0", _USED),
-        "framework.sandbox_limits.file_size_mb": Key("int>=0", "size of each written file; 0: no limit", "0", _USED),
-        "framework.sandbox_private_tmp": Key("bool", "commands have a /tmp of their own", "false", _USED),
+        "framework.sandbox_limits.memory_mb": Key(
+            "int>=0", "address space of each process in MB; 0: no limit", "0", _USED
+        ),
+        "framework.sandbox_limits.file_size_mb": Key(
+            "int>=0", "size of each written file in MB; 0: no limit", "0", _USED
+        ),
+        "framework.sandbox_private_tmp": Key("bool", "give commands a private /tmp", "false", _USED),
         "framework.sandbox_loopback": Key(
-            "bool", "where the network is off, the loopback address works all the same", "false", _USED
+            "bool", "allow the loopback address even if the network is off", "false", _USED
         ),
-        "framework.thread_store": Key("str", "where sessions are kept", '"rollout"', _USED),
+        "framework.thread_store": Key("str", "where sessions are stored", '"rollout"', _USED),
         "framework.unknown_keys": Key(
-            '"error" | "warn"', "what to do about keys that are not on this page", '"error"', _USED
+            '"error" | "warn"', "how to treat keys that are not on this page", '"error"', _USED
         ),
     },
 }
@@ -367,5 +392,5 @@ USED_FEATURES = (
 
 
 def features() -> frozenset[str]:
-    """Names that may stand in ``[features]``: stable, experimental, deprecated and removed ones of Codex."""
+    """Return the names allowed in ``[features]``: Codex's stable, experimental, deprecated and removed features."""
     return frozenset(_FEATURES.split())

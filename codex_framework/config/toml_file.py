@@ -1,4 +1,4 @@
-"""Reading TOML: files and the values of ``-c``, with errors that a person can act on."""
+"""Reading of TOML files and of the values of ``-c``, with errors that tell the user what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.config.keys import split_key
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 __all__ = ["parse_override", "read_toml"]
 
@@ -18,19 +18,19 @@ _ASSIGNMENT = re.compile(r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
-    """A file's tables and its text; None if there is no such file.
+    """Return a file's tables and its text, or None if the file does not exist.
 
     Raises:
-        ConfigError: It is a folder, cannot be read, is not UTF-8 or not TOML.
+        ConfigError: The path is a folder, or the file cannot be read, is not UTF-8 or is not TOML.
     """
     try:
         raw = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
-        raise _unreadable(path, "is a folder, not a file", "Move it away, or put a TOML file in its place.") from None
+        raise _unreadable(path, "is a folder, not a file", "Move it away, or replace it with a TOML file.") from None
     except PermissionError:
-        raise _unreadable(path, "cannot be read: permission denied", "Make it readable for you: chmod u+r.") from None
+        raise _unreadable(path, "cannot be read: permission denied", "Make it readable: chmod u+r.") from None
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}", "Check the file.") from None
     try:
@@ -42,7 +42,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
             path=str(path),
             line=line,
             slug="config-syntax",
-            hint="Save the file in the encoding UTF-8.",
+            hint="Save the file as UTF-8.",
         ) from None
     return _parse(path, text.replace("\r\n", "\n"))
 
@@ -59,14 +59,14 @@ def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
         line = int(match["line"]) if match and match["line"] else len(lines)
         column = int(match["column"]) if match and match["column"] else len(lines[-1]) + 1
         shown = lines[line - 1].strip()
-        # A line that may hold a secret is not repeated: messages end up in logs.
+        # A line that may contain a secret is not shown, because messages end up in logs.
         quoted = f" in `{shown[:120]}`" if shown and not re.search(_CONFIDENTIAL, shown, re.IGNORECASE) else ""
         raise ConfigError(
             f"{path}:{line}:{column}: not valid TOML: {what[:1].lower()}{what[1:]}{quoted}",
             path=str(path),
             line=line,
             slug="config-syntax",
-            hint="Correct this line. Texts need quotes; each table and each key may stand only once.",
+            hint="Fix this line. Strings need quotes, and each table and key may appear only once.",
         ) from None
 
 
@@ -75,9 +75,9 @@ def _unreadable(path: Path, fact: str, hint: str) -> ConfigError:
 
 
 def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
-    """The key and the value of ``-c key=value``.
+    """Return the key and the value of ``-c key=value``.
 
-    The value is TOML where it reads as TOML, else a text as it stands (one pair of quotes around it is taken off), so
+    The value is parsed as TOML. If that fails, it is used as a string, without one surrounding pair of quotes. So
     ``-c model=o3`` needs no quotes.
 
     Raises:
@@ -100,7 +100,7 @@ def _override_value(text: str) -> Any:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         parsed = {}
-    if parsed.keys() == {"value"}:  # a line break in the value must not bring in further keys
+    if parsed.keys() == {"value"}:  # a line break in the value must not add further keys
         return parsed["value"]
     for quote in ('"', "'"):
         if len(text) > 1 and text.startswith(quote) and text.endswith(quote):

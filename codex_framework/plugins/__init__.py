@@ -1,4 +1,4 @@
-"""Finding, importing and checking plugins. ``codex_framework.registry`` puts the result together."""
+"""Finding, importing and checking plugins. ``codex_framework.plugins.registry`` puts the result together."""
 
 from __future__ import annotations
 

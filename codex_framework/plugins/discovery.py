@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["BUNDLED", "EntryPointLike", "PluginSource", "discover", "source_of"]
 

@@ -1,20 +1,26 @@
-"""Imports one plugin, whatever it does, and says what went wrong in terms of a cure."""
+"""Imports one plugin, whatever it does, and says what went wrong in terms of a hint."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import inspect
 import sys
 import time
+import types
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, NamedTuple
 
-from codex_framework.errors import CodexError
+from codex_framework.contract.errors import CodexError
 from codex_framework.plugins.discovery import PluginSource, normalised
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["Imported", "import_plugin", "problem_of", "quiet"]
+__all__ = ["Imported", "import_plugin", "place_of", "problem_of", "quiet"]
+
+
+_LONGEST_TEXT = 1000
+"""Characters of an exception's text that are shown."""
 
 
 class Imported(NamedTuple):
@@ -56,27 +62,52 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
         return PluginProblem(error.fact, error.hint, error.slug)
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_module(error.name, source)
-    place = _place(error)
+    place = _place(error, source)
     if isinstance(error, SystemExit):
         return PluginProblem(
-            f"it cannot {doing}: it called sys.exit({error.code!r}){place}",
+            f"it cannot {doing}: it called sys.exit({error.code!r})",
             f"Take that call out of the plugin, or disable it{_how_to_disable(source)}.",
             "plugin-import",
+            *place,
         )
     return PluginProblem(
-        f"it cannot {doing}: {type(error).__name__}: {error}{place}",
-        f"Mend the plugin, install another version of {source.distribution or 'it'}, or disable it{_how_to_disable(source)}.",
+        f"it cannot {doing}: {type(error).__name__}: {_said(error)}",
+        f"Fix the plugin, install another version of {source.distribution or 'it'}, or disable it{_how_to_disable(source)}.",
         "plugin-import",
+        *place,
     )
+
+
+def place_of(thing: Any) -> tuple[str, int | None]:
+    """File and line of a function, a class or an object's class; an empty file where there is no source."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    code = getattr(getattr(thing, "__func__", thing), "__code__", None)
+    if isinstance(code, types.CodeType):
+        return code.co_filename, code.co_firstlineno
+    kind = thing if isinstance(thing, type) else type(thing)
+    try:
+        return inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError, SyntaxError):
+        return "", None
+
+
+def _said(error: BaseException) -> str:
+    """The text of an exception, whatever its ``__str__`` does."""
+    try:
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        return "its text cannot be read"
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
     own = source.target.partition(":")[0]
     dist = source.distribution
     if own == missing or own.startswith(f"{missing}."):
-        cure = f"pip install --force-reinstall {dist}" if dist else ""
+        hint = f"pip install --force-reinstall {dist}" if dist else ""
         return PluginProblem(
-            f"its module {own!r} does not exist", f"Install it anew: {cure}" if cure else "", "plugin-import"
+            f"its module {own!r} does not exist", f"Install it anew: {hint}" if hint else "", "plugin-import"
         )
     extra = _extra_for(missing, source)
     if extra:
@@ -141,17 +172,22 @@ def _how_to_disable(source: PluginSource) -> str:
     return f' with `[framework] plugins.disabled = ["{source.name}"]`'
 
 
-def _place(error: BaseException) -> str:
-    """Where in the plugin it happened: `` (file, line N)``."""
-    if isinstance(error, SyntaxError) or error.__traceback__ is None:
-        return ""  # a syntax error's text names the place itself
-    last: TracebackType = error.__traceback__
-    while last.tb_next is not None:
-        last = last.tb_next
-    file = last.tb_frame.f_code.co_filename
-    if file.startswith("<frozen") or file == __file__:
-        return ""
-    return f" ({file}, line {last.tb_lineno})"
+def _place(error: BaseException, source: PluginSource) -> tuple[str, int | None]:
+    """File and line where it happened: in the plugin, if its code was involved at all."""
+    if isinstance(error, SyntaxError):
+        return error.filename or "", error.lineno
+    own = source.target.partition(":")[0].partition(".")[0]
+    place: tuple[str, int | None] = ("", None)
+    ours = False
+    trace = error.__traceback__
+    while trace is not None:
+        code, name = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
+        owned = name == own or name.startswith(f"{own}.")
+        hidden = name.startswith("codex_framework.plugins.") or code.co_filename.startswith("<frozen")
+        if (owned or not ours) and not hidden:
+            place, ours = (code.co_filename, trace.tb_lineno), ours or owned
+        trace = trace.tb_next
+    return place
 
 
 def _ms_since(begin: float) -> float:

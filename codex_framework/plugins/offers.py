@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
-from codex_framework.plugins.collection import Loaded, call_hook
+from codex_framework.contract.protocol.ops import KernelOp, Op
+from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.plugins.loaded import Loaded
+from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.validation import role_of, role_problems
-from codex_framework.roles.providers import ModelProvider, ProviderInfo
 
 __all__ = ["ROLES", "Offer", "Offers"]
 
@@ -26,6 +29,10 @@ ROLES: Mapping[str, str] = {
     "codex_command_policies": "command_policies",
     "codex_approval_reviewers": "reviewers",
     "codex_interceptors": "interceptors",
+    "codex_components": "components",
+    "codex_ops": "ops",
+    "codex_compactors": "compactors",
+    "codex_agents": "agents",
     "codex_observers": "observers",
     "codex_thread_stores": "thread_stores",
     "codex_commands": "commands",
@@ -78,6 +85,18 @@ class Offers:
 
         return {name: offer.item for name, offer in self._unique("codex_tools", named).items()}
 
+    def ops(self) -> dict[str, Offer[Any]]:
+        """The handlers by the tag of their op."""
+
+        def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
+            problems = _op_problems(item)
+            if problems:
+                loaded.leave_out(_left_out("codex_ops", item, problems))
+                return None
+            return item.op.type, item
+
+        return self._unique("codex_ops", named)
+
     def by_call(self, tools: Mapping[str, RegisteredTool]) -> dict[str, RegisteredTool]:
         """The tools by name and by alias. A name goes before an alias of another tool."""
         found = dict(tools)
@@ -110,7 +129,7 @@ class Offers:
     def _ask(self, loaded: Loaded) -> None:
         answers: dict[str, list[Any]] = {}
         for hook in [hook for hook in loaded.hooks if hook in self._offered]:
-            items = call_hook(loaded, hook)
+            items = loaded.offers(hook)
             if items is None:
                 return
             answers[hook] = items
@@ -140,9 +159,9 @@ def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded) -> None:
         )
         return
     fact = f"the {noun} {name!r} is offered by {winner.label} and by {loser.label}; that of {winner.name!r} is used"
-    cure = f'Choose with `[framework] plugins.prefer = ["{loser.name}"]`, or disable one of them.'
-    loser.leave_out(PluginProblem(fact, cure, "plugin-name"))
-    winner.problems.append(PluginProblem(fact, cure, "plugin-name"))
+    hint = f'Choose with `[framework] plugins.prefer = ["{loser.name}"]`, or disable one of them.'
+    loser.leave_out(PluginProblem(fact, hint, "plugin-name"))
+    winner.problems.append(PluginProblem(fact, hint, "plugin-name"))
 
 
 def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
@@ -150,6 +169,7 @@ def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem
         f"its {_noun(hook)} {_name_of(item)} is left out: {'; '.join(problems)}",
         f"See {hook} in docs/reference/hooks.md for what a {_noun(hook)} has to have.",
         "plugin-role",
+        *place_of(item),
     )
 
 
@@ -177,6 +197,23 @@ def _value_problems(hook: str, item: Any) -> list[str]:
             return [f"its builtin provider {key!r} is no ProviderInfo" for key in wrong]
     except Exception as error:  # a plugin's property may raise anything
         return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
+    return []
+
+
+def _op_problems(item: Any) -> list[str]:
+    """Why an op handler cannot be used."""
+    try:
+        kind = item.op
+    except Exception as error:  # a plugin's property may raise anything
+        return [f"it has no attribute op: {type(error).__name__}: {error}"]
+    if not (isinstance(kind, type) and issubclass(kind, Op)):
+        return [f"its op is {kind!r}, not a subclass of Op"]
+    if not isinstance(kind.type, str) or not kind.type:
+        return [f"its op {kind.__name__} has no tag: set its class attribute `type`"]
+    if kind.type in {built_in.type for built_in in get_args(KernelOp)}:
+        return [f"the op {kind.type!r} is built in and cannot be taken"]
+    if not inspect.iscoroutinefunction(getattr(item, "handle", None)):
+        return ["it has no `async def handle(self, op, thread, id)`"]
     return []
 
 

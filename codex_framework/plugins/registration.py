@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from codex_framework.plugins.validation import role_problems
-from codex_framework.protocol.events import EventMsg
-from codex_framework.roles.tools import (
+from codex_framework.contract.protocol.events import Approval, EventMsg
+from codex_framework.contract.roles.calls import ToolCall
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.tool_specs import (
+    TOOL_NAME,
+    ToolSpec,
+    schema_problems,
+    spec_problems,
+)
+from codex_framework.contract.roles.tools import (
     Aliased,
     BringsPrograms,
-    FreeformSpec,
-    FunctionSpec,
-    NativeSpec,
     Offered,
     ParallelSafe,
     StreamsArguments,
     SuitsModel,
     Tool,
-    ToolSpec,
-    TurnFacts,
 )
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
+from codex_framework.plugins.validation import role_problems
 
 __all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
 
-TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-"""What model providers accept as a tool's name."""
 
 _ABILITIES: Mapping[str, Any] = {
     "aliases": Aliased,
@@ -41,8 +40,6 @@ _ABILITIES: Mapping[str, Any] = {
     "spec_for": SuitsModel,
 }
 """The optional abilities, by the member that shows them."""
-
-_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 
 
 class RegisteredTool(Value, kw_only=True):
@@ -57,6 +54,9 @@ class RegisteredTool(Value, kw_only=True):
         preview: Takes input that is still being written; None: it does not care.
         programs: Commands it puts on the ``PATH`` of what the model runs.
         spec_for: Its form in a turn; None: ``spec``.
+        exposure: ``direct``, ``deferred`` or ``hidden``.
+        tells_clients: Whether it tells clients of its calls itself.
+        needs_approval: What a call asks to be allowed; None never asks.
     """
 
     tool: Tool
@@ -68,6 +68,9 @@ class RegisteredTool(Value, kw_only=True):
     preview: Callable[[str, str], EventMsg | None] | None = None
     programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
     spec_for: Callable[[TurnFacts], ToolSpec] | None = None
+    exposure: str = "direct"
+    tells_clients: bool = False
+    needs_approval: Callable[[ToolCall, TurnFacts], Approval | None] | None = None
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
@@ -92,6 +95,9 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
             preview=tool.preview if "preview" in able else None,
             programs=dict(tool.programs) if "programs" in able else {},
             spec_for=tool.spec_for if "spec_for" in able else None,
+            exposure=getattr(tool, "exposure", "direct"),
+            tells_clients=bool(getattr(tool, "tells_clients", False)),
+            needs_approval=getattr(tool, "needs_approval", None),
         )
     except (TypeError, ValueError) as error:
         return None, [f"its abilities cannot be read: {error}"]
@@ -115,90 +121,5 @@ def _ability_problems(registered: RegisteredTool) -> Iterator[str]:
             yield f"its program {name!r} does not stand for a list of words (with a name that is no path)"
 
 
-def spec_problems(spec: Any) -> Iterator[str]:
-    """Why a tool's spec cannot be sent to a model."""
-    if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
-        yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
-        return
-    if not isinstance(spec.name, str) or not TOOL_NAME.match(spec.name):
-        yield f"its name {spec.name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
-    if isinstance(spec, NativeSpec):
-        return
-    description: Any = spec.description
-    if not isinstance(description, str):
-        yield f"its description is {type(description).__name__}, not a string"
-    if isinstance(spec, FreeformSpec):
-        if spec.format.syntax not in ("lark", "regex"):
-            yield f"the syntax of its grammar is {spec.format.syntax!r}, not 'lark' or 'regex'"
-        return
-    yield from _parameter_problems(spec)
-
-
-def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
-    """What is surely wrong with a JSON Schema: parts of the wrong kind, unknown types, required names without a property."""
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, Mapping):
-        yield f"{where} is {type(schema).__name__}, not a JSON Schema (a dict)"
-        return
-    kinds = schema.get("type", ())
-    for kind in (kinds,) if isinstance(kinds, str) else kinds:
-        if kind not in _TYPES:
-            yield f"{where} has the unknown type {kind!r}"
-    properties = schema.get("properties", {})
-    if not isinstance(properties, Mapping):
-        yield f"{where}.properties is {type(properties).__name__}, not a dict"
-        return
-    for name in schema.get("required", ()):
-        if name not in properties:
-            yield f"{where}.required names {name!r}, which is not among its properties"
-    for name, part in properties.items():
-        yield from schema_problems(part, f"{where}.{name}")
-    if "items" in schema:
-        yield from schema_problems(schema["items"], f"{where}[]")
-    for word in ("anyOf", "oneOf", "allOf"):
-        for number, part in enumerate(schema.get(word, ())):
-            yield from schema_problems(part, f"{where}.{word}[{number}]")
-
-
-def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
-    parameters: Any = spec.parameters  # a plugin need not keep to the annotation
-    if not isinstance(parameters, Mapping):
-        return [f"its parameters are {type(parameters).__name__}, not a JSON Schema (a dict)"]
-    if spec.parameters.get("type") != "object":
-        return [f"its parameters are a schema of type {spec.parameters.get('type')!r}, not 'object'"]
-    try:
-        json.dumps(spec.parameters, allow_nan=False, default=_mapping)
-        problems = list(schema_problems(spec.parameters))
-    except (TypeError, ValueError, RecursionError) as error:
-        return [f"its parameters are no JSON Schema: {error}"]
-    if spec.strict and not problems:
-        problems = list(_strict_problems(spec.parameters, "parameters"))
-    return [f"its {problem}" for problem in problems]
-
-
-def _strict_problems(schema: Any, where: str) -> Iterator[str]:
-    """What the strict subset forbids: objects that are open, or have optional properties."""
-    if not isinstance(schema, Mapping):
-        return
-    properties = schema.get("properties", {})
-    if schema.get("type") == "object":
-        if schema.get("additionalProperties") is not False:
-            yield f"{where} is strict and needs additionalProperties: false"
-        optional = [name for name in properties if name not in schema.get("required", ())]
-        if optional:
-            yield f"{where} is strict and must require {', '.join(optional)} (let it be null instead)"
-    for name, part in properties.items():
-        yield from _strict_problems(part, f"{where}.{name}")
-    if "items" in schema:
-        yield from _strict_problems(schema["items"], f"{where}[]")
-
-
 def _words(argv: object) -> bool:
     return isinstance(argv, (list, tuple)) and bool(argv) and all(isinstance(word, str) for word in argv)
-
-
-def _mapping(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["PluginProblem", "PluginReport", "PluginStatus"]
 
@@ -30,13 +30,24 @@ class PluginProblem(Value):
 
     Attributes:
         fact: What is the case, with its values.
-        cure: What to do about it, in the imperative.
+        hint: What to do about it, in the imperative.
         slug: A heading in ``docs/errors.md``.
+        path: The file where it is wrong; empty if it is not known.
+        line: The 1-based line in that file.
     """
 
     fact: str
-    cure: str = ""
+    hint: str = ""
     slug: str = "plugin"
+    path: str = ""
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The fact, with the place behind it: ``<fact> (<file>, line <n>)``."""
+        if not self.path:
+            return self.fact
+        return f"{self.fact} ({self.path}{'' if self.line is None else f', line {self.line}'})"
 
 
 class PluginReport(Value, kw_only=True):
@@ -66,13 +77,13 @@ class PluginReport(Value, kw_only=True):
 
     @property
     def error(self) -> str:
-        """The most important fact that is wrong, or nothing."""
-        return self.problems[0].fact if self.problems else ""
+        """The most important fact that is wrong, with its place, or nothing."""
+        return self.problems[0].text if self.problems else ""
 
     @property
-    def cure(self) -> str:
+    def hint(self) -> str:
         """What to do about :attr:`error`, or nothing."""
-        return self.problems[0].cure if self.problems else ""
+        return self.problems[0].hint if self.problems else ""
 
     @property
     def origin(self) -> str:
@@ -83,7 +94,7 @@ class PluginReport(Value, kw_only=True):
     def warnings(self) -> dict[str, str]:
         """The problems as sentences for a person, by fact. A bundled plugin that only lacks its extra is not worth one."""
         return {
-            problem.fact: f"plugin '{self.name}' ({self.origin}): {problem.fact}. {problem.cure}".strip()
+            problem.fact: f"plugin '{self.name}' ({self.origin}): {problem.text}. {problem.hint}".strip()
             for problem in self.problems
             if not (self.bundled and problem.slug == "missing-extra")
         }

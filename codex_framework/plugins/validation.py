@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
-from codex_framework import hookspecs
+from codex_framework.contract import hookspecs
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.plugins import Plugin
+from codex_framework.contract.value import Value
+from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 
 __all__ = ["hook_problems", "hooks", "role_of", "role_problems"]
@@ -38,19 +42,35 @@ def role_of(hook: str) -> Any:
         (role,) = typing.get_args(get_type_hints(hooks()[hook])["return"])
     except NameError:
         return None
-    return role
+    return typing.get_origin(role) or role
 
 
 def hook_problems(plugin: object) -> list[PluginProblem]:
     """What is wrong with a plugin's hook implementations: names, parameters, annotated types."""
-    return [problem for name, function, mark in _candidates(plugin) for problem in _of_hook(name, function, mark)]
+    return [
+        problem.evolve(path=path, line=line)
+        for name, function, mark in _candidates(plugin)
+        for problem in _of_hook(name, function, mark)
+        for path, line in (place_of(function),)
+    ]
 
 
 def role_problems(item: object, role: Any) -> list[str]:
-    """Why an object does not play a role: members that are missing, or cannot be called as they will be."""
+    """Why an object does not play a role: members that are missing, or cannot be called as they will be.
+
+    A role is a protocol, whose members are all required; a base class, whose members without a default are; or a class of values,
+    which cannot be played by anything else.
+    """
     if inspect.isclass(item):
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
-    return [fact for member in _members(role) for fact in _of_member(item, member)]
+    if issubclass(role, Value):
+        return [] if isinstance(item, role) else [f"it is {type(item).__name__}, not {role.__name__}"]
+    return [
+        fact
+        for member in _members(role)
+        if not (member.default and _inherits(item, role, member.name))
+        for fact in _of_member(item, role, member)
+    ]
 
 
 def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mapping[str, Any] | None]]:
@@ -65,8 +85,15 @@ def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mappi
         mark = getattr(value, _MARK, None)
         if isinstance(mark, Mapping):
             yield str(mark.get("specname") or name), value, mark
-        elif name.startswith(_PREFIX) and getattr(value, "__module__", "") == getattr(plugin, "__name__", None):
+        elif name.startswith(_PREFIX) and _of_its_own(value, plugin):
             yield name, value, None
+
+
+def _of_its_own(function: Callable[..., Any], plugin: object) -> bool:
+    """Whether a plugin defines a function itself, so that a hook's name without a mark is a slip."""
+    if isinstance(plugin, Plugin):
+        return inspect.ismethod(function) or inspect.isfunction(function)
+    return getattr(function, "__module__", "") == getattr(plugin, "__name__", None)
 
 
 def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | None) -> Iterator[PluginProblem]:
@@ -84,23 +111,29 @@ def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | 
     elif mark.get("wrapper") or mark.get("hookwrapper"):
         yield PluginProblem(
             f"its {name} is a hook wrapper, and hooks that only offer objects cannot be wrapped",
-            f"Write a plain `def {name}():` that returns what the plugin offers.",
+            f"Write a plain `{_definition(name, function)}` that returns what the plugin offers.",
             "plugin-hook",
         )
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         yield PluginProblem(
             f"its {name} is async, and hooks are called before there is an event loop",
-            f"Write `def {name}():`; the objects it offers may have async methods.",
+            f"Write `{_definition(name, function)}`; the objects it offers may have async methods.",
             "plugin-hook",
         )
     else:
         yield from _of_signature(name, spec, function)
 
 
+def _definition(name: str, function: Callable[..., Any], *parameters: str) -> str:
+    """How a plugin should define a hook implementation."""
+    taken = (*(("self",) if inspect.ismethod(function) else ()), *parameters)
+    return f"def {name}({', '.join(taken)}):"
+
+
 def _unknown_hook(name: str) -> PluginProblem:
     near = _near(name) or _near(_PREFIX + name)
-    cure = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
-    return PluginProblem(f"there is no hook {name}", cure, "plugin-hook")
+    hint = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
+    return PluginProblem(f"there is no hook {name}", hint, "plugin-hook")
 
 
 def _near(name: str) -> list[str]:
@@ -110,24 +143,25 @@ def _near(name: str) -> list[str]:
 
 
 def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
-    offered = list(inspect.signature(spec).parameters)
+    given = list(inspect.signature(spec).parameters)
     needed = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    extra = [parameter for parameter in needed if parameter not in offered]
+    extra = [parameter for parameter in needed if parameter not in given]
     if extra[:1] == ["self"]:
         yield PluginProblem(
-            f"its entry point names a class, so {name} has no self to be called with",
-            "Let the entry point name an instance (`plugin = Plugin()` in the module), or make the hook a staticmethod.",
+            f"its entry point names a class that is no Plugin, so {name} has no self to be called with",
+            "Derive the class from codex_framework.Plugin, or let the entry point name an instance of it.",
             "plugin-hook",
         )
     elif extra:
+        ways = f"`{_definition(name, function)}` or `{_definition(name, function, *given)}`"
         yield PluginProblem(
-            f"its {name} takes {', '.join(extra)}, and the hook gives {', '.join(offered) or 'nothing'}",
-            f"Write `def {name}({', '.join(offered)}):`.",
+            f"its {name} takes {', '.join(extra)}, and a hook is given nothing but {', '.join(given)}",
+            f"Write {ways}.",
             "plugin-hook",
         )
     yield from _of_annotations(name, spec, function)
@@ -174,6 +208,7 @@ class _Member(NamedTuple):
 
     name: str
     method: bool
+    default: bool = False
     is_async: bool = False
     positional: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
@@ -183,45 +218,69 @@ class _Member(NamedTuple):
 def _members(role: Any) -> tuple[_Member, ...]:
     found: dict[str, _Member] = {}
     for owner in reversed(role.__mro__):
-        if getattr(owner, "_is_protocol", False) and owner is not typing.Protocol:
-            for name in (*inspect.get_annotations(owner), *vars(owner)):
-                if not name.startswith("_"):
-                    found[name] = _member(name, vars(owner).get(name))
+        if owner in (object, typing.Generic, typing.Protocol):
+            continue
+        required = bool(getattr(owner, "_is_protocol", False))
+        for name in (*inspect.get_annotations(owner), *vars(owner)):
+            if not name.startswith("_"):
+                found[name] = _member(name, vars(owner).get(name, _NOTHING), required=required)
     return tuple(found.values())
 
 
-def _member(name: str, value: Any) -> _Member:
+_NOTHING = object()
+
+
+def _member(name: str, value: Any, *, required: bool) -> _Member:
+    default = not required and value is not _NOTHING and not getattr(value, "__isabstractmethod__", False)
     if not isinstance(value, types.FunctionType):
-        return _Member(name, method=False)
+        return _Member(name, method=False, default=default)
     parameters = list(inspect.signature(value).parameters.values())[1:]
     return _Member(
         name,
         method=True,
+        default=default,
         is_async=inspect.iscoroutinefunction(value),
         positional=tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
         keywords=tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY),
     )
 
 
-def _of_member(item: object, member: _Member) -> Iterable[str]:
+def _inherits(item: object, role: type[Any], member: str) -> bool:
+    """Whether an object has a member from the role itself."""
+    own = vars(item) if hasattr(item, "__dict__") else {}
+    static = inspect.getattr_static
+    default = static(role, member, _NOTHING)
+    return default is not _NOTHING and member not in own and static(type(item), member, _NOTHING) is default
+
+
+def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
+    if not member.default and _inherits(item, role, member.name):
+        derived = f"its {member.name} is that of {role.__name__}, which does nothing: write `{_described(member)}`"
+        return [derived if member.method else f"it has no {_described(member)}"]
     try:
         value = getattr(item, member.name)
     except AttributeError:
-        return [f"it has no {_described(member)}"]
+        return [] if member.default else [f"it has no {_described(member)}"]
     except Exception as error:  # a plugin's property may raise anything
         return [f"its {member.name} raises {type(error).__name__}: {error}"]
     if not member.method:
         return [f"its {member.name} is a method: make it a property"] if inspect.ismethod(value) else []
     if not callable(value):
         return [f"its {member.name} is {type(value).__name__}, not a method: it has no {_described(member)}"]
-    return _of_method(value, member)
+    return _of_method(value, role, member)
 
 
-def _of_method(value: Callable[..., Any], member: _Member) -> Iterable[str]:
+_WITHOUT_TURN = ("request", "before_tool", "after_tool")
+"""The methods of interceptors that may leave out their last parameter, which they did not have up to version 0.1."""
+
+
+def _of_method(value: Callable[..., Any], role: type[Any], member: _Member) -> Iterable[str]:
     if inspect.iscoroutinefunction(value) and not member.is_async:
         return [f"its {member.name} is async, and it is called without await: write `{_described(member)}`"]
     if member.is_async and _surely_plain(value):
         return [f"its {member.name} is not async: write `{_described(member)}`"]
+    if role is Interceptor and member.name in _WITHOUT_TURN and _fits(value, member.positional[:-1]):
+        return []
     try:
         inspect.signature(value).bind(*member.positional, **dict.fromkeys(member.keywords))
     except TypeError as error:
@@ -229,6 +288,14 @@ def _of_method(value: Callable[..., Any], member: _Member) -> Iterable[str]:
     except ValueError:
         return []  # no signature to look at (a builtin): it will show
     return []
+
+
+def _fits(value: Callable[..., Any], arguments: tuple[str, ...]) -> bool:
+    try:
+        inspect.signature(value).bind(*arguments)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _surely_plain(value: Callable[..., Any]) -> bool:
@@ -255,4 +322,6 @@ def _named(kind: Any) -> str:
         return kind
     if typing.get_origin(kind) is None and isinstance(kind, type):
         return kind.__name__
-    return str(kind).replace("typing.", "").replace("collections.abc.", "").replace("codex_framework.roles.", "")
+    return (
+        str(kind).replace("typing.", "").replace("collections.abc.", "").replace("codex_framework.contract.roles.", "")
+    )

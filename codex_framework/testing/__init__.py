@@ -31,13 +31,17 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.thread_stores import check_thread_store
     from codex_framework.testing.conformance.tools import check_tool
     from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
+    from codex_framework.testing.facts import turn_facts
     from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.offering import Offer
     from codex_framework.testing.playbook import Playbook
     from codex_framework.testing.replies import call, custom_call, fail, fault, local_shell, reasoning, reply, say
     from codex_framework.testing.requests import ItemsPrompt, ask, model_request
+    from codex_framework.testing.script_files import read_script
+    from codex_framework.testing.scripted import Fault, Reply, Script, play_reply
     from codex_framework.testing.server import RecordedRequest, ResponsesServer
+    from codex_framework.testing.turns import LoneTurn
 
 _HOMES = {
     "calls": "call_context",
@@ -51,24 +55,32 @@ _HOMES = {
     "conformance.thread_stores": "check_thread_store",
     "conformance.tools": "check_tool",
     "conformance.watchers": "check_notifier check_telemetry",
+    "facts": "turn_facts",
     "kernels": "KernelFactory ScriptedKernel TurnRun",
     "model": "ScriptedModel",
     "offering": "Offer",
     "playbook": "Playbook",
     "replies": "call custom_call fail fault local_shell reasoning reply say",
     "requests": "ItemsPrompt ask model_request",
+    "script_files": "read_script",
+    "scripted": "Fault Reply Script play_reply",
     "server": "RecordedRequest ResponsesServer",
+    "turns": "LoneTurn",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "ContractViolation",
+    "Fault",
     "ItemsPrompt",
     "KernelFactory",
+    "LoneTurn",
     "Offer",
     "Playbook",
     "RecordedRequest",
+    "Reply",
     "ResponsesServer",
+    "Script",
     "ScriptedKernel",
     "ScriptedModel",
     "TurnRun",
@@ -90,9 +102,12 @@ __all__ = [
     "fault",
     "local_shell",
     "model_request",
+    "play_reply",
+    "read_script",
     "reasoning",
     "reply",
     "say",
+    "turn_facts",
 ]
 
 

@@ -8,16 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from codex_framework.approval import ApprovalCache
-from codex_framework.commands import CallFacts, CommandPath, Confinements
-from codex_framework.context import CallContext, ThreadStash
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.events import ApprovalEvent
-from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, Decision, ReviewDecision
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
-from codex_framework.truncation import truncate
-from codex_framework.turn_diff import TurnDiff
+from codex_framework.commands.approval import ApprovalCache
+from codex_framework.commands.caller import Caller
+from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.runner import CommandRunner
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.protocol.events import ApprovalRequest
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.testing.facts import turn_facts
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.turn.call_context import CallContext
+from codex_framework.threads.turn.diff import TurnDiff
+from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["call_context"]
 
@@ -49,7 +52,7 @@ async def call_context(
     """
     info = model or ModelInfo(slug="test-model")
     confinements = Confinements({}, None)
-    commands = CommandPath(
+    commands = CommandRunner(
         policies=(),
         confinements=confinements,
         environment_policy={},
@@ -58,38 +61,33 @@ async def call_context(
         search_path=lambda: None,
         limit_text=lambda text: truncate(text, info.truncation),
     )
-    facts = CallFacts(
+    caller = Caller(
         call_id="call-1",
-        turn_id="turn-1",
-        cwd=cwd,
-        access=access,
-        approval_policy=ApprovalPolicy.NEVER,
-        permissions=permissions_of(DangerFullAccess()),
-        config=config or {},
+        turn=turn_facts(cwd=cwd, access=access, config=config or {}, model=info),
         env={},
         emit=emit or _dropped,
         ask=_nobody,
-        realise=lambda _: access,
+        resolve=lambda _: access,
     )
-    stash = ThreadStash()
+    plugin_state = PluginState()
     try:
         yield CallContext(
             thread_id="thread-1",
             model=info,
-            facts=facts,
+            caller=caller,
             commands=commands,
             patches=ApprovalCache(),
-            stash=stash,
+            plugin_state=plugin_state,
             diff=TurnDiff(cwd),
         )
     finally:
-        problems = await stash.aclose()
+        problems = await plugin_state.aclose()
         await confinements.aclose()
     if problems:
         raise AssertionError("; ".join(problems))
 
 
-async def _nobody(request: ApprovalEvent) -> ReviewDecision:
+async def _nobody(request: ApprovalRequest) -> ReviewDecision:
     del request
     return ReviewDecision(Decision.DENIED)
 

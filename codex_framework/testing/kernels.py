@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config import load_config
+from codex_framework.contract.protocol.items import ContentItem, CustomToolCallOutput, FunctionCallOutput, ResponseItem
+from codex_framework.contract.roles.agents import RunResult
+from codex_framework.contract.roles.models import ModelRequest
+from codex_framework.contract.roles.tools import Tool
+from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
-from codex_framework.protocol.items import ContentItem, CustomToolCallOutput, FunctionCallOutput, ResponseItem
-from codex_framework.replies import ReplySource
-from codex_framework.roles.providers import ModelRequest
-from codex_framework.roles.tools import Tool
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.offering import Offer
-from codex_framework.thread import Thread, TurnResult
-from codex_framework.value import Value
+from codex_framework.testing.scripted import ReplySource
+from codex_framework.threads.thread import Thread
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,7 +40,7 @@ class TurnRun(Value, kw_only=True):
         warnings: What is wrong with the plugins.
     """
 
-    result: TurnResult
+    result: RunResult[Any]
     history: tuple[ResponseItem, ...]
     requests: tuple[ModelRequest, ...]
     warnings: tuple[str, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from codex_framework.replies import ReplySource, Script, play_reply
-from codex_framework.roles.providers import ModelEvent, ModelInfo, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import ModelEvent, ModelInfo, ModelRequest, ProviderInfo
+from codex_framework.testing.scripted import ReplySource, Script, play_reply
 
 __all__ = ["ScriptedModel"]
 

@@ -6,15 +6,17 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from codex_framework.hookspecs import hookimpl
-from codex_framework.roles.context import ContextSource
-from codex_framework.roles.deciders import ApprovalReviewer, CommandPolicy, Interceptor
-from codex_framework.roles.networks import NetworkProxy
-from codex_framework.roles.observers import Notifier, Observer, Telemetry
-from codex_framework.roles.providers import ModelProvider
-from codex_framework.roles.sandboxes import Sandbox
-from codex_framework.roles.stores import ThreadStore
-from codex_framework.roles.tools import Tool
+from codex_framework.contract.hookspecs import hookimpl
+from codex_framework.contract.roles.context import ContextSource
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.models import ModelProvider
+from codex_framework.contract.roles.networks import NetworkProxy
+from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
+from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.reviewers import ApprovalReviewer
+from codex_framework.contract.roles.sandboxes import Sandbox
+from codex_framework.contract.roles.stores import ThreadStore
+from codex_framework.contract.roles.tools import Tool
 
 if TYPE_CHECKING:
     import click

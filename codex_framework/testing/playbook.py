@@ -21,8 +21,8 @@ from __future__ import annotations
 import difflib
 from typing import Self
 
-from codex_framework.turn import Command, Input, Turn
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
+from codex_framework.threads.turn.machine import Command, Input, Turn
 
 __all__ = ["Playbook"]
 

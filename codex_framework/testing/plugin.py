@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from codex_framework.replies import ReplySource
     from codex_framework.testing.kernels import KernelFactory, TurnRun
     from codex_framework.testing.model import ScriptedModel
+    from codex_framework.testing.scripted import ReplySource
     from codex_framework.testing.server import ResponsesServer
 
 __all__ = ["codex_home", "make_kernel", "responses_server", "run_turn", "scripted_model", "workspace"]

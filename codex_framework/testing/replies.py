@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.errors import ModelError
-from codex_framework.protocol.events.turn import TokenUsage
-from codex_framework.protocol.items import (
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     FunctionCall,
     LocalShellCall,
@@ -17,7 +17,7 @@ from codex_framework.protocol.items import (
     Reasoning,
     ResponseItem,
 )
-from codex_framework.replies import USAGE, Fault, Reply
+from codex_framework.testing.scripted import USAGE, Fault, Reply
 
 __all__ = ["call", "custom_call", "fail", "fault", "local_shell", "reasoning", "reply", "say"]
 
@@ -61,7 +61,7 @@ def local_shell(*command: str, call_id: str = "", **action: Any) -> Reply:
 
 
 def reply(*items: ResponseItem, **settings: Any) -> Reply:
-    """A response of any items; ``settings`` are those of :class:`~codex_framework.replies.Reply`."""
+    """A response of any items; ``settings`` are those of :class:`~codex_framework.testing.scripted.Reply`."""
     return Reply(items=items, **settings)
 
 
@@ -79,7 +79,7 @@ def fault(
     failed: Mapping[str, Any] | str | None = None,
     incomplete: str | None = None,
 ) -> Reply:
-    """A response that goes wrong, as :class:`~codex_framework.replies.Fault` says.
+    """A response that goes wrong, as :class:`~codex_framework.testing.scripted.Fault` says.
 
     It stands alone, or after what is said before things go wrong: ``say("a") + fault(after=2)``.
     """
@@ -103,5 +103,5 @@ def fault(
 def fail(
     message: str, *, retryable: bool = False, retry_after_s: float | None = None, info: str | dict[str, Any] = "other"
 ) -> Reply:
-    """A response that a scripted model (not a server) answers with this :class:`~codex_framework.errors.ModelError`."""
+    """A response that a scripted model (not a server) answers with this :class:`~codex_framework.contract.errors.ModelError`."""
     return Reply(fault=Fault(error=ModelError(message, retryable=retryable, retry_after_s=retry_after_s, info=info)))

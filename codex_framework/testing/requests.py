@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from codex_framework.protocol.items import ResponseItem, user_message
-from codex_framework.protocol.wire import encode_item
-from codex_framework.roles.providers import ModelEvent, ModelInfo, ModelProvider, ModelRequest, ProviderInfo
-from codex_framework.value import Value
+from codex_framework.contract.protocol.items import ResponseItem, user_message
+from codex_framework.contract.protocol.wire import encode_item
+from codex_framework.contract.roles.models import ModelEvent, ModelInfo, ModelProvider, ModelRequest, ProviderInfo
+from codex_framework.contract.value import Value
 
 __all__ = ["ItemsPrompt", "ask", "model_request"]
 
 
 class ItemsPrompt(Value):
-    """A prompt of these items (see :class:`~codex_framework.roles.providers.Prompt`)."""
+    """A prompt of these items (see :class:`~codex_framework.contract.roles.models.Prompt`)."""
 
     items: Sequence[ResponseItem]
 

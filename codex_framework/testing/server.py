@@ -5,7 +5,7 @@
     assert server.requests[1].json["input"][-1]["type"] == "function_call_output"
 
 Standard library only: one thread a connection, answers encoded before they are asked for, so that the server's own
-time is a small part of what a benchmark measures. ``python -m codex_framework.testing.server --script FILE`` runs it
+time is a small part of what a benchmark measures. ``python -m codex_framework.testing.server_process --script FILE`` runs it
 as a process.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import attrs
 
-from codex_framework.replies import Fault, Reply, ReplySource, Script, ScriptEndError
+from codex_framework.testing.scripted import Fault, Reply, ReplySource, Script, ScriptEndError
 from codex_framework.testing.wire import stream_events
 
 __all__ = ["RecordedRequest", "ResponsesServer"]
@@ -296,9 +296,3 @@ def _plain(status: int, headers: Mapping[str, str], body: str | Mapping[str, Any
     fields["content-length"] = str(len(data))
     lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + data
-
-
-if __name__ == "__main__":
-    from codex_framework.testing.server_process import main
-
-    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The loopback server as a process of its own: ``python -m codex_framework.testing.server --script FILE``."""
+"""The loopback server as a process of its own: ``python -m codex_framework.testing.server_process --script FILE``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import sys
 import threading
 from pathlib import Path
 
-from codex_framework.errors import CodexError
-from codex_framework.scripts import read_script
+from codex_framework.contract.errors import CodexError
+from codex_framework.testing.script_files import read_script
 from codex_framework.testing.server import ResponsesServer
 
 __all__ = ["main"]
@@ -67,11 +67,17 @@ def _lines(server: ResponsesServer) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m codex_framework.testing.server", description=__doc__)
-    parser.add_argument("--script", type=Path, required=True, help="TOML or JSON, see codex_framework.scripts")
+    parser = argparse.ArgumentParser(prog="python -m codex_framework.testing.server_process", description=__doc__)
+    parser.add_argument(
+        "--script", type=Path, required=True, help="TOML or JSON, see codex_framework.testing.script_files"
+    )
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--repeat-last", action="store_true", help="answer with the last response for ever")
     parser.add_argument("--whole", action="store_true", help="send a response in one HTTP chunk")
     parser.add_argument("--until-eof", action="store_true", help="end when stdin ends")
     parser.add_argument("--log", type=Path, help="where to write a line for each request at the end")
     return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

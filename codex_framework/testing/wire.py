@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from codex_framework.protocol.events.turn import TokenUsage
-from codex_framework.protocol.wire import to_wire
-from codex_framework.replies import Fault, Reply, reply_events
-from codex_framework.roles.providers import (
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.models import (
     Completed,
     ItemAdded,
     ItemDone,
@@ -19,6 +18,7 @@ from codex_framework.roles.providers import (
     TextDelta,
     ToolInputDelta,
 )
+from codex_framework.testing.scripted import Fault, Reply, reply_events
 
 __all__ = ["sse_event", "stream_events"]
 

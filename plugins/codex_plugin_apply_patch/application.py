@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codex_framework import Argument, ToolCall, ToolContext, ToolError, ToolOutput, ToolRefused, parse_arguments
-from codex_framework.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
-from codex_framework.protocol.permissions import AccessMode
-from codex_framework.roles.tools import PatchRequest
+from codex_framework.contract.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.roles.tools import PatchRequest
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.disk import Disk
 from codex_plugin_apply_patch.grammar import InvalidPatch, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from codex_framework.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
+from codex_framework.contract.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
 from codex_plugin_apply_patch.plan import Step
 from codex_plugin_apply_patch.revision import Revision
 

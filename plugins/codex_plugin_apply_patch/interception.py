@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from codex_framework import ModelRequest, ToolCall, ToolOutput, ToolRefused
+from codex_framework import Interceptor, ToolCall, ToolRefused, TurnContext
 
 __all__ = ["PatchInterceptor"]
 
@@ -28,21 +28,17 @@ class _Found(NamedTuple):
     folder: str | None = None
 
 
-class PatchInterceptor:
+class PatchInterceptor(Interceptor):
     """Recognises ``apply_patch`` in calls of the command tools."""
 
     name = "apply_patch"
     order = 0
 
-    async def request(self, request: ModelRequest) -> ModelRequest:
-        """Nothing to do."""
-        return request
-
     def alone(self, call: ToolCall) -> bool:
         """Whether the call may turn out to be a patch, which must not overlap with anything."""
         return call.name in _READERS and _mentions_patch(call.arguments)
 
-    async def before_tool(self, call: ToolCall) -> ToolCall:
+    async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:  # noqa: ARG002  # the role's
         """The call of ``apply_patch`` that a shell call stands for, or the call as it is.
 
         Raises:
@@ -62,10 +58,6 @@ class PatchInterceptor:
             return call
         workdir = arguments.get("workdir", arguments.get("working_directory"))
         return _rewritten(call, found, workdir if isinstance(workdir, str) else None)
-
-    async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:  # noqa: ARG002
-        """Nothing to do: the tool gives its output the form that the call asks for."""
-        return output
 
 
 def _mentions_patch(text: str) -> bool:

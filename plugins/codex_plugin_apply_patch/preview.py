@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from codex_framework.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
+from codex_framework.contract.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
 from codex_plugin_apply_patch.grammar import SPACES, AddHunk, DeleteHunk, Hunk, InvalidPatch, Reader, opens_heredoc
 
 __all__ = ["Previews", "StreamedPatch"]

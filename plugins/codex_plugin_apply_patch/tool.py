@@ -18,7 +18,7 @@ from codex_framework import (
     ToolSpec,
     TurnFacts,
 )
-from codex_framework.protocol.events.command import PatchApplyUpdatedEvent
+from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
 from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Where and when the model works: the ``<environment_context>`` (spec: environment context)."""
+"""The ``<environment_context>``: the place and time in which the model works (spec: environment context)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 
-from codex_framework.globs import has_wildcards
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
+from codex_framework.contract.permissions.globs import has_wildcards
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     DisabledPermissions,
@@ -20,8 +21,8 @@ from codex_framework.protocol.permissions import (
     SpecialPath,
     UnrestrictedFiles,
 )
-from codex_framework.roles.context import ContextFacts, Fragment
-from codex_framework.roles.sandboxes import PROTECTED_NAMES
+from codex_framework.contract.roles.context import Fragment
+from codex_framework.contract.roles.facts import TurnFacts
 
 __all__ = ["Environment", "timezone_name"]
 
@@ -30,12 +31,15 @@ _ZONE_EXTRAS = frozenset("/_+-")
 
 
 class Environment:
-    """Folder, shell, date, time zone, network rules and file permissions. Off with ``include_environment_context = false``."""
+    """The working folder, shell, date, time zone, network rules and file permissions.
+
+    Disabled by ``include_environment_context = false``.
+    """
 
     name = "environment"
 
-    def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
-        """One fragment."""
+    def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
+        """Yield one fragment, or nothing if the source is disabled."""
         if facts.config.get("include_environment_context") is False:
             return
         lines = [
@@ -53,20 +57,20 @@ class Environment:
 
 
 def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime") -> str:
-    """The zone's IANA name, from ``TZ`` or from where ``localtime`` points; ``""`` where it has none."""
-    named = environ.get("TZ", "").removeprefix(":")
-    if not named:
+    """Return the time zone's IANA name from ``TZ`` or the target of the ``localtime`` symlink; ``""`` if there is none."""
+    zone = environ.get("TZ", "").removeprefix(":")
+    if not zone:
         try:
-            named = os.readlink(localtime)  # noqa: PTH115
+            zone = os.readlink(localtime)  # noqa: PTH115
         except OSError:
             return ""
-    name = named.rpartition("zoneinfo/")[2]
+    name = zone.rpartition("zoneinfo/")[2]
     is_name = name[:1].isalpha() and all(char.isalnum() or char in _ZONE_EXTRAS for char in name)
     return name if is_name else ""
 
 
-def _network(facts: ContextFacts) -> Iterator[str]:
-    """The domains that the permission profile allows and denies, where it names any."""
+def _network(facts: TurnFacts) -> Iterator[str]:
+    """Yield the line with the domains that the permission profile allows and denies, if it names any."""
     rules = facts.permissions.network_rules
     if rules is None or not rules.domains:
         return
@@ -78,7 +82,7 @@ def _network(facts: ContextFacts) -> Iterator[str]:
     yield f'<network enabled="true">{"".join(parts)}</network>'
 
 
-def _filesystem(facts: ContextFacts) -> str:
+def _filesystem(facts: TurnFacts) -> str:
     folders = (facts.cwd, *facts.permissions.workspace_roots)
     roots = "".join(f"<root>{_escaped(folder)}</root>" for folder in folders)
     match facts.permissions.profile:
@@ -98,9 +102,9 @@ def _profile(kind: str, files: str, entries: str = "") -> str:
     return f'<permission_profile type="{kind}">{inner}</permission_profile>'
 
 
-def _entries(facts: ContextFacts) -> Iterator[str]:
-    """Those of the profile with the workspace as paths, then what stays protected in the folders that they open."""
-    opened: dict[Path, None] = {}
+def _entries(facts: TurnFacts) -> Iterator[str]:
+    """Yield the profile's entries with the workspace as paths, then the protected paths in its writable folders."""
+    writable: dict[Path, None] = {}
     named: set[Path] = set()
     for entry in facts.permissions.entries:
         for tag, place in _places(entry.path, facts):
@@ -108,14 +112,14 @@ def _entries(facts: ContextFacts) -> Iterator[str]:
             if tag == "path":
                 named.add(Path(place))
                 if entry.access is AccessMode.WRITE:
-                    opened[Path(place)] = None
-    for folder in opened:
-        kept = [rule.path for rule in facts.access.rules if rule.access is AccessMode.READ and rule.path not in named]
-        kept = [path for path in kept if path.is_relative_to(folder)]
-        yield from (_entry("read", "path", path) for path in sorted(kept, key=_protected_order))
+                    writable[Path(place)] = None
+    for folder in writable:
+        read_only = [rule.path for rule in facts.access.rules if rule.access is AccessMode.READ]
+        protected = [path for path in read_only if path not in named and path.is_relative_to(folder)]
+        yield from (_entry("read", "path", path) for path in sorted(protected, key=_protected_order))
 
 
-def _places(path: FilePath, facts: ContextFacts) -> Iterator[tuple[str, str]]:
+def _places(path: FilePath, facts: TurnFacts) -> Iterator[tuple[str, str]]:
     match path:
         case AbsolutePath(text):
             yield "path", os.path.realpath(os.path.expanduser(text))  # noqa: PTH111

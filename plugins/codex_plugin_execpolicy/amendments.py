@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
-from codex_framework.errors import CodexError, ConfigError
+from codex_framework.contract.errors import CodexError, ConfigError
 
 __all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
 
@@ -80,33 +80,43 @@ def _literal(value: object) -> str:
 
 
 def _add(codex_home: Path, line: str) -> bool:
-    from codex_plugin_execpolicy.rulefile import parse_rules
+    from codex_plugin_execpolicy.rulefile import LARGEST, parse_rules
 
     path = codex_home / RULES_FILE
     try:
         added = line.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
-            text = file.read()
-            parse_rules(text.decode(), str(path))
+            text = _content(file, LARGEST + 1)
+            parse_rules(text, str(path))
             if added.strip() in (known.strip() for known in text.splitlines()):
                 return False
-            _append(file, added if not text or text.endswith(b"\n") else b"\n" + added, len(text))
+            if text and not text.endswith(b"\n"):
+                added = b"\n" + added
+            if len(text) + len(added) > LARGEST:
+                hint = "Remove rules from it, or move some to another file in that folder."
+                raise CodexError(f"{path} is full: it may have {LARGEST:,} bytes", slug="exec-prefix", hint=hint)
+            _append(file, added, len(text))
             return True
     except ConfigError as error:
         fact = f"nothing was added to {path}, as it has a mistake: {error}"
-        raise CodexError(fact, slug="exec-prefix", hint="Mend that line first.") from error
+        raise CodexError(fact, slug="exec-prefix", hint=error.hint) from error
     except UnicodeEncodeError as error:
         fact = "a rule has to be text: this one contains bytes that are not UTF-8"
         raise CodexError(fact, slug="exec-prefix", hint="Allow a shorter prefix.") from error
-    except UnicodeDecodeError as error:
-        fact = f"nothing was added to {path}, as it is not UTF-8"
-        raise CodexError(fact, slug="exec-prefix", hint="Save it as UTF-8.") from error
     except OSError as error:
         hint = "See to it that the file can be written."
         raise CodexError(
             f"{path} cannot be written: {error.strerror or error}", slug="exec-prefix", hint=hint
         ) from error
+
+
+def _content(file: FileIO, most: int) -> bytes:
+    """The file's bytes, up to so many."""
+    content = b""
+    while len(content) < most and (more := file.read(most - len(content))):
+        content += more
+    return content
 
 
 @contextlib.contextmanager

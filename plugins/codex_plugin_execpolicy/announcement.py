@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codex_framework import ApprovalPolicy, ContextFacts, Fragment, Verdict
-from codex_framework.errors import CodexError
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework import ApprovalPolicy, Fragment, TurnFacts, Verdict
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.rules import RuleSet
 
@@ -17,7 +17,7 @@ _START = "<allowed_commands>"
 _END = "</allowed_commands>"
 _MOST_PREFIXES = 100
 _MOST_BYTES = 5000
-_CURE = "Mend it (`codex-framework execpolicy test FILE` checks it) or remove it."
+_HINT = "Mend it (`codex-framework execpolicy test FILE` checks it) or remove it."
 _CUT = "...\n[Some commands were truncated]"
 
 
@@ -31,7 +31,7 @@ class RulesAnnouncement:
         self._told: dict[str, tuple[str, ...]] = {}
         self._last: tuple[RuleSet, str] | None = None
 
-    def fragments(self, facts: ContextFacts) -> Iterator[Fragment]:
+    def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """At most one.
 
         Raises:
@@ -44,7 +44,7 @@ class RulesAnnouncement:
         if loaded.problems != self._told.get(facts.thread_id, ()):
             self._told[facts.thread_id] = loaded.problems
             if loaded.problems:
-                raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint=_CURE)
+                raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint=_HINT)
 
     def _allowed(self, rules: RuleSet) -> str:
         if self._last is None or self._last[0] is not rules:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from codex_framework import ApprovalPolicy, CodexError, CommandFacts, CommandRequest, SandboxPolicy, Verdict
-from codex_framework.protocol.policies import DangerFullAccess, GranularApproval, ReadOnly, WorkspaceWrite
-from codex_framework.value import Value
+from codex_framework import ApprovalPolicy, CodexError, CommandRequest, SandboxPolicy, TurnFacts, Verdict
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import DangerFullAccess, GranularApproval, ReadOnly, WorkspaceWrite
+from codex_framework.contract.value import Value
 from codex_plugin_execpolicy.layers import LoadedRules
 from codex_plugin_execpolicy.policy import judged_by
 
@@ -144,7 +145,7 @@ class _Turn(Value):
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> Self:
         """What a turn was recorded with; what is not known is taken for the default."""
-        from codex_framework.protocol.wire import WireError, read
+        from codex_framework.contract.protocol.wire import WireError, read
 
         turn = cls(Path(str(payload.get("cwd") or "/")))
         for name, kind in (
@@ -157,10 +158,10 @@ class _Turn(Value):
                 continue
         return turn
 
-    def facts(self, overrides: Overrides) -> CommandFacts:
-        return CommandFacts(
+    def facts(self, overrides: Overrides) -> TurnFacts:
+        return TurnFacts(
             approval_policy=overrides.approval_policy or self.approval_policy,
-            sandbox_policy=overrides.sandbox_policy or self.sandbox_policy,
+            permissions=permissions_of(overrides.sandbox_policy or self.sandbox_policy),
             cwd=self.cwd,
             config={},
         )
@@ -216,7 +217,7 @@ def _with_argv(argv: object, arguments: Mapping[str, Any]) -> CommandRequest | N
     return CommandRequest(argv=tuple(argv), escalate=escalate if isinstance(escalate, str) else "use_default")
 
 
-def _outcome(request: CommandRequest, facts: CommandFacts, loaded: LoadedRules) -> tuple[str, str]:
+def _outcome(request: CommandRequest, facts: TurnFacts, loaded: LoadedRules) -> tuple[str, str]:
     """As the kernel decides, by the verdict of this policy alone."""
     policy = facts.approval_policy
     verdict = judged_by(loaded.rules, request, facts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from codex_framework.errors import CodexError
+from codex_framework.contract.errors import CodexError
 from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
 
 __all__ = ["execpolicy"]
@@ -88,7 +88,7 @@ def test(context: click.Context, files: tuple[Path, ...]) -> None:
             found = read_file(file)
         except CodexError as error:
             wrong += 1
-            click.echo(f"{error}", err=True)
+            click.echo(f"{error}\n  {error.hint}", err=True)
             continue
         rules = len(list(found.rules.prefix_rules)) + len(found.rules.network)
         click.echo(f"{file}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework import ApprovalPolicy, CommandFacts, Verdict
-from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox
-from codex_framework.value import Value
+from codex_framework import ApprovalPolicy, TurnFacts, Verdict
+from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox
+from codex_framework.contract.value import Value
 from codex_plugin_execpolicy.dangerous import is_dangerous, unwrapped
 from codex_plugin_execpolicy.parsing import shell_commands, shell_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
@@ -134,7 +134,7 @@ def evaluate_line(
     return Evaluation((*found.matches, *hidden))
 
 
-def heuristic(line: Line, facts: CommandFacts, *, escalates: bool) -> Heuristic:
+def heuristic(line: Line, facts: TurnFacts, *, escalates: bool) -> Heuristic:
     """The judgement of commands that no rule speaks of, under the policies of a turn.
 
     Under ``never`` nobody can be asked, so everything may run: what the sandbox allows is what it may do. The real Codex refuses

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.config.trust import is_trusted, project_root
-from codex_framework.errors import ConfigError
-from codex_framework.value import Value
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.value import Value
+from codex_framework.toolkit.projects import is_trusted, project_root
 from codex_plugin_execpolicy.rules import RuleSet
 
 if TYPE_CHECKING:
+    from codex_plugin_execpolicy.interpretation import Deadline
     from codex_plugin_execpolicy.rulefile import RuleFile
 
 __all__ = ["SYSTEM_RULES", "LoadedRules", "RuleLayers", "load_rules", "read_file"]
@@ -78,15 +79,17 @@ def load_rules(files: Iterable[Path]) -> LoadedRules:
     """The rules of all files, as far as they can be used.
 
     Of a file with a mistake those rules still hold that can be read and that ask or forbid: a slip of the pen must not open what
-    somebody has closed. What it allows is left out.
+    somebody has closed. What it allows is left out. This takes some seconds at most, whatever the files say.
     """
-    rules, problems = RuleSet(), []
+    from codex_plugin_execpolicy.interpretation import Deadline
+
+    rules, problems, deadline = RuleSet(), [], Deadline()
     for file in files:
-        try:
-            rules.update(read_file(file).rules)
-        except ConfigError as error:
-            problems.append(f"{error}; what {file} allows is not used")
-            rules.update(_readable(file).severe())
+        found, mistake = _usable(file, deadline)
+        if mistake is not None:
+            problems.append(f"{mistake}; what {file} allows is not used")
+            found = found.severe()
+        rules.update(found)
     return LoadedRules(rules, tuple(problems))
 
 
@@ -101,14 +104,18 @@ def read_file(file: Path) -> RuleFile:
     return read_rules(file)
 
 
-def _readable(file: Path) -> RuleSet:
+def _usable(file: Path, deadline: Deadline) -> tuple[RuleSet, ConfigError | None]:
+    """The rules of a file as far as they can be read, and what is wrong with it."""
     if file.name == _REQUIREMENTS:
-        from codex_plugin_execpolicy.requirements import readable_requirements
+        from codex_plugin_execpolicy.requirements import read_requirements, readable_requirements
 
-        return readable_requirements(file)
-    from codex_plugin_execpolicy.rulefile import readable_rules
+        try:
+            return read_requirements(file), None
+        except ConfigError as error:
+            return readable_requirements(file), error
+    from codex_plugin_execpolicy.rulefile import usable_rules
 
-    return readable_rules(file)
+    return usable_rules(file, deadline)
 
 
 def _files(places: tuple[str, ...]) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

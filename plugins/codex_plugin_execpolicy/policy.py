@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, CommandVerdict, NetworkTarget, Verdict
-from codex_framework.errors import CodexError
+from codex_framework import ApprovalPolicy, CommandRequest, CommandVerdict, NetworkTarget, TurnFacts, Verdict
+from codex_framework.contract.errors import CodexError
 from codex_plugin_execpolicy.dangerous import may_be_dangerous
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.rules import PrefixRule, RuleMatch, RuleSet
@@ -29,15 +29,15 @@ class ExecPolicy:
     def __init__(self, layers: RuleLayers | None = None) -> None:
         self._layers = layers or RuleLayers()
 
-    def judge(self, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
+    def judge(self, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
         """Its verdict; None where neither a rule nor suspicion speaks of the command."""
         return judged_by(self._rules(facts), command, facts)
 
-    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+    def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
         """What the rules say of a host for its protocol; None where none speaks of it."""
         return self._rules(facts).network_decision(target.host, target.protocol)
 
-    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+    def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
         """Add a rule to ``$CODEX_HOME/rules/default.rules``; it counts for the next command, in all threads and processes.
 
         Raises:
@@ -54,7 +54,7 @@ class ExecPolicy:
         text = f"The person allows commands that begin with these words from now on. They run outside of the sandbox:\n- {shown}"
         return text if self._rules(facts).matches(prefix) else f"{text}\n{_ELSEWHERE}"
 
-    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+    def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
         """Add a rule about the host for this protocol. As :meth:`remember_prefix`."""
         from codex_plugin_execpolicy.amendments import decide_host
 
@@ -67,11 +67,11 @@ class ExecPolicy:
         known = self._rules(facts).network_decision(target.host, target.protocol)
         return text if known is (Verdict.ALLOW if allow else Verdict.FORBID) else f"{text} {_ELSEWHERE}"
 
-    def _rules(self, facts: CommandFacts) -> RuleSet:
+    def _rules(self, facts: TurnFacts) -> RuleSet:
         return self._layers.at(facts.cwd, facts.codex_home, facts.config).rules
 
 
-def _home(facts: CommandFacts) -> Path:
+def _home(facts: TurnFacts) -> Path:
     if facts.codex_home is None:
         raise CodexError("there is no folder to keep rules in", slug="exec-prefix", hint="Set CODEX_HOME.")
     return facts.codex_home
@@ -83,7 +83,7 @@ def _outweighed(what: str, decision: Verdict) -> CodexError:
     return CodexError(f"a rule {does} {what}: one that allows it would change nothing", slug="exec-prefix", hint=hint)
 
 
-def judged_by(rules: RuleSet, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
+def judged_by(rules: RuleSet, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
     """The verdict by certain rules. The script of a command is only taken apart where something depends on it."""
     escalates = command.escalate != "use_default"
     if not rules and facts.approval_policy is not ApprovalPolicy.UNTRUSTED:
@@ -99,7 +99,7 @@ def judged_by(rules: RuleSet, command: CommandRequest, facts: CommandFacts) -> C
 
 
 def _verdict(
-    command: CommandRequest, facts: CommandFacts, line: Line, rules: RuleSet, found: Evaluation
+    command: CommandRequest, facts: TurnFacts, line: Line, rules: RuleSet, found: Evaluation
 ) -> CommandVerdict | None:
     match found.decision:
         case Verdict.FORBID:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import Verdict
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 from codex_plugin_execpolicy.rules import DECISIONS, PrefixRule, RuleSet
 
 __all__ = ["read_requirements", "readable_requirements"]

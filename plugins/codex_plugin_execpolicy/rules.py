@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from codex_framework import Verdict
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["DECISIONS", "NetworkRule", "PrefixRule", "RuleMatch", "RuleSet", "word_for"]
 

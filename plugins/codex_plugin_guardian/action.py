@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 
-from codex_framework import FileAccess, ReviewFacts
-from codex_framework.protocol.events.command import (
+from codex_framework import FileAccess, TurnFacts
+from codex_framework.contract.protocol.events import ToolApprovalRequestEvent
+from codex_framework.contract.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
     DeleteFile,
@@ -17,7 +18,7 @@ from codex_framework.protocol.events.command import (
     FileChange,
     UpdateFile,
 )
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_guardian.quoting import fitted_value
 
 __all__ = ["ACTION_LIMIT", "action_json", "permissions_json", "summary"]
@@ -28,7 +29,7 @@ ACTION_LIMIT = 16_000
 _PERMISSIONS_LIMIT = 2_000
 _SUMMARY_LENGTH = 80
 
-Request = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent
+Request = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent | ToolApprovalRequestEvent
 
 
 def action_json(request: Request, cwd: Path) -> str:
@@ -36,7 +37,7 @@ def action_json(request: Request, cwd: Path) -> str:
     return fitted_value(_action(request, cwd), ACTION_LIMIT)
 
 
-def permissions_json(facts: ReviewFacts) -> str:
+def permissions_json(facts: TurnFacts) -> str:
     """What may be done without the approval, in one line."""
     policy = facts.approval_policy
     allowed = {
@@ -53,6 +54,8 @@ def summary(request: Request) -> str:
     if isinstance(request, ApplyPatchApprovalRequestEvent):
         names = ", ".join(Path(path).name for path in request.changes)
         text = f"a patch of {names}"
+    elif isinstance(request, ToolApprovalRequestEvent):
+        text = request.subject
     elif request.network_approval_context is not None:
         text = f"access to {request.network_approval_context.get('host', '')}"
     else:
@@ -70,6 +73,8 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "files": [_file(path, change) for path, change in request.changes.items()],
             "writes_from_now_on_below": request.grant_root,
         }
+    elif isinstance(request, ToolApprovalRequestEvent):
+        action = {"action": "call_tool", "cwd": str(cwd), **request.details, "question": request.approval.question}
     elif request.network_approval_context is not None:
         action = {
             "action": "reach_network",
@@ -84,7 +89,7 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "cwd": request.cwd,
             "wants_permissions": _listed(request.additional_permissions),
         }
-    action["reason_given"] = request.reason
+    action["reason_given"] = getattr(request, "reason", None)
     return {key: value for key, value in action.items() if value is not None}
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["SCHEMA", "Answer", "UnreadableAnswerError", "read_answer"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from codex_framework import ReviewFacts
+from codex_framework import TurnContext
 from codex_plugin_guardian.action import Request, action_json, permissions_json
 from codex_plugin_guardian.transcript import transcript
 
@@ -47,19 +47,19 @@ def instructions(own_policy: str) -> str:
     return _policy() + (_OWN_POLICY.format(policy=own) if own else "")
 
 
-def case(request: Request, facts: ReviewFacts, *, problem: str | None = None) -> str:
+def case(request: Request, turn: TurnContext, *, problem: str | None = None) -> str:
     """The prompt: conversation, permissions, and the action between markers that nothing in it can imitate.
 
     Args:
         problem: Why an earlier answer could not be used.
     """
-    shown = transcript(facts.history)
+    shown = transcript(turn.history)
     entries = "1 entry is" if shown.left_out == 1 else f"{shown.left_out} entries are"
     text = _CASE.format(
         left_out=f"{entries} left out of the transcript." if shown.left_out else "",
         transcript="\n".join(shown.lines),
-        permissions=permissions_json(facts),
-        action=action_json(request, facts.cwd),
+        permissions=permissions_json(turn.facts),
+        action=action_json(request, turn.facts.cwd),
     )
     return text if problem is None else text + _AGAIN.format(problem=problem)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework.truncation import BYTES_PER_TOKEN, token_count, truncate
+from codex_framework.toolkit.truncation import BYTES_PER_TOKEN, token_count, truncate
 
 __all__ = ["fitted_text", "fitted_value", "quoted", "tokens"]
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework import CodexError, Decision, ReviewDecision, ReviewFacts
+from codex_framework import Agent, CodexError, Decision, ReviewDecision, RunResult, Status, ThreadError, TurnContext
+from codex_framework.contract.protocol.events import WarningEvent
 from codex_plugin_guardian.action import Request, summary
 from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
 from codex_plugin_guardian.breaker import Breaker
@@ -29,34 +30,26 @@ _TIMED_OUT = (
 )
 
 
-async def decision(request: Request, facts: ReviewFacts, limit_s: float) -> ReviewDecision:
+async def decision(request: Request, turn: TurnContext, limit_s: float) -> ReviewDecision:
     """What the model decides; ``timed_out`` after ``limit_s`` seconds, ``denied`` if anything goes wrong."""
     limit = asyncio.timeout(limit_s)
     try:
         async with limit:
-            answer = await _answer(request, facts)
+            answer = await _answer(request, turn)
     except TimeoutError as error:
         if limit.expired():
-            facts.warn(f"The automatic review of {summary(request)} took too long; it was not done.")
+            turn.emit(WarningEvent(f"The automatic review of {summary(request)} took too long; it was not done."))
             return ReviewDecision(Decision.TIMED_OUT, message=_TIMED_OUT)
         answer = _no_answer(error)
     except Exception as error:  # whatever went wrong, nobody has allowed it
         answer = _no_answer(error)
-    return _decided(answer, request, facts)
+    return _decided(answer, request, turn)
 
 
-async def _answer(request: Request, facts: ReviewFacts) -> Answer:
-    own = _table(facts.config, "auto_review").get("policy")
-    settings = _table(_table(_table(facts.config, "framework"), "plugins"), "guardian")
+async def _answer(request: Request, turn: TurnContext) -> Answer:
     problem: str | None = None
     for _ in range(_TRIES):
-        text = await facts.delegate(
-            case(request, facts, problem=problem),
-            instructions=instructions(own if isinstance(own, str) else ""),
-            model=settings.get("model"),
-            reasoning_effort=settings.get("reasoning_effort", "low"),
-            output_schema=SCHEMA,
-        )
+        text = await _asked(case(request, turn, problem=problem), turn)
         try:
             return read_answer(text)
         except UnreadableAnswerError as error:
@@ -64,11 +57,47 @@ async def _answer(request: Request, facts: ReviewFacts) -> Answer:
     raise UnreadableAnswerError(f"the reviewing model's answer could not be read: {problem}")
 
 
-def _decided(answer: Answer, request: Request, facts: ReviewFacts) -> ReviewDecision:
-    stop = facts.state(Breaker, Breaker).record(facts.turn_id, refused=not answer.allowed)
+async def _asked(prompt: str, turn: TurnContext) -> str:
+    """Ask a model in a thread of its own, and return what it says.
+
+    The thread has no tools and no context: the model is asked about things that nobody vouches for. What a workspace says of itself
+    must not reach it as instructions, and what it is told must not get it to use a tool.
+
+    Raises:
+        ThreadError: It gave no answer.
+    """
+    child = await turn.thread.spawn(_reviewing_agent(turn.facts.config))
+    try:
+        result: RunResult[str] = await child.run(prompt, output_schema=SCHEMA)
+    finally:
+        await child.shutdown()
+    if result.status is not Status.COMPLETED or not result.final_message:
+        raise ThreadError(result.error or "the model gave no answer", slug="turn-failed")
+    return result.final_message
+
+
+def _reviewing_agent(config: Mapping[str, Any]) -> Agent[str]:
+    own = _table(config, "auto_review").get("policy")
+    settings = _table(_table(_table(config, "framework"), "plugins"), "guardian")
+    return Agent(
+        name="guardian",
+        instructions=instructions(own if isinstance(own, str) else ""),
+        model=settings.get("model"),
+        reasoning_effort=settings.get("reasoning_effort", "low"),
+        allowed_tools=(),
+        context=(),
+        permissions=":read-only",
+        approval_policy="never",
+        ephemeral=True,
+    )
+
+
+def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecision:
+    stop = turn.state(Breaker, Breaker).record(turn.facts.turn_id, refused=not answer.allowed)
     if answer.allowed:
         return ReviewDecision(Decision.APPROVED)
-    facts.warn(f"Automatic review refused {summary(request)} (risk: {answer.risk_level}): {_brief(answer.rationale)}")
+    text = f"Automatic review refused {summary(request)} (risk: {answer.risk_level}): {_brief(answer.rationale)}"
+    turn.emit(WarningEvent(text))
     if stop is not None:
         message = f"Automatic review has stopped the turn: {stop}. Look at what the agent wants before it goes on."
         return ReviewDecision(Decision.ABORT, message=message)

@@ -1,10 +1,14 @@
-"""The reviewer, which is asked about every approval; most of it is loaded when there is something to review."""
+"""The reviewer, which is asked about every approval. Most of it is loaded at the first review."""
 
 from __future__ import annotations
 
-from codex_framework import ApprovalPolicy, ReviewDecision, ReviewFacts
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework import ApprovalPolicy, ApprovalRequest, ApprovalReviewer, ReviewDecision, TurnContext, TurnFacts
+from codex_framework.contract.protocol.events import (
+    ApplyPatchApprovalRequestEvent,
+    ExecApprovalRequestEvent,
+    ToolApprovalRequestEvent,
+)
+from codex_framework.contract.protocol.policies import GranularApproval
 
 __all__ = ["Guardian"]
 
@@ -14,7 +18,7 @@ _LIMIT_S = 88.0
 _REVIEWERS = ("auto_review", "guardian_subagent")
 
 
-class Guardian:
+class Guardian(ApprovalReviewer):
     """Has a model judge approval requests, where ``approvals_reviewer`` in config says so.
 
     Args:
@@ -26,18 +30,20 @@ class Guardian:
     def __init__(self, limit_s: float = _LIMIT_S) -> None:
         self._limit_s = limit_s
 
-    async def review(
-        self, request: ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent, facts: ReviewFacts
-    ) -> ReviewDecision | None:
-        """A decision; None where a person is to be asked."""
-        if not _is_active(facts):
+    async def review(self, request: ApprovalRequest, turn: TurnContext) -> ReviewDecision | None:
+        """Return a decision, or None where a person is to be asked: more permissions are for people to give."""
+        if not isinstance(
+            request, (ExecApprovalRequestEvent, ApplyPatchApprovalRequestEvent, ToolApprovalRequestEvent)
+        ):
+            return None
+        if not _is_active(turn.facts):
             return None
         from codex_plugin_guardian.review import decision
 
-        return await decision(request, facts, self._limit_s)
+        return await decision(request, turn, self._limit_s)
 
 
-def _is_active(facts: ReviewFacts) -> bool:
+def _is_active(facts: TurnFacts) -> bool:
     if facts.config.get("approvals_reviewer") not in _REVIEWERS:
         return False
     policy = facts.approval_policy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CONTEXT_MARKS,
     ContentItem,
     CustomToolCall,
@@ -24,7 +24,7 @@ from codex_framework.protocol.items import (
     ResponseItem,
     UnknownItem,
 )
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 from codex_plugin_guardian.quoting import fitted_text, quoted, tokens
 
 __all__ = ["MESSAGE_LIMITS", "RECENT", "TOOL_LIMITS", "Transcript", "transcript"]

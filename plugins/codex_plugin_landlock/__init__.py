@@ -1,4 +1,4 @@
-"""The Linux sandbox: namespaces, Landlock and seccomp, without compiled code and without an interpreter start per command."""
+"""The Linux sandbox: namespaces, Landlock and seccomp, without compiled code and without starting an interpreter per command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The framework's side of a confined instance: give it a command, hear of its beginning and its end."""
+"""The framework's side of a confined instance: sends it commands, and receives their start and end."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codex_framework import CommandFailed, Launch, SandboxError
-from codex_framework.roles.networks import NetworkGate, ProxyPorts
+from codex_framework.contract.roles.networks import NetworkGate, ProxyPorts
 from codex_plugin_landlock.jail.messages import receive, send
 
 __all__ = ["SET_UP_S", "ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
 SET_UP_S = 10.0
-"""How long an instance may take to confine itself, and then to start a command; some milliseconds are usual."""
+"""Time limit in seconds for an instance to confine itself, and again for starting a command. Some milliseconds are usual."""
 
 _KILLED = "the process that confines commands was killed from outside, and this command with it"
-"""Does not say "sandbox": that word in a command's output counts as a sign that the sandbox has refused something."""
+"""Must not contain "sandbox": this word in a command's output counts as a sign that the sandbox has refused something."""
 
 
-class InstanceGone(Exception):  # noqa: N818  # a turn of events, not a fault
-    """An idle instance was found dead when it was to be used; the command has not been handed over."""
+class InstanceGone(Exception):  # noqa: N818  # an event, not an error
+    """An idle instance was found dead before it got its command."""
 
 
 class InstanceRefused(Exception):  # noqa: N818
     """An instance could not confine itself.
 
     Attributes:
-        stage: Which layer it was.
-        text: What the system said.
+        stage: The layer that failed.
+        text: The system's error message.
     """
 
     def __init__(self, stage: str, text: str) -> None:
@@ -42,7 +42,7 @@ class InstanceRefused(Exception):  # noqa: N818
 
 
 class ConfinedProcess:
-    """A :class:`~codex_framework.ChildProcess` that lives inside an instance."""
+    """A :class:`~codex_framework.ChildProcess` inside an instance."""
 
     def __init__(self, instance: Instance, pid: int, terminal: int | None = None) -> None:
         self._instance = instance
@@ -54,45 +54,51 @@ class ConfinedProcess:
 
     @property
     def pid(self) -> int:
-        """Its id and its group's, as seen from here."""
+        """The id of the process and its group, as seen from outside."""
         return self._pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group; nothing happens when it is gone."""
+        """Send a signal to the whole process group. Nothing happens if it is gone."""
         if self._status is None:
             self._instance.signal(number)
 
     async def wait(self) -> int:
-        """The status once it has ended; every descendant has ended too, then. Killed with its sandbox, it is ``-SIGKILL``."""
+        """Wait for the end and return the status. All descendants have then ended too.
+
+        The status is ``-SIGKILL`` if the process was killed with its sandbox.
+        """
         await self._ended.wait()
         assert self._status is not None
         return self._status
 
     def take_terminal(self) -> int | None:
-        """The other side of a terminal in the sandbox that it has got in place of its launch's; the caller's from now on."""
+        """Return our side of the terminal that the sandbox created in place of the launch's. The caller then owns it.
+
+        None means that the process uses the launch's terminal, or that the terminal was already taken.
+        """
         terminal, self._terminal = self._terminal, None
         return terminal
 
     def explain(self) -> str:
-        """What its end was if it was not its own; ``""`` otherwise."""
+        """Return the reason if the process did not end by itself; ``""`` otherwise."""
         return self._note
 
     def end(self, status: int, note: str = "") -> None:
-        """Called by the instance, once."""
+        """Record the end. Called once, by the instance."""
         self._status = status
         self._note = note
         self._ended.set()
 
 
 class Instance:
-    """One connection to a confined instance. It runs one command at a time.
+    """One connection to a confined instance, which runs one command at a time.
 
     Args:
-        connection: A packet socket whose other end the instance has, or will get.
-        signature: What its mounts depend on.
+        connection: A packet socket. The instance has the other end, or will get it.
+        signature: The facts that its mounts depend on.
         level: ``namespaces`` or ``landlock``.
-        told: Called with what it holds back, by which layer, when it has confined itself.
-        set_up_s: How long that may take.
+        on_confined: Called when the instance has confined itself, with the enforcing layer of each protection.
+        set_up_s: Time limit in seconds for its set-up.
     """
 
     def __init__(
@@ -100,7 +106,7 @@ class Instance:
         connection: socket.socket,
         signature: tuple[object, ...],
         level: str,
-        told: Callable[[Mapping[str, str]], None],
+        on_confined: Callable[[Mapping[str, str]], None],
         *,
         set_up_s: float = SET_UP_S,
     ) -> None:
@@ -108,7 +114,7 @@ class Instance:
         self.signature = signature
         self.level = level
         self.ready = False
-        self._told = told
+        self._on_confined = on_confined
         self._set_up_s = set_up_s
         self._gate: NetworkGate | None = None
         self._listening: list[socket.socket] = []
@@ -124,7 +130,7 @@ class Instance:
 
     @property
     def alive(self) -> bool:
-        """Whether its process was there just now. Only for an idle one."""
+        """Whether the process of this idle instance is alive."""
         if self._connection.fileno() < 0:
             return False
         try:
@@ -135,7 +141,7 @@ class Instance:
             return False
 
     def listen(self, refused: Callable[[InstanceRefused], None]) -> None:
-        """Before there is a command: note when it is ready, and call ``refused`` if it cannot confine itself."""
+        """Watch an instance that has no command yet. ``refused`` is called if it cannot confine itself."""
         self._refused = refused
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._connection, self._read)
@@ -143,31 +149,30 @@ class Instance:
     async def run(
         self, launch: Launch, released: Callable[[Instance], None], gate: NetworkGate | None = None
     ) -> ConfinedProcess:
-        """Start a command; ``released`` is called when the instance is free again.
-
-        Cancelling it ends the instance, and the command with it.
+        """Start a command. Cancelling this call ends the instance, and the command with it.
 
         Args:
             launch: The command.
-            released: Not called for an instance that has ended.
-            gate: What is to carry the traffic of the instance's own network from now on, instead of any earlier one.
+            released: Called when the instance is free again. Not called if the instance has ended.
+            gate: The gate for the traffic of the instance's own network, which replaces any earlier one. None means that
+                there is no gate.
 
         Raises:
-            InstanceGone: It died before it got the command.
-            InstanceRefused: It could not confine itself; nothing has run.
+            InstanceGone: The instance ended before it got the command.
+            InstanceRefused: The instance could not confine itself, and the command was not started.
             CommandFailed: The command cannot be started.
-            SandboxError: It died in the middle, or its set-up hangs.
+            SandboxError: The instance ended during the start, or its set-up hangs.
         """
         env = dict(launch.env)
         try:
             if gate is not None:
                 env |= gate.environment(await self._serve(gate))
             named = launch.tty and launch.may_replace_terminal and self.level == "namespaces"
-            wanted = {"argv": launch.argv, "cwd": launch.cwd, "env": env, "tty": launch.tty, "named": named}
+            request = {"argv": launch.argv, "cwd": launch.cwd, "env": env, "tty": launch.tty, "named": named}
             self._released = released
-            process = await self._asked({"run": wanted}, (launch.stdin, launch.stdout, launch.stderr))
+            process = await self._ask({"run": request}, (launch.stdin, launch.stdout, launch.stderr))
         except (CommandFailed, InstanceGone, InstanceRefused):
-            raise  # the first leaves it as good as before, the others have closed it
+            raise  # after the first, the instance is still usable; the others have closed it
         except BaseException:
             self.close()
             raise
@@ -175,27 +180,31 @@ class Instance:
         return process
 
     async def _serve(self, gate: NetworkGate) -> ProxyPorts:
-        """Let ``gate`` have new listening sockets; those of an earlier one are shut, whoever still holds them."""
+        """Give ``gate`` new listening sockets. Those of an earlier gate are shut down, including all copies."""
         if self._gate is not None and self._gate is not gate:
             await self._gate.aclose()
         self._gate = None
         self._stop_listening()
-        descriptors = await self._asked({"listen": True})
+        descriptors = await self._ask({"listen": True})
         self._listening = [socket.socket(fileno=descriptor) for descriptor in descriptors]
         http, socks = self._listening
         self._gate = gate
         await gate.serve(http, socks)
-        return ProxyPorts(*(one.getsockname()[1] for one in self._listening))
+        return ProxyPorts(*(listener.getsockname()[1] for listener in self._listening))
 
     def _stop_listening(self) -> None:
-        for one in self._listening:
+        for listener in self._listening:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)  # reaches copies as well
-            one.close()
+                listener.shutdown(socket.SHUT_RDWR)  # also affects copies of the socket
+            listener.close()
         self._listening.clear()
 
-    async def _asked(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> Any:
-        """Send a message and wait for what comes of it. Raises as :meth:`run`."""
+    async def _ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> Any:
+        """Send a message and wait for the answer.
+
+        Raises:
+            InstanceGone, InstanceRefused, CommandFailed, SandboxError: As for :meth:`run`.
+        """
         self._stop_reading()
         self._loop = asyncio.get_running_loop()
         self._starting = self._loop.create_future()
@@ -223,7 +232,7 @@ class Instance:
             self.close()
 
     def close(self) -> None:
-        """End the instance and everything in it. Its command, if any, counts as killed."""
+        """End the instance and everything in it. If it has a command, the command counts as killed."""
         self._end("")
 
     def _end(self, note: str) -> None:
@@ -238,7 +247,7 @@ class Instance:
         self._lost(note)
 
     def _refusal(self) -> InstanceRefused | None:
-        """What an instance said before it ended, if it was why."""
+        """Return the refusal that an instance sent before it ended, or None if it sent none."""
         while True:
             try:
                 message, descriptors = receive(self._connection, socket.MSG_DONTWAIT)
@@ -257,7 +266,7 @@ class Instance:
         self._fail(
             SandboxError(
                 f"{what} within {self._set_up_s:g} s",
-                hint="look whether a writable root, or the program's folder, lies on a file system that does not answer",
+                hint="check whether a writable root or the program's folder is on a file system that does not respond",
             )
         )
         self.close()
@@ -269,7 +278,7 @@ class Instance:
             except BlockingIOError:
                 return
             except ConnectionResetError:
-                continue  # it ended without reading all we sent; what it said before that comes now
+                continue  # it ended without reading all of our data; its own last messages come next
             except OSError:
                 message, descriptors = None, []
             if message is None:
@@ -278,9 +287,9 @@ class Instance:
                 if not self._answer(descriptors):
                     _close(descriptors)
             else:
-                self._heard(message, descriptors)
+                self._handle(message, descriptors)
 
-    def _heard(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+    def _handle(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         if "started" in message:
             self._process = ConfinedProcess(self, message["started"] or self._pid, *descriptors)
             if not self._answer(self._process):
@@ -299,17 +308,17 @@ class Instance:
         elif "ready" in message:
             self.ready = True
             self._set_deadline()
-            self._told(message["enforced"])
+            self._on_confined(message["enforced"])
         elif "refused" in message:
             refused = InstanceRefused(message["refused"], message["text"])
-            told, self._refused = self._refused, None
-            if self._starting is None and told is not None:
-                told(refused)
+            callback, self._refused = self._refused, None
+            if self._starting is None and callback is not None:
+                callback(refused)
             self._fail(refused)
             self.close()
 
     def _answer(self, answer: object) -> bool:
-        """Whether anybody still waits for it."""
+        """Deliver an answer. Return whether anybody is still waiting for it."""
         starting, self._starting = self._starting, None
         self._cancel_deadline()
         if starting is None or starting.done():
@@ -327,7 +336,7 @@ class Instance:
         self._fail(
             SandboxError(
                 "the sandbox ended before the command had started",
-                hint="try again; if it stays so, look for a process that kills others (the system's log names it)",
+                hint="try again; if this repeats, look for a process that kills others (the system log names it)",
             )
         )
         process, self._process = self._process, None

@@ -1,4 +1,4 @@
-"""The framework's side of the launcher: start it, ask it for instances, end it."""
+"""The framework's side of the launcher: starts it, requests instances from it, and ends it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LOG_TAIL = 2000
 
 
 class Launcher:
-    """A small Python process that forks confined instances; started when first needed, and again when it was killed.
+    """A small Python process that forks confined instances. It is started when first needed, and again if it was killed.
 
-    It has no access to this process's memory, environment or descriptors, and it ends when this process does.
+    It has no access to this process's memory, environment or descriptors, and it ends when this process ends.
 
     Args:
         python: The interpreter, 3.11 or newer.
@@ -43,7 +43,7 @@ class Launcher:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id, or None if the launcher is not running."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def open_instance(
@@ -51,39 +51,39 @@ class Launcher:
         plan: Mapping[str, Any],
         level: str,
         signature: tuple[object, ...],
-        told: Callable[[Mapping[str, str]], None],
+        on_confined: Callable[[Mapping[str, str]], None],
         *,
         set_up_s: float = SET_UP_S,
     ) -> Instance:
-        """Ask for a new instance. It can be used at once; commands wait in its socket until it is ready.
+        """Request a new instance. It can be used immediately; commands wait in its socket until it is ready.
 
         Args:
-            plan: A plan's data.
+            plan: The data of a plan.
             level: ``namespaces`` or ``landlock``.
-            signature: What its mounts depend on.
-            told: Called with what it holds back, when it has confined itself.
-            set_up_s: How long that may take.
+            signature: The facts that its mounts depend on.
+            on_confined: Called when the instance has confined itself, with the enforcing layer of each protection.
+            set_up_s: Time limit in seconds for its set-up.
 
         Raises:
             SandboxError: The launcher does not start.
         """
         ours = self._ask({"plan": dict(plan), "level": level})
-        return Instance(ours, signature, level, told, set_up_s=set_up_s)
+        return Instance(ours, signature, level, on_confined, set_up_s=set_up_s)
 
     def ensure(self) -> None:
-        """Start it, unless it runs.
+        """Start the launcher unless it is running.
 
         Raises:
-            SandboxError: It does not start.
+            SandboxError: The launcher does not start.
         """
         if self.pid is None:
             self._start()
 
-    async def tried(self) -> list[tuple[str, str]]:
-        """Have every layer tried, each in a process that is thrown away; by name, an empty text or what is wrong.
+    async def try_layers(self) -> list[tuple[str, str]]:
+        """Try every layer in a disposable process. Return the names of the layers with their faults; ``""`` means that a layer works.
 
         Raises:
-            SandboxError: It does not start, or ended over that.
+            SandboxError: The launcher does not start, or ended during the trials.
         """
         with self._ask({"try": True}) as connection:
             connection.settimeout(_TRIAL_TIMEOUT_S)
@@ -92,11 +92,11 @@ class Launcher:
             except OSError:
                 message = None
         if message is None:
-            raise self._does_not_run()
+            raise self._not_running()
         return [(name, fault) for name, fault in message["tried"]]
 
     def _ask(self, message: dict[str, Any]) -> socket.socket:
-        """Send a request with the other end of a new socket, where the answers come from."""
+        """Send a request together with one end of a new socket, and return the other end, on which the answers arrive."""
         for _ in range(2):
             self.ensure()
             connection = self._connection
@@ -111,16 +111,16 @@ class Launcher:
             finally:
                 theirs.close()
             return ours
-        raise self._does_not_run()
+        raise self._not_running()
 
-    def _does_not_run(self) -> SandboxError:
+    def _not_running(self) -> SandboxError:
         return SandboxError(
-            f"the sandbox's launcher does not run: {self.log() or 'it ended at once'}",
+            f"the sandbox's launcher does not run: {self.log() or 'it ended immediately'}",
             hint=f"check that `{self._python} -I -S` works here",
         )
 
     def log(self) -> str:
-        """The end of what it has printed, which is something only when it failed."""
+        """Return the end of the launcher's output. It prints something only if it fails."""
         if self._log < 0:
             return ""
         size = os.fstat(self._log).st_size
@@ -129,7 +129,9 @@ class Launcher:
     def _start(self) -> None:
         self._kill()
         if not self._python:
-            raise SandboxError("the sandbox needs a Python interpreter, and this program does not know its own")
+            raise SandboxError(
+                "the sandbox needs a Python interpreter, but the path of this program's interpreter is unknown"
+            )
         ours, theirs = _pair()
         ours.settimeout(_SEND_TIMEOUT_S)
         self._log = memory_file("launcher")
@@ -155,7 +157,7 @@ class Launcher:
         self._connection = ours
 
     def _kill(self) -> None:
-        """End what is left of the last one: closing the connection ends it, and so does the signal."""
+        """End the previous launcher, by closing the connection and by a signal."""
         self._disconnect()
         if self._process is not None:
             self._process.kill()
@@ -171,18 +173,18 @@ class Launcher:
             self._log = -1
 
     async def aclose(self, *, idle: bool = False) -> None:
-        """End the launcher with all instances. Safe to call twice.
+        """End the launcher with all instances. May be called more than once.
 
         Args:
-            idle: Nothing runs in any instance: wait until it has cleaned up, and leave its last breath (taking down namespaces
-                takes the system some 30 ms) to a thread.
+            idle: Whether no instance runs a command. Then wait only until the launcher has cleaned up, and leave waiting for its
+                end to a thread, because taking down namespaces takes the system about 30 ms.
         """
         process, self._process = self._process, None
         connection, self._connection = self._connection, None
         if connection is not None and process is not None and idle:
             with contextlib.suppress(OSError):
                 send(connection, {"end": True})
-            # Ends it at once while its interpreter starts and it holds nothing; later it takes no notice.
+            # Ends a launcher whose interpreter is still starting. A running one ignores this signal.
             process.terminate()
             await asyncio.to_thread(_await_end_of, connection)
             threading.Thread(target=_end, args=(process,), name="sandbox-launcher-end", daemon=True).start()

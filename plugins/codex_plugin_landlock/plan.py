@@ -1,4 +1,4 @@
-"""From a turn's access to a plan: plain data that the launcher understands."""
+"""Conversion of a turn's access to a plan: plain data for the launcher."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ _KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DEN
 _LIMITS = ("processes", "memory_bytes", "file_bytes")
 
 _PLACEHOLDER, _PLACEHOLDER_MODE = "placeholder", 0o1755
-"""Folders that the launcher puts in place of missing names look like this (see ``jail.placeholders``)."""
+"""The mark of folders that the launcher creates in place of missing names (see ``jail.placeholders``)."""
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What a sandbox does, as paths.
+    """A sandbox's permissions, as paths.
 
     Attributes:
-        kinds: Paths with ``writable``, ``read-only`` or ``denied``: the nearest at or above a path decides. Always has ``/``.
-        globs: Patterns of what is denied besides. A plan that has some is to be :meth:`resolved` before it is carried out.
-        glob_depth: How many folders deep they are looked for.
-        network: How the network is reached: ``off``, ``loopback``, ``proxy`` or ``on``.
-        limits: ``processes``, ``memory_bytes`` and ``file_bytes``, each a number or None.
-        private_tmp: ``/tmp`` may be written, and is the commands' own.
-        floor: What has to be held back, in order.
-        parts: What differs from its surroundings, and folders that must not be moved; outer ones first.
-        key: The whole of it as text; equal plans have equal keys.
+        kinds: The kind of each path: ``writable``, ``read-only`` or ``denied``. The nearest path at or above a given one
+            decides. ``/`` is always included.
+        globs: Patterns of paths that are denied as well. A plan with patterns must be :meth:`resolved` before use.
+        glob_depth: How many folders deep the patterns are searched. None means no limit.
+        network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
+        limits: ``processes``, ``memory_bytes`` and ``file_bytes``. None means no limit.
+        private_tmp: Whether commands have a writable ``/tmp`` of their own.
+        floor: The protections that must be enforced, in order.
+        parts: The paths that differ from their surroundings, and folders that must not be moved; outer ones first.
+        key: The whole plan as text. Equal plans have equal keys.
     """
 
     kinds: Mapping[str, str]
@@ -67,7 +68,7 @@ class Plan:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As a JSON object; patterns are left out. File names are in UTF-8 there, which the launcher uses whatever the locale."""
+        """The plan as a JSON object, without patterns. File names are in UTF-8, which the launcher uses in every locale."""
         return {
             "root": self.kinds["/"],
             "parts": [(_utf8(path), kind, pinned) for path, kind, pinned in self.parts],
@@ -79,49 +80,49 @@ class Plan:
 
     @property
     def denies(self) -> bool:
-        """Whether there is something that cannot be read, apart from patterns."""
+        """Whether something cannot be read, apart from patterns."""
         return DENIED in self.kinds.values()
 
     def resolved(self) -> Plan:
-        """The plan with what its patterns match now; itself where it has none. Walks through folders.
+        """Return the plan with the current matches of its patterns, or itself if it has none. This walks through folders.
 
-        A match that is a symlink stands for what it leads to as well, unless a rule opens that or something in it.
+        If a match is a symlink, its target is denied too, unless a rule allows the target or something in it.
 
         Raises:
-            SandboxError: Too much matches.
+            SandboxError: A pattern matches too many paths.
         """
         if not self.globs:
             return self
         kinds = dict(self.kinds)
         matches = [path for path in self._matches() if not is_below(path, PROC)]
-        opened = [path for path, kind in kinds.items() if kind != DENIED]
+        allowed = [path for path, kind in kinds.items() if kind != DENIED]
         for target in filter(None, map(_target, matches)):
-            own = is_below(target, DEV) or is_below(target, PROC)
-            if not own and not any(path == target or is_below(path, target) for path in opened):
+            is_private = is_below(target, DEV) or is_below(target, PROC)
+            if not is_private and not any(path == target or is_below(path, target) for path in allowed):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
         return attrs.evolve(self, kinds=kinds, globs=())
 
     def _matches(self) -> list[str]:
-        from codex_framework.globs import MATCH_LIMIT, TooManyMatches, expand
+        from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
 
         try:
-            found = expand(self.globs, self.glob_depth)
-            inside = [path for path in self.kinds if any(is_below(path, match) for match in found)]
+            matches = expand(self.globs, self.glob_depth)
+            inside = [path for path in self.kinds if any(is_below(path, match) for match in matches)]
             inside = [path for path in inside if os.path.lexists(path)]
-            return expand(self.globs, self.glob_depth, reopened=inside) if inside else found
+            return expand(self.globs, self.glob_depth, reopened=inside) if inside else matches
         except TooManyMatches as error:
             raise SandboxError(
-                f"the pattern {str(error)!r}, which is denied, matches more than {MATCH_LIMIT} files",
-                hint="deny the folder that they are in, or make the pattern narrower (glob_scan_max_depth bounds it as well)",
+                f"the denied pattern {str(error)!r} matches more than {MATCH_LIMIT} files",
+                hint="deny the folder that contains them, or make the pattern narrower (glob_scan_max_depth limits it too)",
             ) from None
 
 
 def plan_for(access: FileAccess) -> Plan:
-    """The plan for an access. Looks at no file.
+    """Return the plan for an access. No file is read.
 
     Raises:
-        SandboxError: A rule speaks of something that a sandbox cannot give or take.
+        SandboxError: A rule names something that a sandbox can neither grant nor deny.
     """
     plan = Plan(
         kinds={"/": WRITABLE},
@@ -146,32 +147,32 @@ def _check_proc(path: str, access: AccessMode) -> None:
     if access is not AccessMode.READ:
         raise SandboxError(
             f"{path} cannot be {'denied' if access is AccessMode.DENY else 'made writable'}: "
-            f"commands have a {PROC} of their own, read-only, with their own processes in it",
+            f"commands have their own read-only {PROC}, with only their own processes",
             hint=f"remove the rule for {path} from the permission profile",
         )
 
 
 def _parts(kinds: Mapping[str, str], *, private_tmp: bool) -> Iterable[Part]:
-    """What differs from its surroundings, with the folders between it and them where those may be written.
+    """Return the paths that differ from their surroundings, and the writable folders between these paths.
 
-    Whoever may rename a folder could move what is protected in it away, and put something else in its place; a folder with a
-    mount of its own cannot be renamed. Below ``/dev``, which is the sandbox's own, everything differs.
+    A command that may rename a folder could move protected paths in it away and replace them. A folder with a mount of its own
+    cannot be renamed. The sandbox has its own ``/dev``, so every path below it counts as different.
     """
     changed = {"/": kinds["/"]}
     if private_tmp:
         changed[TMP] = WRITABLE
     pinned: dict[str, str] = {}
     for path in sorted(kinds, key=_depth):
-        around = enclosing(changed, path)
-        own = is_below(path, DEV) and not is_below(around, DEV)
-        if path == "/" or (kinds[path] == changed[around] and not own and not (private_tmp and around == TMP)):
+        outer = enclosing(changed, path)
+        is_private = is_below(path, DEV) and not is_below(outer, DEV)
+        if path == "/" or (kinds[path] == changed[outer] and not is_private and not (private_tmp and outer == TMP)):
             continue
         changed[path] = kinds[path]
-        if changed[around] == WRITABLE and not own:
-            pinned |= dict.fromkeys(_between(around, path), WRITABLE)
-    found = [Part(path, kind) for path, kind in changed.items() if path != "/"]
-    found += [Part(path, kind, pinned=True) for path, kind in pinned.items()]
-    return sorted(found, key=lambda part: (_depth(part.path), part.path))
+        if changed[outer] == WRITABLE and not is_private:
+            pinned |= dict.fromkeys(_between(outer, path), WRITABLE)
+    result = [Part(path, kind) for path, kind in changed.items() if path != "/"]
+    result += [Part(path, kind, pinned=True) for path, kind in pinned.items()]
+    return sorted(result, key=lambda part: (_depth(part.path), part.path))
 
 
 def _depth(path: str) -> int:
@@ -179,12 +180,12 @@ def _depth(path: str) -> int:
 
 
 def _between(folder: str, path: str) -> Iterator[str]:
-    """The folders strictly between ``folder`` and ``path``."""
-    return (one for one in above(path) if is_below(one, folder))
+    """Return the folders strictly between ``folder`` and ``path``."""
+    return (parent for parent in above(path) if is_below(parent, folder))
 
 
 def _target(path: str) -> str | None:
-    """What a symlink leads to, if it is one and leads to something."""
+    """Return the target of a symlink; None if the path is not a symlink or its target does not exist."""
     if not os.path.islink(path) or not os.path.exists(path):  # noqa: PTH110, PTH114
         return None
     return os.path.realpath(path)
@@ -197,61 +198,63 @@ def _utf8(path: str) -> str:
 
 
 def check_entries(data: Mapping[str, Any]) -> None:
-    """Refuse a plan for which too much would have to be allowed entry by entry, where there are no namespaces.
+    """Refuse a plan that would need too many rules for single entries, which happens only without namespaces.
 
     Args:
-        data: The plan's.
+        data: The data of a plan.
 
     Raises:
         SandboxError: There are too many entries.
     """
-    from codex_plugin_landlock.jail.grants import MOST_ENTRIES, count_entries
+    from codex_plugin_landlock.jail.grants import MAX_ENTRIES, count_entries
 
     count = count_entries(data)
-    if count > MOST_ENTRIES:
+    if count > MAX_ENTRIES:
         raise SandboxError(
-            f"{count} files and folders stand beside what is denied or protected, and without namespaces each has to be allowed "
-            f"by itself; {MOST_ENTRIES} can be",
-            hint="allow user namespaces, or protect whole folders that stand beside fewer entries",
+            f"{count} files and folders are next to denied or protected ones. Without namespaces each must be allowed "
+            f"individually, which is limited to {MAX_ENTRIES}",
+            hint="allow user namespaces, or protect whole folders that have fewer entries next to them",
         )
 
 
 def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
-    """What a running sandbox depends on: which files stand at its paths. To be compared by :func:`fits`.
+    """Return the facts about the file system that a running sandbox depends on, for comparison with :func:`fits`.
 
     Args:
         plan: The plan.
-        entries: Also notice names that come and go in folders whose entries are granted one by one.
+        entries: Whether to include changes of the names in folders whose entries are granted individually.
     """
     kinds = {"/": plan.kinds["/"], **{part.path: part.kind for part in plan.parts}}
-    found: list[object] = []
+    facts: list[object] = []
     for path, kind, _ in plan.parts:
-        own = kinds[enclosing(kinds, path)] == DENIED  # mounted on a folder of the sandbox's own, which nobody removes
-        found.append(_identity(path) if own or kind == WRITABLE else _form(path))
+        is_private = (
+            kinds[enclosing(kinds, path)] == DENIED
+        )  # mounted on a folder of the sandbox, which nobody can remove
+        facts.append(_identity(path) if is_private or kind == WRITABLE else _form(path))
     if entries:
         from codex_plugin_landlock.jail.grants import enumerated
 
-        found += [_changed(path) for path in enumerated(plan.data)]
-    return tuple(found)
+        facts += [_modified_at(path) for path in enumerated(plan.data)]
+    return tuple(facts)
 
 
 def fits(plan: Plan, before: tuple[object, ...], now: tuple[object, ...], *, placed: bool) -> bool:
-    """Whether a sandbox can be used again: what it was set up for still stands.
+    """Return whether a sandbox can be used again, because the facts that it was set up for are unchanged.
 
     Args:
         plan: The plan.
-        before: The signature when it was started, or when it was used last.
-        now: The signature now.
-        placed: It has put placeholders in place of missing paths; one that somebody has removed took its mount along.
+        before: The signature when it was started or last used.
+        now: The current signature.
+        placed: Whether it has created placeholders for missing paths. Removing a placeholder removes its mount too.
     """
     if len(before) != len(now):
         return False
-    missing = [part.path for part, one in zip(plan.parts, now, strict=False) if one is None] if placed else []
+    missing = [part.path for part, fact in zip(plan.parts, now, strict=False) if fact is None] if placed else []
     if missing:
         unprotected = set(wanted(plan.data)).intersection(missing)
         if any(os.access(os.path.dirname(path), os.W_OK) for path in unprotected):  # noqa: PTH120
             return False
-    return all(was == one or (was is None and _is_placeholder(one)) for was, one in zip(before, now, strict=True))
+    return all(old == new or (old is None and _is_placeholder(new)) for old, new in zip(before, now, strict=True))
 
 
 def _is_placeholder(entry: object) -> bool:
@@ -268,10 +271,10 @@ def _identity(path: str) -> object:
 
 
 def _form(path: str) -> object:
-    """What a mount over a path depends on.
+    """Return the facts that a mount over a path depends on.
 
-    The mount goes when the path is removed, and a file system gives what is made in its place the same inode number at once. The
-    time of the last change tells them apart; a command cannot turn it back, nor change it from within.
+    The mount disappears when the path is removed, and the file system may immediately reuse the inode number for a new path. The
+    time of the last change distinguishes them. A command can neither reset this time nor change it from inside the sandbox.
     """
     status = _status(path)
     if status is None:
@@ -287,7 +290,7 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _changed(path: str) -> int:
+def _modified_at(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116
     except OSError:

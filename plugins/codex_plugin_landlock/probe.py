@@ -1,4 +1,4 @@
-"""What this machine can enforce, found out without starting anything."""
+"""Reports on what this machine can enforce, without starting a process."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from codex_framework import SandboxError, SandboxReport
-from codex_framework.roles.sandboxes import Protection, SandboxLayer
+from codex_framework.contract.permissions.file_access import Protection
+from codex_framework.contract.roles.sandboxes import SandboxLayer
 from codex_plugin_landlock.plan import Plan
 
 __all__ = [
-    "CURE_OF_NAMESPACES",
     "FULL_LEVEL",
+    "HINT_FOR_NAMESPACES",
     "REDUCED_LEVEL",
     "below_floor",
     "floor_error",
     "full_report",
     "layers_of",
-    "learned",
     "probe",
     "reduced_report",
+    "with_enforced",
 ]
 
 FULL_LEVEL = "namespaces+landlock+seccomp"
 REDUCED_LEVEL = "landlock+seccomp"
 
-CURE_OF_NAMESPACES = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
-CURE_OF_FLOOR = (
-    "take it out of sandbox_floor, or use a machine that can hold it back (`codex-framework sandbox doctor`)"
+HINT_FOR_NAMESPACES = "allow user namespaces (in a container: its seccomp and AppArmor profiles)"
+HINT_FOR_FLOOR = (
+    "remove it from sandbox_floor, or use a machine that can enforce it (see `codex-framework sandbox doctor`)"
 )
-_CURE_OF_MOUNTS = "allow mounts in user namespaces (in a container: its seccomp and AppArmor profiles)"
-_CURE_OF_LANDLOCK = "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter"
-_CURE_OF_SECCOMP = "use a kernel with CONFIG_SECCOMP_FILTER"
-_CURES = {
+_HINT_FOR_MOUNTS = "allow mounts in user namespaces (in a container: its seccomp and AppArmor profiles)"
+_HINT_FOR_LANDLOCK = "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter"
+_HINT_FOR_SECCOMP = "use a kernel with CONFIG_SECCOMP_FILTER"
+_HINTS = {
     "process namespace": "allow mounts in user namespaces, and a /proc without masked parts (in a container: unmask it)",
     "network namespace": "allow network namespaces (CONFIG_NET_NS; in a container: its seccomp profile)",
     "IPC namespace": "allow IPC namespaces (CONFIG_IPC_NS; in a container: its seccomp profile)",
     "limit on processes": "use Linux 6.14 or newer, or run as an ordinary user",
-    "Landlock": _CURE_OF_LANDLOCK,
-    "seccomp": _CURE_OF_SECCOMP,
+    "Landlock": _HINT_FOR_LANDLOCK,
+    "seccomp": _HINT_FOR_SECCOMP,
 }
-"""By layer, where it is not the mounts."""
+"""The hints by layer. All other layers need mounts."""
 
 _SWITCHES = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
@@ -52,13 +53,13 @@ _SWITCHES = {
         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile with `userns`",
     ),
 }
-"""Files that, with this content, say that user namespaces are refused to ordinary users, and the cure."""
+"""Files whose given content means that user namespaces are refused to ordinary users, with the hint."""
 
 
 def probe() -> SandboxReport:
-    """The report by what the system says of itself. Whether namespaces really work shows when the first sandbox starts."""
+    """Return a report based on the system's own information. Whether namespaces work is known only after the first sandbox."""
     if sys.platform != "linux":
-        return SandboxReport(available=False, reason=f"Landlock is a part of Linux, and this is {sys.platform}")
+        return SandboxReport(available=False, reason=f"Landlock requires Linux, and this system is {sys.platform}")
     from codex_plugin_landlock.jail import landlock, seccomp
     from codex_plugin_landlock.jail.syscall_numbers import ARCHITECTURE
     from codex_plugin_landlock.jail.syscalls import MACHINE
@@ -67,93 +68,96 @@ def probe() -> SandboxReport:
         return SandboxReport(
             available=False,
             reason=f"no system-call filter is known for {MACHINE}",
-            cure="use an x86_64 or aarch64 machine",
+            hint="use an x86_64 or aarch64 machine",
         )
     if not seccomp.available():
         return SandboxReport(
             available=False,
             reason="the kernel has no seccomp filters",
-            cure=_CURE_OF_SECCOMP,
+            hint=_HINT_FOR_SECCOMP,
         )
     abi = landlock.abi_version()
     if abi < landlock.MINIMUM_ABI:
         return SandboxReport(
             available=False,
-            reason=f"Landlock's ABI is {abi} here, at least {landlock.MINIMUM_ABI} is needed"
+            reason=f"Landlock has ABI {abi} here, but at least {landlock.MINIMUM_ABI} is required"
             if abi
             else "Landlock is not enabled",
-            cure=_CURE_OF_LANDLOCK,
+            hint=_HINT_FOR_LANDLOCK,
         )
-    reason, cure = _refusal()
-    return reduced_report(abi, reason, cure) if reason else full_report(abi)
+    reason, hint = _refusal()
+    return reduced_report(abi, reason, hint) if reason else full_report(abi)
 
 
 def full_report(abi: int) -> SandboxReport:
-    """All layers."""
-    return SandboxReport(available=True, level=FULL_LEVEL, protections=_protections(own=True, abi=abi))
+    """Return the report for a sandbox with all layers."""
+    return SandboxReport(available=True, level=FULL_LEVEL, protections=_protections(has_namespaces=True, abi=abi))
 
 
-def reduced_report(abi: int, reason: str, cure: str) -> SandboxReport:
-    """Without namespaces: weaker, and it says where."""
+def reduced_report(abi: int, reason: str, hint: str) -> SandboxReport:
+    """Return the report for a sandbox without namespaces, which names its weaknesses."""
     from codex_plugin_landlock.jail.protections import PARTLY
 
     return SandboxReport(
         available=True,
         level=REDUCED_LEVEL,
-        protections=_protections(own=False, abi=abi),
+        protections=_protections(has_namespaces=False, abi=abi),
         partly={Protection(word): means for word, means in PARTLY.items()},
-        reason=f"namespaces are not to be had: {reason}",
-        cure=cure,
+        reason=f"namespaces are unavailable: {reason}",
+        hint=hint,
     )
 
 
-def _protections(*, own: bool, abi: int) -> dict[Protection, str]:
+def _protections(*, has_namespaces: bool, abi: int) -> dict[Protection, str]:
     from codex_plugin_landlock.jail import limits
     from codex_plugin_landlock.jail.protections import protections
 
     bounds = {
-        "process namespace": own and limits.namespaces_can_be_bounded(),
+        "process namespace": has_namespaces and limits.namespaces_can_be_bounded(),
         "resource limit": limits.counts_processes(),
     }
     bounded = ", ".join(means for means, works in bounds.items() if works)
-    return {Protection(word): means for word, means in protections(own=own, abi=abi, bounded=bounded).items()}
+    return {
+        Protection(word): means
+        for word, means in protections(has_namespaces=has_namespaces, abi=abi, bounded=bounded).items()
+    }
 
 
-def learned(report: SandboxReport, enforced: Mapping[str, str]) -> SandboxReport:
-    """The report, corrected by what a running sandbox says of itself."""
-    held = {Protection(word): means for word, means in enforced.items()}
-    return report.evolve(protections={**report.protections, **held})
+def with_enforced(report: SandboxReport, enforced: Mapping[str, str]) -> SandboxReport:
+    """Return the report, corrected by the protections of a running sandbox."""
+    corrections = {Protection(word): means for word, means in enforced.items()}
+    return report.evolve(protections={**report.protections, **corrections})
 
 
 def floor_error(plan: Plan, report: SandboxReport) -> SandboxError | None:
-    """Why a plan's floor does not stand on this machine, if it does not."""
+    """Return the error if this machine cannot enforce a plan's floor; None if it can."""
     from codex_plugin_landlock.jail.protections import missing
 
-    held = {one.value: means for one, means in report.protections.items()}
-    lacking = missing(held, plan.data, own=report.level == FULL_LEVEL)
+    enforced = {protection.value: means for protection, means in report.protections.items()}
+    lacking = missing(enforced, plan.data, has_namespaces=report.level == FULL_LEVEL)
     if not lacking:
         return None
-    cures = dict.fromkeys(filter(None, lacking.values()))
+    hints = dict.fromkeys(filter(None, lacking.values()))
     if not all(lacking.values()):
-        cures[report.cure or CURE_OF_FLOOR] = None
-    return below_floor(", ".join(lacking), "; ".join(cures))
+        hints[report.hint or HINT_FOR_FLOOR] = None
+    return below_floor(", ".join(lacking), "; ".join(hints))
 
 
-def below_floor(lacking: str, cure: str) -> SandboxError:
-    """Says what is not held back."""
-    fact = f"`[framework] sandbox_floor` demands what the landlock sandbox does not hold back here: {lacking}"
-    return SandboxError(fact, slug="sandbox-floor", hint=cure)
+def below_floor(lacking: str, hint: str) -> SandboxError:
+    """Return the error for protections that are not enforced."""
+    fact = f"`[framework] sandbox_floor` requires protections that the landlock sandbox cannot enforce here: {lacking}"
+    return SandboxError(fact, slug="sandbox-floor", hint=hint)
 
 
 def layers_of(tried: Iterable[tuple[str, str]]) -> tuple[SandboxLayer, ...]:
-    """The outcome of trials, each with its cure."""
+    """Return the results of trials as layers with hints."""
     _, switch = _refusal()
-    cures = {"user namespace": switch or CURE_OF_NAMESPACES, **_CURES}
-    return tuple(SandboxLayer(name, fault, cures.get(name, _CURE_OF_MOUNTS) if fault else "") for name, fault in tried)
+    hints = {"user namespace": switch or HINT_FOR_NAMESPACES, **_HINTS}
+    return tuple(SandboxLayer(name, fault, hints.get(name, _HINT_FOR_MOUNTS) if fault else "") for name, fault in tried)
 
 
 def _refusal() -> tuple[str, str]:
-    """Why user namespaces will be refused, and the cure; empty texts where nothing speaks against them."""
+    """Return why user namespaces will be refused, and a hint. Both are empty if nothing indicates a refusal."""
     if not Path("/proc/self/ns/user").exists():
         return "the kernel has no user namespaces", "use a kernel with CONFIG_USER_NS"
     for path, (refusing, command) in _SWITCHES.items():

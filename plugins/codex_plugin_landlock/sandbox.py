@@ -1,4 +1,4 @@
-"""The ``landlock`` sandbox: plans, and a pool of confined instances for each."""
+"""The ``landlock`` sandbox, which keeps a pool of confined instances for each plan."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
 from codex_plugin_landlock.plan import Plan, check_entries, fits, plan_for, signature
 
 if TYPE_CHECKING:
-    from codex_framework.roles.networks import NetworkGate
-    from codex_framework.roles.sandboxes import SandboxLayer
+    from codex_framework.contract.roles.networks import NetworkGate
+    from codex_framework.contract.roles.sandboxes import SandboxLayer
     from codex_plugin_landlock.instances import ConfinedProcess, Instance, InstanceRefused
     from codex_plugin_landlock.launcher import Launcher
 
 __all__ = ["LandlockConfinement", "LandlockSandbox"]
 
 _IDLE_S = 5.0
-"""How long an unused instance stays, with its placeholders for protected names that do not exist."""
+"""Seconds after which an unused instance is closed, which also removes its placeholders for missing protected names."""
 
 _WARM_IDLE_S = 30.0
-"""The same for one that was started ahead: models think for longer than that, but a new one costs little by then."""
+"""The same for an instance started ahead of time. Models may think longer than that, but starting another one is cheap by then."""
 
-_MOST_IDLE = 4
-_ATTEMPTS = _MOST_IDLE + 3
-"""How many instances are tried for one command: all idle ones may have been killed meanwhile."""
+_MAX_IDLE = 4
+_ATTEMPTS = _MAX_IDLE + 3
+"""Maximum number of instances tried for one command, because all idle ones may have been killed in the meantime."""
 
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
-_PATHS = "check the folders and files that the permissions name"
+_PATHS = "check the folders and files in the permissions"
 _EXAMINE = "run `codex-framework sandbox doctor`, which tries every layer"
-"""What to do about mounts that could not be made, and about other layers."""
+"""Hints for mounts that failed, and for other layers."""
 
 _DISABLED = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
-_TOLD: dict[str, dict[str, str]] = {
+_NETWORK_VARIABLES: dict[str, dict[str, str]] = {
     "off": _DISABLED,
     "loopback": _DISABLED,
     "proxy": {"CODEX_NETWORK_PROXY_ACTIVE": "1"},
     "on": {},
 }
-"""Variables that tell a command about its network (Codex's names)."""
+"""Variables that inform a command about its network (Codex's names)."""
 
 
 class LandlockSandbox:
-    """Confines commands on Linux by namespaces, Landlock and seccomp, or by the last two where namespaces are refused.
+    """A sandbox for Linux that uses namespaces, Landlock and seccomp, or only the last two if namespaces are refused.
 
     Args:
-        level: ``namespaces``: that or nothing. ``landlock``: without namespaces, for tests. None: the best there is.
-        python: The interpreter for the launcher (3.11 or newer); None is this process's own.
-        set_up_s: How long confining a process may take until it is given up; None: 10 s.
+        level: ``namespaces`` requires namespaces. ``landlock`` works without them, for tests. None uses the best level.
+        python: The interpreter for the launcher (3.11 or newer). None means this process's own.
+        set_up_s: Time limit in seconds for confining a process. None means 10 s.
     """
 
     name = "landlock"
@@ -68,69 +68,76 @@ class LandlockSandbox:
         self._busy: set[Instance] = set()
 
     def probe(self) -> SandboxReport:
-        """What works here: first by what the system says of itself, once something has run by what that was confined by."""
+        """Return a report. At first it contains the system's own information; after the first command, what was really enforced."""
         if self._report is None:
             from codex_plugin_landlock.probe import FULL_LEVEL, probe
 
             report = probe()
             if report.available and self._wanted == _NAMESPACES and report.level != FULL_LEVEL:
-                report = SandboxReport(available=False, level=report.level, reason=report.reason, cure=report.cure)
+                report = SandboxReport(available=False, level=report.level, reason=report.reason, hint=report.hint)
             elif report.available and self._wanted == _LANDLOCK and report.level == FULL_LEVEL:
-                report = self._reduced("they are switched off by the caller", "switch them on")
+                report = self._reduced("the caller disabled them", "enable them")
             self._report = report
         return self._report
 
-    def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:  # noqa: ARG002  # nothing depends on it
-        """The plan for an access.
+    def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:  # noqa: ARG002  # unused
+        """Return the plan for an access.
 
         Raises:
             SandboxError: It cannot be enforced here.
         """
         report = self.probe()
         if not report.available:
-            raise SandboxError(f"the landlock sandbox does not work here: {report.reason}", hint=report.cure)
+            raise SandboxError(f"the landlock sandbox does not work here: {report.reason}", hint=report.hint)
         plan = plan_for(access)
         self.check(plan)
         return LandlockConfinement(self, plan)
 
     @property
     def level(self) -> str:
-        """``namespaces`` or ``landlock``."""
+        """The current level: ``namespaces`` or ``landlock``."""
         from codex_plugin_landlock.probe import FULL_LEVEL
 
         return _NAMESPACES if self.probe().level == FULL_LEVEL else _LANDLOCK
 
     def check(self, plan: Plan) -> None:
-        """Refuse what the level cannot enforce, or does not hold back though the plan's floor demands it.
+        """Refuse a plan that the current level cannot enforce, or whose floor it does not satisfy.
 
         Raises:
-            SandboxError: As said.
+            SandboxError: The plan is refused.
         """
         from codex_plugin_landlock.jail.landlock import ABI_NETWORK, abi_version
-        from codex_plugin_landlock.probe import CURE_OF_NAMESPACES, floor_error
+        from codex_plugin_landlock.probe import HINT_FOR_NAMESPACES, floor_error
 
         report = self.probe()
         if self.level == _LANDLOCK:
-            wanted, also = "", ""
+            problem, option = "", ""
             if plan.private_tmp:
-                wanted, also = "commands cannot have a /tmp of their own here", ", or switch `sandbox_private_tmp` off"
+                problem, option = "commands cannot have a private /tmp here", ", or set `sandbox_private_tmp` to false"
             elif plan.network == "loopback":
-                wanted, also = "commands cannot be given a loopback network of their own here", ", or switch it off"
+                problem, option = (
+                    "commands cannot have their own loopback network here",
+                    ", or set `sandbox_loopback` to false",
+                )
             elif plan.network == "proxy" and abi_version() < ABI_NETWORK:
-                wanted, also = "commands cannot be kept to a network proxy here", ", or use Linux 6.7 or newer"
-            if wanted:
-                raise SandboxError(f"{wanted}: {report.reason}", hint=(report.cure or CURE_OF_NAMESPACES) + also)
+                problem, option = "commands cannot be restricted to a network proxy here", ", or use Linux 6.7 or newer"
+            if problem:
+                raise SandboxError(f"{problem}: {report.reason}", hint=(report.hint or HINT_FOR_NAMESPACES) + option)
         error = floor_error(plan, report) if plan.floor else None
         if error is not None:
             raise error
 
     async def start(self, plan: Plan, launch: Launch) -> ConfinedProcess:
-        """Start a command in an instance of ``plan``. Raises as :meth:`codex_framework.Confinement.start`."""
+        """Start a command in an instance for ``plan``.
+
+        Raises:
+            SandboxError, CommandFailed: As for :meth:`codex_framework.Confinement.start`.
+        """
         from codex_plugin_landlock.instances import InstanceGone, InstanceRefused
 
         gate = _gate(plan, launch)
         plan = await self._resolved(plan)
-        if plan.denies:  # symlinks on the way to the folder may be among what is denied
+        if plan.denies:  # symlinks in the folder's path may be denied
             launch = launch.evolve(cwd=os.path.realpath(launch.cwd))
         for _ in range(_ATTEMPTS):
             self.check(plan)
@@ -150,16 +157,16 @@ class LandlockSandbox:
             except SandboxError as error:
                 raise SandboxError(f"{error}{self._last_words()}", hint=error.hint, slug=error.slug) from error
         raise SandboxError(
-            f"the sandbox ends as soon as it is started{self._last_words()}",
-            hint="look for a process that kills others (the system's log names it)",
+            f"the sandbox ends immediately after its start{self._last_words()}",
+            hint="look for a process that kills others (the system log names it)",
         )
 
     async def _resolved(self, plan: Plan) -> Plan:
-        """With what its patterns match now; looking for that may take a while."""
+        """Return the plan with the current matches of its patterns. The search runs in a thread, because it may take a while."""
         return await asyncio.to_thread(plan.resolved) if plan.globs else plan
 
     async def _start_by_ports(self, plan: Plan, launch: Launch, gate: NetworkGate) -> ConfinedProcess:
-        """Start a command that may connect to the gate's ports and nothing else, in an instance for it alone."""
+        """Start a command that may connect only to the gate's ports, in an instance used for it alone."""
         ports = await gate.listen()
         env = {**launch.env, **gate.environment(ports)}
         instance = self._open({**plan.data, "ports": [port for port in ports if port]}, _LANDLOCK, ())
@@ -174,22 +181,22 @@ class LandlockSandbox:
         instance.close()
 
     async def examine(self) -> tuple[SandboxLayer, ...]:
-        """Try every layer by itself in a process that is thrown away, whatever :meth:`probe` says.
+        """Try every layer by itself in a disposable process, regardless of :meth:`probe`.
 
         Raises:
-            SandboxError: The launcher does not start, or it ended over that.
+            SandboxError: The launcher does not start, or ended during the trials.
         """
         from codex_plugin_landlock.probe import layers_of
 
         if sys.platform != "linux":
             return ()
-        return layers_of(await self._running().tried())
+        return layers_of(await self._running().try_layers())
 
     async def warm(self, plan: Plan) -> None:
-        """Start the launcher and an instance ahead, unless one is there. It gets ready by itself; nobody waits for it.
+        """Start the launcher and an instance ahead of time, unless one exists, without waiting for it.
 
         Raises:
-            SandboxError: It cannot be enforced here, or the launcher does not start.
+            SandboxError: The plan cannot be enforced here, or the launcher does not start.
         """
         plan = await self._resolved(plan)
         self._warm(plan)
@@ -199,17 +206,17 @@ class LandlockSandbox:
             return
         self.check(plan)
         if plan.network == "proxy" and self.level == _LANDLOCK:
-            self._running().ensure()  # an instance needs to know the ports, which are another command's each time
+            self._running().ensure()  # an instance needs the ports, which differ for each command
             return
         instance = self._take(plan)
-        instance.listen(lambda refused: self._learn(plan, instance, refused))
+        instance.listen(lambda refused: self._on_refused(plan, instance, refused))
         self._release(plan, instance, _WARM_IDLE_S)
 
-    def _learn(self, plan: Plan, instance: Instance, refused: InstanceRefused) -> None:
+    def _on_refused(self, plan: Plan, instance: Instance, refused: InstanceRefused) -> None:
         idle = self._idle.get(plan.key, [])
         if instance in idle:
             idle.remove(instance)
-        with contextlib.suppress(SandboxError):  # the first command meets it again, and can tell it
+        with contextlib.suppress(SandboxError):  # the first command meets the same error and can report it
             self._degrade(refused)
             self._warm(plan)
 
@@ -239,11 +246,11 @@ class LandlockSandbox:
         if level == _LANDLOCK:
             check_entries(data)
 
-        def told(enforced: Mapping[str, str]) -> None:
+        def on_confined(enforced: Mapping[str, str]) -> None:
             self._confirm(level, enforced)
 
         set_up_s = self._set_up_s or SET_UP_S
-        instance = self._running().open_instance(data, level, state, told, set_up_s=set_up_s)
+        instance = self._running().open_instance(data, level, state, on_confined, set_up_s=set_up_s)
         self._busy.add(instance)
         return instance
 
@@ -255,16 +262,16 @@ class LandlockSandbox:
         return self._launcher
 
     def _confirm(self, level: str, enforced: Mapping[str, str]) -> None:
-        """Take over what an instance says it is confined by."""
-        from codex_plugin_landlock.probe import learned
+        """Store the protections that an instance has reported."""
+        from codex_plugin_landlock.probe import with_enforced
 
         if level == self.level:
-            self._report = learned(self.probe(), enforced)
+            self._report = with_enforced(self.probe(), enforced)
 
     def _release(self, plan: Plan, instance: Instance, idle_s: float = _IDLE_S) -> None:
         self._busy.discard(instance)
         idle = self._idle.setdefault(plan.key, [])
-        if len(idle) >= _MOST_IDLE:
+        if len(idle) >= _MAX_IDLE:
             instance.close()
             return
         idle.append(instance)
@@ -277,32 +284,32 @@ class LandlockSandbox:
         instance.close()
 
     def _degrade(self, refused: InstanceRefused) -> None:
-        """Go on without namespaces if it is they that are refused; nothing has run yet.
+        """Continue without namespaces if these were refused. The command was not started yet.
 
         Raises:
-            SandboxError: It was something else, or namespaces are demanded.
+            SandboxError: Another layer failed, or namespaces are required.
         """
-        from codex_plugin_landlock.probe import CURE_OF_FLOOR, CURE_OF_NAMESPACES, below_floor
+        from codex_plugin_landlock.probe import HINT_FOR_FLOOR, HINT_FOR_NAMESPACES, below_floor
 
         if refused.stage == "floor":
-            raise below_floor(refused.text, self.probe().cure or CURE_OF_FLOOR)
+            raise below_floor(refused.text, self.probe().hint or HINT_FOR_FLOOR)
         if refused.stage != _NAMESPACES or self._wanted == _NAMESPACES:
             raise SandboxError(
                 f"the sandbox could not be set up ({refused.stage}): {refused.text}",
-                hint={_NAMESPACES: CURE_OF_NAMESPACES, "mounts": _PATHS}.get(refused.stage, _EXAMINE),
+                hint={_NAMESPACES: HINT_FOR_NAMESPACES, "mounts": _PATHS}.get(refused.stage, _EXAMINE),
             )
-        self._report = self._reduced(refused.text, CURE_OF_NAMESPACES)
+        self._report = self._reduced(refused.text, HINT_FOR_NAMESPACES)
 
-    def _reduced(self, reason: str, cure: str) -> SandboxReport:
+    def _reduced(self, reason: str, hint: str) -> SandboxReport:
         from codex_plugin_landlock.jail.landlock import abi_version
         from codex_plugin_landlock.probe import reduced_report
 
-        return reduced_report(abi_version(), reason, cure)
+        return reduced_report(abi_version(), reason, hint)
 
     async def aclose(self) -> None:
-        """End all instances, with what runs in them, and the launcher. Safe to call twice."""
+        """End all instances, with the commands in them, and the launcher. May be called more than once."""
         idle = not self._busy
-        for instance in (*self._busy, *(one for unused in self._idle.values() for one in unused)):
+        for instance in (*self._busy, *(instance for unused in self._idle.values() for instance in unused)):
             instance.close()
         self._busy.clear()
         self._idle.clear()
@@ -311,23 +318,23 @@ class LandlockSandbox:
 
 
 def _gate(plan: Plan, launch: Launch) -> NetworkGate | None:
-    """The gate that is to carry a command's traffic.
+    """Return the gate for a command's traffic, or None if the plan needs none.
 
     Raises:
-        SandboxError: The plan demands one, and there is none.
+        SandboxError: The plan requires a gate, and there is none.
     """
     if plan.network != "proxy":
         return None
     if launch.gate is None:
         raise SandboxError(
-            "commands may reach the network by a proxy only, and this one has none",
-            hint="enable a plugin that brings a network proxy, or choose permissions without allowed hosts",
+            "commands may use the network only through a proxy, and this command has none",
+            hint="enable a plugin that offers a network proxy, or choose permissions without allowed hosts",
         )
     return launch.gate
 
 
 class LandlockConfinement:
-    """A plan that is ready to start processes."""
+    """A plan from which processes can be started."""
 
     def __init__(self, sandbox: LandlockSandbox, plan: Plan) -> None:
         self._sandbox = sandbox
@@ -335,19 +342,23 @@ class LandlockConfinement:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where nothing outside can be reached, ``CODEX_NETWORK_PROXY_ACTIVE=1`` by proxy."""
-        return dict(_TOLD[self.plan.network])
+        """The variables that describe the network.
+
+        They are ``CODEX_SANDBOX_NETWORK_DISABLED=1`` if nothing outside can be reached, and ``CODEX_NETWORK_PROXY_ACTIVE=1`` with a
+        proxy.
+        """
+        return dict(_NETWORK_VARIABLES[self.plan.network])
 
     async def start(self, launch: Launch) -> ConfinedProcess:
         """Start a process under the plan.
 
         Raises:
-            SandboxError: It cannot be confined; nothing of it has run.
-            CommandFailed: The program or folder does not exist or cannot be executed.
+            SandboxError: The sandbox cannot enforce the plan. The command was not started.
+            CommandFailed: The program or folder does not exist, or the program cannot be executed.
         """
         return await self._sandbox.start(self.plan, launch)
 
     async def warm(self) -> None:
-        """Get the launcher and one instance going; does not wait for them. Errors are left to the first start."""
+        """Start the launcher and one instance without waiting for them. Errors are left to the first command."""
         with contextlib.suppress(SandboxError):
             await self._sandbox.warm(self.plan)

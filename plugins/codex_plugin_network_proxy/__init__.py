@@ -1,4 +1,4 @@
-"""The network proxy: the way out for commands that may reach some hosts and not others, by HTTP, CONNECT and SOCKS5."""
+"""The network proxy: access to selected hosts for commands, over HTTP, CONNECT and SOCKS5."""
 
 from __future__ import annotations
 

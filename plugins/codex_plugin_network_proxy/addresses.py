@@ -1,7 +1,7 @@
-"""Which addresses are everybody's, and which belong to this machine or to a network of somebody's own.
+"""Classification of addresses as public, or as belonging to this machine or a private network.
 
-After the registries of special addresses (RFC 6890 and its updates). Written out, because what ``ipaddress`` calls global differs
-between versions of Python.
+It follows the registries of special-purpose addresses (RFC 6890 and its updates). The networks are listed here because
+``is_global`` of ``ipaddress`` differs between versions of Python.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 __all__ = ["LOCAL_KINDS", "kind_of"]
 
 LOCAL_KINDS = frozenset({"loopback", "private"})
-"""What ``allow_local_binding`` opens: this machine and the networks around it, but nothing that is odd to reach."""
+"""The kinds that ``allow_local_binding`` allows: this machine and private networks."""
 
 _V4 = [
     (IPv4Network(network), kind)
     for network, kind in (
         ("127.0.0.0/8", "loopback"),
-        ("0.0.0.0/8", "loopback"),  # connecting to 0.0.0.0 leads to this machine
+        ("0.0.0.0/8", "loopback"),  # connecting to 0.0.0.0 reaches this machine
         ("10.0.0.0/8", "private"),
         ("172.16.0.0/12", "private"),
         ("192.168.0.0/16", "private"),
-        ("169.254.0.0/16", "link-local"),  # the metadata of clouds, for one
-        ("100.64.0.0/10", "carrier's"),
+        ("169.254.0.0/16", "link-local"),  # for example the metadata services of clouds
+        ("100.64.0.0/10", "carrier-grade NAT"),
         ("192.0.0.0/24", "reserved"),
         ("192.0.2.0/24", "reserved"),
         ("192.88.99.0/24", "reserved"),
@@ -53,7 +53,10 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 @lru_cache(maxsize=1024)
 def kind_of(address: str) -> str:
-    """``""`` for a public address, else ``loopback``, ``private``, ``link-local``, ``carrier's``, ``multicast`` or ``reserved``."""
+    """Return the kind of an address, or ``""`` for a public address.
+
+    The kinds are ``loopback``, ``private``, ``link-local``, ``carrier-grade NAT``, ``multicast`` and ``reserved``.
+    """
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
         return _kind_of_v4(parsed)

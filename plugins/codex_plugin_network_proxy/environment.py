@@ -1,4 +1,4 @@
-"""Variables that tell programs to go out by the gate, and those by which this process goes out itself."""
+"""The proxy variables: those set for commands, and those that this process uses for its own connections."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _HTTP = (
     "DOCKER_HTTP_PROXY",
     "DOCKER_HTTPS_PROXY",
 )
-_NOT_BY_PROXY = ("NO_PROXY", "no_proxy", "npm_config_noproxy", "YARN_NO_PROXY", "BUNDLE_NO_PROXY")
-_HOSTS_NOT_BY_PROXY = "localhost,127.0.0.1,::1"
-"""What a command has started itself, it reaches by itself."""
+_EXCEPTIONS = ("NO_PROXY", "no_proxy", "npm_config_noproxy", "YARN_NO_PROXY", "BUNDLE_NO_PROXY")
+_DIRECT_HOSTS = "localhost,127.0.0.1,::1"
+"""A command reaches the servers that it starts itself without the proxy."""
 
 
 def command_environment(ports: ProxyPorts, rules: NetworkRules) -> dict[str, str]:
-    """The variables for a command that sees the gate at these ports."""
+    """Return the variables for a command that can reach the gate at these ports."""
     http = f"http://127.0.0.1:{ports.http}"
     everything = f"socks5h://127.0.0.1:{ports.socks}" if ports.socks else http
-    found = {name: http for word in _BOTH_CASES_HTTP for name in (word, word.lower())}
-    found |= {name: everything for word in _BOTH_CASES_ANY for name in (word, word.lower())}
-    found |= dict.fromkeys(_HTTP, http)
-    found |= dict.fromkeys(_NOT_BY_PROXY, _HOSTS_NOT_BY_PROXY)
-    return found | {
+    variables = {name: http for word in _BOTH_CASES_HTTP for name in (word, word.lower())}
+    variables |= {name: everything for word in _BOTH_CASES_ANY for name in (word, word.lower())}
+    variables |= dict.fromkeys(_HTTP, http)
+    variables |= dict.fromkeys(_EXCEPTIONS, _DIRECT_HOSTS)
+    return variables | {
         "NODE_USE_ENV_PROXY": "1",
         "ELECTRON_GET_USE_PROXY": "true",
         "CODEX_NETWORK_PROXY_ACTIVE": "1",
@@ -46,19 +46,19 @@ def command_environment(ports: ProxyPorts, rules: NetworkRules) -> dict[str, str
 
 
 def upstream_proxies(environ: Mapping[str, str]) -> tuple[dict[str, UpstreamProxy], dict[str, str]]:
-    """The proxies that an environment names for ``http`` and ``https``, and what it says of hosts that need none.
+    """Return the proxies that an environment names for ``http`` and ``https``, and the exceptions in ``NO_PROXY``.
 
     Raises:
-        SandboxError: One of them is of a kind that is not understood.
+        SandboxError: The URL of a proxy is invalid or of an unsupported kind.
     """
-    found: dict[str, UpstreamProxy] = {}
+    proxies: dict[str, UpstreamProxy] = {}
     for protocol in ("http", "https"):
         for name in (f"{protocol}_proxy", f"{protocol.upper()}_PROXY", "all_proxy", "ALL_PROXY"):
             if url := environ.get(name, "").strip():
-                found[protocol] = _upstream(name, url)
+                proxies[protocol] = _upstream(name, url)
                 break
     no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    return found, {"no": no_proxy} if no_proxy else {}
+    return proxies, {"no": no_proxy} if no_proxy else {}
 
 
 def _upstream(name: str, url: str) -> UpstreamProxy:
@@ -68,7 +68,7 @@ def _upstream(name: str, url: str) -> UpstreamProxy:
     except (BadHostError, ValueError):
         raise _unusable(name, "names no host") from None
     if parts.scheme not in ("http", "https"):
-        raise _unusable(name, f"is of the kind {parts.scheme}://")
+        raise _unusable(name, f"is of the unsupported kind {parts.scheme}://")
     authorization = None
     if parts.username is not None:
         from base64 import b64encode
@@ -81,6 +81,6 @@ def _upstream(name: str, url: str) -> UpstreamProxy:
 
 def _unusable(name: str, why: str) -> SandboxError:
     return SandboxError(
-        f"the network proxy has to go out by the proxy in {name}, which {why}",
-        hint=f"Set {name} to http://HOST:PORT, or take out permissions.NAME.network.allow_upstream_proxy.",
+        f"the network proxy must use the proxy in {name}, which {why}",
+        hint=f"Set {name} to http://HOST:PORT, or remove permissions.NAME.network.allow_upstream_proxy.",
     )

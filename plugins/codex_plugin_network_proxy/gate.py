@@ -1,4 +1,4 @@
-"""One command's way out: its listening sockets, its connections, its rules."""
+"""The gate of one command: its listening sockets, connections and rules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from codex_framework import NetworkRules, NetworkTarget, ProxyPorts, SandboxError
-from codex_framework.roles.networks import BlockedRequest
+from codex_framework import NetworkRules, ProxyPorts, SandboxError
+from codex_framework.contract.roles.networks import BlockedRequest
+from codex_plugin_network_proxy.carrier import Carrier
 from codex_plugin_network_proxy.deciding import Ask, Decider
 from codex_plugin_network_proxy.environment import command_environment, upstream_proxies
 from codex_plugin_network_proxy.limits import Limits, Room
@@ -22,67 +23,37 @@ from codex_plugin_network_proxy.wire import Wire
 
 __all__ = ["Carrier", "Gate"]
 
-_MOST_BLOCKED = 100
 _QUEUE = 1024
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-_PASSING = {errno.ECONNABORTED, errno.EAGAIN, errno.EINTR, errno.EPROTO, errno.ENETDOWN, errno.EPERM, errno.ECONNRESET}
+_TRANSIENT = {
+    errno.ECONNABORTED,
+    errno.EAGAIN,
+    errno.EINTR,
+    errno.EPROTO,
+    errno.ENETDOWN,
+    errno.EPERM,
+    errno.ECONNRESET,
+}
 
 
 class Side(Protocol):
-    """Carries one connection."""
+    """A handler for one connection."""
 
     async def run(self) -> None:
-        """Carry it to its end."""
+        """Handle the connection to its end."""
         ...
 
 
-class Carrier:
-    """What the sides of a gate need to carry a connection.
-
-    Attributes:
-        limits: Times and sizes.
-        router: Opens connections.
-    """
-
-    def __init__(self, decider: Decider, router: Router, limits: Limits) -> None:
-        self.limits = limits
-        self.router = router
-        self.blocked: list[BlockedRequest] = []
-        self._decider = decider
-
-    @property
-    def limited(self) -> bool:
-        """Whether only plain HTTP passes that only looks."""
-        return self._decider.limited
-
-    async def admit(self, target: NetworkTarget, gone: asyncio.Future[None], *, is_socket: bool = False) -> None:
-        """Come back if a target may be reached, as far as its name tells. Of a unix socket the router knows.
-
-        Raises:
-            RefusedError: It may not.
-            ConnectionError: The client has gone while somebody was asked.
-        """
-        if is_socket:
-            self._decider.check_method(target)
-        else:
-            await self._decider.admit(target, gone)
-
-    def record(self, target: NetworkTarget, reason: str) -> None:
-        """Note what was not let through."""
-        if len(self.blocked) < _MOST_BLOCKED:
-            self.blocked.append(BlockedRequest(target, reason))
-
-
 class Gate:
-    """A gate of this plugin.
+    """The gate of one command.
 
     Args:
-        rules: What passes without a question.
-        ask: Who is asked about the rest.
-        open_gates: Where the gate stands while it is open.
+        rules: The rules for hosts and sockets.
+        ask: Called for targets that no rule matches. None refuses these targets.
+        open_gates: The set of open gates. The gate adds itself and removes itself when it is closed.
 
     Raises:
-        SandboxError: The rules cannot be understood or kept.
+        SandboxError: A rule is invalid or unsupported.
     """
 
     def __init__(
@@ -105,15 +76,15 @@ class Gate:
 
     @property
     def blocked(self) -> tuple[BlockedRequest, ...]:
-        """What was not let through so far; the first 100."""
+        """The refused requests so far, at most 100."""
         return tuple(self._carrier.blocked)
 
     def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
-        """``HTTP_PROXY`` and its like, for a command that sees these ports."""
+        """Return ``HTTP_PROXY`` and similar variables for a command that can reach these ports."""
         return command_environment(ports, self._rules)
 
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
-        """Accept from copies of these listening sockets from now on.
+        """Start accepting connections from copies of these listening sockets.
 
         Raises:
             SandboxError: The gate is closed, or the sockets cannot be copied.
@@ -126,14 +97,14 @@ class Gate:
         except OSError as error:
             raise SandboxError(
                 f"the network proxy cannot take over a listening socket: {error.strerror}",
-                hint="Let more files be open (ulimit -n).",
+                hint="Raise the limit on open files (ulimit -n).",
             ) from None
 
     async def listen(self) -> ProxyPorts:
-        """Open listening sockets of its own on 127.0.0.1; the same ones each time.
+        """Open listening sockets on 127.0.0.1 and return their ports. Further calls return the same ports.
 
         Raises:
-            SandboxError: There is no port to be had, or the gate is closed.
+            SandboxError: No port is available, or the gate is closed.
         """
         self._check_open()
         if self._own_ports is None:
@@ -148,7 +119,7 @@ class Gate:
         return self._own_ports
 
     async def aclose(self) -> None:
-        """End every connection and let go of the sockets. Safe to call twice."""
+        """End all connections and close the sockets. May be called more than once."""
         self._closed = True
         self._open_gates.discard(self)
         tasks = [*self._acceptors, *self._connections, *self._decider.questions]
@@ -159,13 +130,13 @@ class Gate:
         await self._router.aclose()
 
     def _all_ports(self) -> set[int]:
-        """The ports of all gates that listen by themselves."""
+        """Return the ports of all gates that opened their own listening sockets."""
         return {port for gate in self._open_gates for port in gate._own_ports or ()}  # noqa: SLF001  # of the same class
 
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxError(
-                "this command's way to the network is closed", hint="Make another gate for another command."
+                "the network gate of this command is closed", hint="Create a new gate for another command."
             )
         self._open_gates.add(self)
 
@@ -188,12 +159,12 @@ class Gate:
                     await asyncio.sleep(0.1)
                 elif error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                     await _readable(loop, listener)
-                elif error.errno not in _PASSING:
-                    return  # the listening socket itself is no good any more
+                elif error.errno not in _TRANSIENT:
+                    return  # the listening socket itself has failed
                 continue
             task = asyncio.ensure_future(self._carry(accepted, side))
             self._connections.add(task)
-            task.add_done_callback(self._carried)
+            task.add_done_callback(self._on_carried)
 
     async def _carry(self, accepted: socket.socket, side: Callable[[Wire], Side]) -> None:
         loop = asyncio.get_running_loop()
@@ -201,7 +172,7 @@ class Gate:
         assert task is not None
         try:
             accepted.setblocking(False)  # noqa: FBT003  # the parameter has no name
-            with contextlib.suppress(OSError):  # asyncio does not know of a given socket that it is TCP
+            with contextlib.suppress(OSError):  # asyncio does not know that this socket is TCP
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, wire = await loop.connect_accepted_socket(self._router.wire, accepted)
         except BaseException:
@@ -218,10 +189,12 @@ class Gate:
         else:
             wire.on_lost = None
             wire.close()
-            await asyncio.wait([wire.lost], timeout=self._carrier.limits.half_closed_s)  # what is left has to be read
+            await asyncio.wait(
+                [wire.lost], timeout=self._carrier.limits.half_closed_s
+            )  # the client must be able to read the rest
             wire.transport.abort()
 
-    def _carried(self, task: asyncio.Task[None]) -> None:
+    def _on_carried(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
         if self._room is not None:
             self._room.leave()
@@ -241,29 +214,29 @@ class Gate:
 
 
 def _listener() -> socket.socket:
-    """A listening socket on a free port.
+    """Return a listening socket on a free port.
 
     Raises:
-        SandboxError: There is none.
+        SandboxError: No port is available.
     """
     try:
         return socket.create_server(("127.0.0.1", 0), backlog=_QUEUE)
     except OSError as error:
         raise SandboxError(
-            f"the network proxy gets no port on 127.0.0.1: {error.strerror}",
-            hint="Close programs that hold many ports, or let more files be open (ulimit -n).",
+            f"the network proxy cannot open a port on 127.0.0.1: {error.strerror}",
+            hint="Close programs that hold many ports, or raise the limit on open files (ulimit -n).",
         ) from None
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-    """Wait until there is something to accept; ``loop.sock_accept`` can lose a connection when it is cancelled."""
+    """Wait until a connection can be accepted. ``loop.sock_accept`` could lose one when it is cancelled."""
     ready: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def wake() -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(listener, tell)
+    loop.add_reader(listener, wake)
     try:
         await ready
     finally:

@@ -1,88 +1,88 @@
-"""Hosts as people and programs write them, brought into one form. Nothing is looked up."""
+"""Normalisation of host names and addresses. No name is resolved here."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-__all__ = ["BadHostError", "clean_host", "is_address", "split_authority", "written"]
+__all__ = ["BadHostError", "clean_host", "host_text", "is_address", "split_authority"]
 
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _LIKE_A_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
-_LONGEST = 253
+_MAX_LENGTH = 253
 
 
 class BadHostError(ValueError):
-    """What was given is no host, or no host with a port; the text says why."""
+    """The text is not a host, or not a host with a port. The message gives the reason."""
 
 
 @lru_cache(maxsize=1024)
 def clean_host(text: str) -> str:
-    """A name in lower case and ASCII, without a final dot; an address in its usual form, without brackets.
+    """Return a name in lower case and ASCII without a final dot, or an address in its usual form without brackets.
 
-    IPv4 addresses are understood in every notation that resolvers accept (``127.1``, ``0x7f.1``, ``2130706433``); an IPv4 address
-    within an IPv6 one (``::ffff:1.2.3.4``) becomes the IPv4 address, as it leads to the same place.
+    IPv4 addresses are accepted in every notation that resolvers accept (``127.1``, ``0x7f.1``, ``2130706433``). An IPv4 address
+    within an IPv6 one (``::ffff:1.2.3.4``) becomes the IPv4 address, because both lead to the same host.
 
     Raises:
-        BadHostError: It is neither.
+        BadHostError: The text is neither a name nor an address.
     """
     if text.startswith("[") or ":" in text:
         return _ipv6(text)
     name = text.lower() if text.isascii() else _ascii(text)
     name = name.removesuffix(".")
-    if len(name) > _LONGEST or not _LABELS.fullmatch(name):
-        raise BadHostError(f"{text[:80]!r} is no host")
+    if len(name) > _MAX_LENGTH or not _LABELS.fullmatch(name):
+        raise BadHostError(f"{text[:80]!r} is not a host")
     if _LIKE_A_NUMBER.fullmatch(name.rpartition(".")[2]):
         return _ipv4(text, name)
     return name
 
 
 def is_address(host: str) -> bool:
-    """Whether a clean host is an address rather than a name."""
+    """Return whether a clean host is an address, not a name."""
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
 def split_authority(text: str, default_port: int | None = None) -> tuple[str, int]:
-    """Clean host and port of ``host:port``, ``[address]:port``, or without a port where there is a default.
+    """Return the clean host and the port of ``host:port`` or ``[address]:port``. The port is optional if there is a default.
 
     Raises:
-        BadHostError: It is none of these.
+        BadHostError: The text has another form.
     """
     host, port = split_port(text)
     if port is None:
         if default_port is None:
-            raise BadHostError(f"{text[:80]!r} names no port")
+            raise BadHostError(f"{text[:80]!r} has no port")
         port = default_port
     return clean_host(host), port
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """The host as it is written, and the port if there is one.
+    """Return the host as written, and the port. The port is None if the text has none.
 
     Raises:
-        BadHostError: The port is none, or it is not clear where it begins.
+        BadHostError: The port is invalid, or the text is ambiguous.
     """
     if text.startswith("["):
-        host, mark, rest = text.partition("]")
-        if not mark or (rest and not rest.startswith(":")):
-            raise BadHostError(f"{text[:80]!r} is no host")
-        return host + mark, _port(text, rest[1:]) if rest else None
-    host, mark, port = text.partition(":")
+        host, separator, rest = text.partition("]")
+        if not separator or (rest and not rest.startswith(":")):
+            raise BadHostError(f"{text[:80]!r} is not a host")
+        return host + separator, _port(text, rest[1:]) if rest else None
+    host, separator, port = text.partition(":")
     if ":" in port:
-        raise BadHostError(f"{text[:80]!r} is no host; an IPv6 address stands in brackets")
-    return host, _port(text, port) if mark else None
+        raise BadHostError(f"{text[:80]!r} is not a host; an IPv6 address must be in brackets")
+    return host, _port(text, port) if separator else None
 
 
-def written(host: str, port: int | None = None) -> str:
-    """A clean host as it stands in URLs and rules."""
+def host_text(host: str, port: int | None = None) -> str:
+    """Format a clean host for URLs and rules."""
     host = f"[{host}]" if ":" in host else host
     return host if port is None else f"{host}:{port}"
 
 
 def _port(text: str, digits: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 5 and 0 < int(digits) < 65536):
-        raise BadHostError(f"the port of {text[:80]!r} is no number from 1 to 65535")
+        raise BadHostError(f"the port of {text[:80]!r} is not a number from 1 to 65535")
     return int(digits)
 
 
@@ -92,7 +92,7 @@ def _ascii(text: str) -> str:
     try:
         return idna.encode(text, uts46=True).decode()
     except (idna.IDNAError, UnicodeError):
-        raise BadHostError(f"{text[:80]!r} is no host") from None
+        raise BadHostError(f"{text[:80]!r} is not a host") from None
 
 
 def _ipv6(text: str) -> str:
@@ -102,24 +102,27 @@ def _ipv6(text: str) -> str:
     try:
         address = ipaddress.IPv6Address(inner)
     except ValueError:
-        raise BadHostError(f"{text[:80]!r} is no host") from None
+        raise BadHostError(f"{text[:80]!r} is not a host") from None
     if address.scope_id is not None:
-        raise BadHostError(f"{text[:80]!r} names an interface of this machine")
+        raise BadHostError(f"{text[:80]!r} names a network interface")
     return str(address.ipv4_mapped or address)
 
 
 def _ipv4(text: str, name: str) -> str:
-    """An IPv4 address of one to four numbers, each decimal, octal (``0``) or hexadecimal (``0x``); the last one fills up."""
+    """Return the IPv4 address written as one to four numbers, each decimal, octal (``0``) or hexadecimal (``0x``).
+
+    The last number fills the remaining bytes.
+    """
     parts = name.split(".")
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
-        raise BadHostError(f"{text[:80]!r} is no host: names do not end in a number")
+        raise BadHostError(f"{text[:80]!r} is not a host: a name cannot end in a number")
     try:
         numbers = [_number(part) for part in parts]
     except ValueError:
-        raise BadHostError(f"{text[:80]!r} is no address") from None
+        raise BadHostError(f"{text[:80]!r} is not an address") from None
     *front, last = numbers
     if any(number > 255 for number in front) or last >= 256 ** (4 - len(front)):
-        raise BadHostError(f"{text[:80]!r} is no address: a number in it is too large")
+        raise BadHostError(f"{text[:80]!r} is not an address: a number in it is too large")
     value = last
     for place, number in enumerate(front):
         value += number << 8 * (3 - place)

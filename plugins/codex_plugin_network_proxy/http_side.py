@@ -1,4 +1,4 @@
-"""The HTTP side of a gate: one client's connection, with its requests one after another."""
+"""The HTTP side of a gate: one client connection and its requests, in order."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import h11
 
 from codex_framework import NetworkTarget
 from codex_plugin_network_proxy.refusals import RefusedError, UnreachableError
-from codex_plugin_network_proxy.requests import BadRequestError, Wanted, answer_headers, read_request, trailers
+from codex_plugin_network_proxy.requests import BadRequestError, ProxyRequest, read_request, response_headers, trailers
 from codex_plugin_network_proxy.routing import UpstreamProxy
 from codex_plugin_network_proxy.wire import Wire, join, linger
 
 if TYPE_CHECKING:
-    from codex_plugin_network_proxy.gate import Carrier
+    from codex_plugin_network_proxy.carrier import Carrier
 
 __all__ = ["HttpSide"]
 
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
-_TOGETHER = 65_536
-"""How many bytes are put together before they are sent."""
+_MAX_UNSENT = 65_536
+"""Maximum number of bytes that are collected before they are sent."""
 
 
 class _Upstream:
-    """A connection to where requests go.
+    """A connection that requests are forwarded on.
 
     Attributes:
-        key: Where it leads; what leads there may use it again.
-        proxy: The proxy that it leads to, if it does.
-        used: Whether a request has been carried.
-        received: How many bytes had come before this one.
+        key: Where the connection leads. Requests with the same key may reuse it.
+        proxy: The upstream proxy that the connection leads to, or None if it is direct.
+        used: Whether a request was already forwarded.
+        received: Number of bytes received before the current request.
     """
 
     def __init__(self, wire: Wire, key: tuple[object, ...], proxy: UpstreamProxy | None, head_bytes: int) -> None:
@@ -45,18 +45,18 @@ class _Upstream:
 
 
 class _StaleError(Exception):
-    """A connection that had been kept was closed by the other side before it answered."""
+    """A kept connection was closed by the other side before it responded."""
 
 
 class _BadAnswerError(Exception):
-    """The answer broke off, or is no HTTP, when its head was through."""
+    """The response broke off or became invalid after its head was forwarded."""
 
 
 class HttpSide:
-    """Carries what comes by one connection.
+    """The handler of one HTTP connection.
 
     Args:
-        carrier: The gate's part in it.
+        carrier: The shared parts of the gate.
         wire: The client's connection.
     """
 
@@ -65,46 +65,49 @@ class HttpSide:
         self._limits = carrier.limits
         self._wire = wire
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
-        self._kept: _Upstream | None = None
+        self._idle_upstream: _Upstream | None = None
         self._unsent = b""
 
     async def run(self) -> None:
-        """Carry requests until the client has no more, or one of them cannot be followed by another."""
+        """Handle requests until the client has no more, or the connection cannot carry another one."""
         try:
             while await self._next():
                 pass
         except h11.RemoteProtocolError as error:
-            await self._answer(error.error_status_hint or 400, f"This is no HTTP request: {error}.", last=True)
+            await self._answer(error.error_status_hint or 400, f"This is not an HTTP request: {error}.", last=True)
         except BadRequestError as error:
             await self._answer(error.status, error.text, last=True)
         finally:
-            self._drop(self._kept)
+            self._drop(self._idle_upstream)
 
     async def _next(self) -> bool:
-        """Carry one request; whether there may be another."""
-        request = await self._head()
-        if request is None:
+        """Handle one request. Return whether another one may follow."""
+        head = await self._head()
+        if head is None:
             return False
-        wanted = read_request(request)
-        if not wanted.has_body:
-            self._client.next_event()  # its end, which is there already
+        request = read_request(head)
+        if not request.has_body:
+            self._client.next_event()  # the end of the message, which is already there
         target = NetworkTarget(
-            wanted.host, wanted.port, "https" if wanted.tunnel else "http", None if wanted.tunnel else wanted.method
+            request.host,
+            request.port,
+            "https" if request.tunnel else "http",
+            None if request.tunnel else request.method,
         )
         try:
-            await self._carrier.admit(target, self._wire.gone, is_socket=wanted.socket is not None)
-            if wanted.tunnel:
-                await self._tunnel(wanted)
+            await self._carrier.admit(target, self._wire.gone, is_socket=request.socket is not None)
+            if request.tunnel:
+                await self._tunnel(request)
                 return False
-            return await self._exchange(wanted)
+            return await self._exchange(request)
         except RefusedError as error:
             self._carrier.record(target, error.reason)
-            return await self._answer(403, error.text, reason=error.reason, last=wanted.tunnel or wanted.has_body)
+            return await self._answer(403, error.text, reason=error.reason, last=request.tunnel or request.has_body)
         except UnreachableError as error:
-            return await self._answer(error.status, error.text, last=wanted.tunnel or wanted.has_body)
+            return await self._answer(error.status, error.text, last=request.tunnel or request.has_body)
 
     async def _head(self) -> h11.Request | None:
-        """The head of the next request; None: there is none."""
+        """Return the head of the next request, or None if there is no further request."""
         began = False
         loop = asyncio.get_running_loop()
         try:
@@ -124,8 +127,8 @@ class HttpSide:
                 await self._answer(408, "The head of the request took too long.", last=True)
             return None
 
-    async def _tunnel(self, wanted: Wanted) -> None:
-        upstream = await self._carrier.router.tunnel("https", wanted.host, wanted.port)
+    async def _tunnel(self, request: ProxyRequest) -> None:
+        upstream = await self._carrier.router.tunnel("https", request.host, request.port)
         try:
             await self._wire.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             self._wire.put_back(self._client.trailing_data[0])
@@ -136,51 +139,51 @@ class HttpSide:
     async def _join(self, upstream: Wire) -> None:
         await join(self._wire, upstream, idle_s=self._limits.idle_s, half_closed_s=self._limits.half_closed_s)
 
-    async def _exchange(self, wanted: Wanted) -> bool:
+    async def _exchange(self, request: ProxyRequest) -> bool:
         try:
-            upstream = await self._upstream(wanted)
+            upstream = await self._upstream(request)
             try:
-                return await self._carry(wanted, upstream)
+                return await self._carry(request, upstream)
             except _StaleError:
                 self._drop(upstream)
-                upstream = await self._upstream(wanted)
-                return await self._carry(wanted, upstream)
+                upstream = await self._upstream(request)
+                return await self._carry(request, upstream)
         except _BadAnswerError:
             self._wire.reset()
             return False
 
-    async def _upstream(self, wanted: Wanted) -> _Upstream:
-        """A connection for a request: the one of the request before, if it leads to the same place and still stands."""
-        kept, self._kept = self._kept, None
+    async def _upstream(self, request: ProxyRequest) -> _Upstream:
+        """Return a connection for a request: the previous one if it leads to the same place and is still open, else a new one."""
+        previous, self._idle_upstream = self._idle_upstream, None
         router = self._carrier.router
-        proxy = None if wanted.socket else router.upstream_for("http", wanted.host, wanted.port)
-        key: tuple[object, ...] = (wanted.socket, proxy) if wanted.socket or proxy else (wanted.host, wanted.port)
-        if kept is not None and kept.key == key and kept.wire.idle:
-            return kept
-        self._drop(kept)
-        if wanted.socket is not None:
-            wire = await router.unix(wanted.socket)
+        proxy = None if request.socket else router.upstream_for("http", request.host, request.port)
+        key: tuple[object, ...] = (request.socket, proxy) if request.socket or proxy else (request.host, request.port)
+        if previous is not None and previous.key == key and previous.wire.idle:
+            return previous
+        self._drop(previous)
+        if request.socket is not None:
+            wire = await router.unix(request.socket)
         elif proxy is not None:
-            wire = await router.by_proxy(proxy)
+            wire = await router.via_proxy(proxy)
         else:
-            wire = await router.direct(wanted.host, wanted.port)
+            wire = await router.direct(request.host, request.port)
         return _Upstream(wire, key, proxy, self._limits.head_bytes)
 
-    async def _carry(self, wanted: Wanted, upstream: _Upstream) -> bool:
+    async def _carry(self, request: ProxyRequest, upstream: _Upstream) -> bool:
         sending: asyncio.Task[None] | None = None
         limit = asyncio.timeout(self._limits.idle_s)
         try:
             async with limit:
                 try:
-                    await upstream.wire.send(self._request_head(wanted, upstream))
-                    if wanted.has_body:
+                    await upstream.wire.send(self._request_head(request, upstream))
+                    if request.has_body:
                         sending = asyncio.ensure_future(self._send_body(upstream, limit))
-                    switched = await self._receive(wanted, upstream, limit)
+                    switched = await self._receive(request, upstream, limit)
                 except (ConnectionError, h11.LocalProtocolError) as error:
-                    raise self._broken(wanted, upstream, str(error)) from None
+                    raise self._broken(request, upstream, str(error)) from None
                 finally:
                     if sending is not None:
-                        await _ended(sending)
+                        await _end(sending)
             if switched:
                 await self._join(upstream.wire)
                 return False
@@ -188,27 +191,27 @@ class HttpSide:
             if not limit.expired():
                 raise
             if self._client.our_state is h11.SEND_RESPONSE:
-                raise UnreachableError("Nothing came for too long.", status=504) from None
+                raise UnreachableError("The host did not respond in time.", status=504) from None
             raise _BadAnswerError from None
         finally:
             self._keep(upstream)
-        return await self._settled()
+        return await self._finish_response()
 
-    def _request_head(self, wanted: Wanted, upstream: _Upstream) -> bytes:
-        headers = list(wanted.headers)
-        if wanted.upgrade is not None and not self._carrier.limited:
-            headers += [(b"Connection", b"Upgrade"), (b"Upgrade", wanted.upgrade)]
-        target = wanted.target
+    def _request_head(self, request: ProxyRequest, upstream: _Upstream) -> bytes:
+        headers = list(request.headers)
+        if request.upgrade is not None and not self._carrier.limited:
+            headers += [(b"Connection", b"Upgrade"), (b"Upgrade", request.upgrade)]
+        target = request.target
         if upstream.proxy is not None:
             headers += upstream.proxy.headers
-            target = f"http://{_authority(wanted)}{'' if target == '*' else target}"
-        head = upstream.h11.send(h11.Request(method=wanted.method, target=target, headers=headers)) or b""
-        if not wanted.has_body:
+            target = f"http://{_authority(request)}{'' if target == '*' else target}"
+        head = upstream.h11.send(h11.Request(method=request.method, target=target, headers=headers)) or b""
+        if not request.has_body:
             head += upstream.h11.send(h11.EndOfMessage()) or b""
         return head
 
     async def _send_body(self, upstream: _Upstream, limit: asyncio.Timeout) -> None:
-        """Pass the body of the request on. What goes wrong with it ends the upstream connection, and so the exchange."""
+        """Forward the request's body. A failure closes the upstream connection, which ends the exchange."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -227,10 +230,10 @@ class HttpSide:
         except h11.RemoteProtocolError:
             upstream.wire.reset()
         except (ConnectionError, h11.LocalProtocolError):
-            return  # the answer, or its absence, tells the rest
+            return  # the response, or the lack of one, shows the failure
 
-    async def _receive(self, wanted: Wanted, upstream: _Upstream, limit: asyncio.Timeout) -> bool:
-        """Pass the answer on; whether both sides speak something else from now on."""
+    async def _receive(self, request: ProxyRequest, upstream: _Upstream, limit: asyncio.Timeout) -> bool:
+        """Forward the response. Return whether the connection has switched to another protocol."""
         loop = asyncio.get_running_loop()
         chunked = False
         while True:
@@ -243,7 +246,7 @@ class HttpSide:
                     upstream.h11.receive_data(data)
                     continue
             except (h11.RemoteProtocolError, ConnectionError) as error:
-                raise self._broken(wanted, upstream, str(error)) from None
+                raise self._broken(request, upstream, str(error)) from None
             if isinstance(event, h11.InformationalResponse):
                 if self._inform(event):
                     await self._flush()
@@ -251,12 +254,12 @@ class HttpSide:
                     upstream.wire.put_back(upstream.h11.trailing_data[0])
                     return True
             elif isinstance(event, h11.Response):
-                headers = answer_headers(event)
-                chunked = not any(name.lower() == b"content-length" for name, _ in headers) and wanted.method != "HEAD"
+                headers = response_headers(event)
+                chunked = not any(name.lower() == b"content-length" for name, _ in headers) and request.method != "HEAD"
                 self._send(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
             elif isinstance(event, h11.Data):
                 self._send(event)
-                if len(self._unsent) > _TOGETHER:
+                if len(self._unsent) > _MAX_UNSENT:
                     await self._flush()
             elif isinstance(event, h11.EndOfMessage):
                 modern = (self._client.their_http_version or b"1.0") >= b"1.1"
@@ -264,10 +267,10 @@ class HttpSide:
                 await self._flush()
                 return False
             else:
-                raise self._broken(wanted, upstream, "the connection was closed")
+                raise self._broken(request, upstream, "the connection was closed")
 
     def _inform(self, event: h11.InformationalResponse) -> bool:
-        """Pass a provisional answer on; whether it changes the protocol."""
+        """Forward an informational response. Return whether it switches the protocol."""
         headers = [(bytes(name), bytes(value)) for name, value in event.headers.raw_items()]
         if event.status_code == 101:
             self._send(h11.InformationalResponse(status_code=101, reason=event.reason, headers=headers))
@@ -277,7 +280,7 @@ class HttpSide:
         return False
 
     def _send(self, event: h11.Event) -> None:
-        """Make an event ready to be sent: a head and a small body go together."""
+        """Queue an event for sending, so that a head and a small body are sent together."""
         data = self._client.send(event) or b""
         self._unsent = self._unsent + data if self._unsent else data
 
@@ -286,24 +289,24 @@ class HttpSide:
         if data:
             await self._wire.send(data)
 
-    def _broken(self, wanted: Wanted, upstream: _Upstream, why: str) -> Exception:
-        """What to raise where the other side did not answer properly."""
+    def _broken(self, request: ProxyRequest, upstream: _Upstream, why: str) -> Exception:
+        """Return the error for a missing or invalid response."""
         if self._client.our_state is not h11.SEND_RESPONSE:
             return _BadAnswerError()
-        unheard = upstream.wire.received == upstream.received
-        if upstream.used and unheard and wanted.method in _REPEATABLE and not wanted.has_body:
+        silent = upstream.wire.received == upstream.received
+        if upstream.used and silent and request.method in _REPEATABLE and not request.has_body:
             return _StaleError()
-        return UnreachableError(f"{_authority(wanted)} does not answer properly: {why}.")
+        return UnreachableError(f"{_authority(request)} sent no valid response: {why}.")
 
     def _keep(self, upstream: _Upstream) -> None:
-        """Keep a connection for the next request if it can carry one."""
+        """Keep a connection for the next request if it can carry one; else close it."""
         connection = upstream.h11
         done = connection.our_state is h11.DONE and connection.their_state is h11.DONE
         if done and upstream.wire.idle and not connection.trailing_data[0]:
             connection.start_next_cycle()
             upstream.used = True
             upstream.received = upstream.wire.received
-            self._kept = upstream
+            self._idle_upstream = upstream
         else:
             self._drop(upstream)
 
@@ -311,8 +314,8 @@ class HttpSide:
         if upstream is not None:
             upstream.wire.transport.abort()
 
-    async def _settled(self) -> bool:
-        """After a whole answer: whether the client can send another request."""
+    async def _finish_response(self) -> bool:
+        """Finish a complete response. Return whether the client can send another request."""
         client = self._client
         if client.our_state is h11.DONE and client.their_state is h11.DONE:
             client.start_next_cycle()
@@ -321,7 +324,7 @@ class HttpSide:
         return False
 
     async def _answer(self, status: int, text: str, *, reason: str = "", last: bool = False) -> bool:
-        """Answer in place of the other side; whether the client can send another request."""
+        """Respond in place of the other side. Return whether the client can send another request."""
         if self._client.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self._wire.reset()
             return False
@@ -335,9 +338,9 @@ class HttpSide:
         self._send(h11.Response(status_code=status, headers=headers, reason=phrase))
         self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
-        async with asyncio.timeout(self._limits.half_closed_s):  # for a client that does not read what it asks for
+        async with asyncio.timeout(self._limits.half_closed_s):  # the client may not read its response
             await self._flush()
-        return await self._settled()
+        return await self._finish_response()
 
 
 _PHRASES = {
@@ -351,14 +354,14 @@ _PHRASES = {
 }
 
 
-def _authority(wanted: Wanted) -> str:
-    from codex_plugin_network_proxy.hosts import written
+def _authority(request: ProxyRequest) -> str:
+    from codex_plugin_network_proxy.hosts import host_text
 
-    return wanted.socket or written(wanted.host, None if wanted.port == 80 else wanted.port)
+    return request.socket or host_text(request.host, None if request.port == 80 else request.port)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """End a task. What it raised is a mistake of this module, and is not hidden."""
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task. An exception in it is a bug in this module and is raised."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():

@@ -1,26 +1,26 @@
-"""Times and sizes within which connections have to keep."""
+"""Time and size limits for connections."""
 
 from __future__ import annotations
 
 import asyncio
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["Limits", "Room"]
 
 
 class Limits(Value, kw_only=True):
-    """All times in seconds.
+    """The limits of a gate. All times are in seconds.
 
     Attributes:
-        head_s: For the head of a request, from its first byte on; for a whole SOCKS greeting.
-        between_s: How long a connection may rest between requests.
-        resolve_s: For looking up a name.
+        head_s: For the head of a request, from its first byte; also for a whole SOCKS greeting.
+        between_s: For the pause between two requests.
+        resolve_s: For resolving a name.
         connect_s: For connecting, over all addresses of a host.
-        idle_s: How long a request under way, or a tunnel, may carry nothing.
-        half_closed_s: The same for a tunnel that one side has finished with.
-        linger_s: How long to wait for a client to take a refusal before its connection is cut.
-        head_bytes: Size of the head of a request or an answer.
+        idle_s: For silence during a request or in a tunnel.
+        half_closed_s: For silence in a tunnel that one side has finished sending to.
+        linger_s: For the client to read a refusal before its connection is closed.
+        head_bytes: Size in bytes of the head of a request or response.
     """
 
     head_s: float = 30.0
@@ -34,31 +34,31 @@ class Limits(Value, kw_only=True):
 
 
 class Room:
-    """How many connections a gate carries at a time, so that no command uses up the file descriptors of this process.
+    """The limit on concurrent connections of a gate, so that no command can use up this process's file descriptors.
 
-    A connection takes two descriptors, and a gate may have a quarter of them. Who comes when it is full waits in the queue of
-    the listening socket.
+    A connection uses two descriptors, and a gate may use a quarter of them. Further connections wait in the queue of the
+    listening socket.
     """
 
     def __init__(self) -> None:
-        self._most = _most()
+        self._capacity = _capacity()
         self._taken = 0
-        self._left = asyncio.Event()
+        self._released = asyncio.Event()
 
     async def enter(self) -> None:
-        """Take a place; wait until there is one."""
-        while self._taken >= self._most:
-            self._left.clear()
-            await self._left.wait()
+        """Take a slot, and wait for one if all are taken."""
+        while self._taken >= self._capacity:
+            self._released.clear()
+            await self._released.wait()
         self._taken += 1
 
     def leave(self) -> None:
-        """Give it back."""
+        """Give the slot back."""
         self._taken -= 1
-        self._left.set()
+        self._released.set()
 
 
-def _most() -> int:
+def _capacity() -> int:
     try:
         import resource
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""Makes gates, and ends them all."""
+"""The network proxy, which creates and closes gates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["RuledProxy"]
 
 
 class RuledProxy:
-    """The network proxy of this plugin. Its gates work on the event loop that opens them, in this process.
+    """The network proxy of this plugin. Its gates run on the event loop that opens them, in this process.
 
     Args:
-        limits: Times and sizes; by default those of :class:`codex_plugin_network_proxy.limits.Limits`.
-        resolve: How names become addresses; by default as the system does it.
+        limits: Time and size limits. None means the defaults of :class:`codex_plugin_network_proxy.limits.Limits`.
+        resolve: Resolves names to addresses. None means the system's resolver.
     """
 
     name = "network_proxy"
@@ -32,10 +32,10 @@ class RuledProxy:
         self._closed = False
 
     def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> Gate:
-        """A gate for one command. Nothing is opened before ``serve`` or ``listen``.
+        """Return a gate for one command. No socket is opened before ``serve`` or ``listen``.
 
         Raises:
-            SandboxError: A rule cannot be understood or kept, or the proxy is closed.
+            SandboxError: A rule is invalid or unsupported, or the proxy is closed.
         """
         if self._closed:
             raise SandboxError("the network proxy is closed", hint="Start commands before the kernel is closed.")
@@ -48,7 +48,7 @@ class RuledProxy:
         )
 
     async def aclose(self) -> None:
-        """End all gates. Safe to call twice."""
+        """Close all gates. May be called more than once."""
         self._closed = True
         for gate in tuple(self._open):
             await gate.aclose()

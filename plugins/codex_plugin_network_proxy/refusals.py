@@ -1,8 +1,8 @@
-"""What is said to those who are not let through, or cannot be carried."""
+"""The texts of refusals and failures."""
 
 from __future__ import annotations
 
-from codex_plugin_network_proxy.hosts import written
+from codex_plugin_network_proxy.hosts import host_text
 
 __all__ = [
     "ALLOWLIST",
@@ -12,9 +12,9 @@ __all__ = [
     "RefusedError",
     "UnreachableError",
     "address_denied",
+    "declined",
     "denied",
     "not_allowed",
-    "not_asked",
     "not_local",
     "not_the_proxy",
     "socket_refused",
@@ -30,11 +30,11 @@ _TABLE = "permissions.NAME.network"
 
 
 class RefusedError(Exception):
-    """The rules do not let it through.
+    """The rules refuse a request.
 
     Attributes:
-        reason: One of the words of ``x-proxy-error``.
-        text: A paragraph: what, why, and which setting would change it.
+        reason: One of the values of ``x-proxy-error``.
+        text: A paragraph that states what was refused, why, and which setting would allow it.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -44,11 +44,11 @@ class RefusedError(Exception):
 
 
 class UnreachableError(Exception):
-    """It is let through, and cannot be reached.
+    """An allowed target cannot be reached.
 
     Attributes:
-        status: The HTTP status that says so: 502 or 504.
-        socks: The reply code of SOCKS5 (RFC 1928) that says so.
+        status: The matching HTTP status, 502 or 504.
+        socks: The matching reply code of SOCKS5 (RFC 1928).
     """
 
     def __init__(self, text: str, *, status: int = 502, socks: int = 1) -> None:
@@ -59,73 +59,73 @@ class UnreachableError(Exception):
 
 
 def not_allowed(host: str, port: int) -> RefusedError:
-    """No rule speaks of it, and nobody can be asked."""
+    """Return the refusal of a target that no rule matches, when nobody can be asked."""
     return RefusedError(
         ALLOWLIST,
-        f"{written(host, port)} is not among the hosts that this command may reach."
-        f' To allow it, add "{written(host)}" = "allow" to {_TABLE}.domains.',
+        f"{host_text(host, port)} is not among the hosts that this command may reach."
+        f' To allow it, add "{host_text(host)}" = "allow" to {_TABLE}.domains.',
     )
 
 
-def not_asked(host: str, port: int) -> RefusedError:
-    """No rule speaks of it, and the answer was no."""
+def declined(host: str, port: int) -> RefusedError:
+    """Return the refusal of a target that no rule matches, when the answer was no."""
     return RefusedError(
         ALLOWLIST,
-        f"{written(host, port)} is not among the hosts that this command may reach, and reaching it was refused when asked."
-        f' To allow it for good, add "{written(host)}" = "allow" to {_TABLE}.domains.',
+        f"{host_text(host, port)} is not among the hosts that this command may reach, and the request to reach it was refused."
+        f' To allow it permanently, add "{host_text(host)}" = "allow" to {_TABLE}.domains.',
     )
 
 
 def denied(host: str, port: int, pattern: str) -> RefusedError:
-    """A rule denies it."""
+    """Return the refusal of a host that a rule denies."""
     return RefusedError(
         DENYLIST,
-        f'{written(host, port)} is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains, which counts over what is'
-        " allowed. To allow it, remove that rule.",
+        f'{host_text(host, port)} is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains, which overrides every rule'
+        " that allows it. To allow it, remove that rule.",
     )
 
 
 def address_denied(host: str, port: int, address: str, pattern: str) -> RefusedError:
-    """A rule denies the address that a name leads to."""
+    """Return the refusal of a name that resolves to a denied address."""
     return RefusedError(
         DENYLIST,
-        f'{written(host, port)} leads to {address}, which is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains.'
+        f'{host_text(host, port)} resolves to {address}, which is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains.'
         " To allow it, remove that rule.",
     )
 
 
 def not_local(host: str, port: int, address: str, kind: str, *, by_setting: bool) -> RefusedError:
-    """It lies on this machine or in a network that is not public."""
-    what = f"is a {kind} address" if address == host else f"leads to {address}, a {kind} address"
+    """Return the refusal of a host on this machine or in a network that is not public."""
+    what = f"is a {kind} address" if address == host else f"resolves to {address}, a {kind} address"
     what = "is a name of this machine" if kind == "local" else what
-    cures = [f'add "{written(address)}" = "allow" to {_TABLE}.domains']
+    hints = [f'add "{host_text(address)}" = "allow" to {_TABLE}.domains']
     if by_setting:
-        cures.append(f"set {_TABLE}.allow_local_binding = true, with which wildcards count as well")
+        hints.append(f"set {_TABLE}.allow_local_binding = true, so that wildcards apply to such addresses too")
     return RefusedError(
-        ALLOWLIST,  # Codex's word for it
-        f"{written(host, port)} {what}, and such addresses are not reached by wildcards or by way of other names."
-        f" To allow it, {', or '.join(cures)}.",
+        ALLOWLIST,  # Codex's reason for this case
+        f"{host_text(host, port)} {what}. Wildcards and other names do not allow such addresses."
+        f" To allow it, {', or '.join(hints)}.",
     )
 
 
 def not_the_proxy(host: str, port: int) -> RefusedError:
-    """It is a gate."""
+    """Return the refusal of a gate's own port."""
     return RefusedError(
-        POLICY, f"{written(host, port)} is the network proxy itself, which is not reached by way of itself."
+        POLICY, f"{host_text(host, port)} is the network proxy itself, which cannot be reached through itself."
     )
 
 
 def wrong_method(method: str, where: str) -> RefusedError:
-    """The mode does not let it pass."""
+    """Return the refusal of a method that the mode does not allow."""
     return RefusedError(
         METHOD,
-        f"{method} to {where} does not pass: {_TABLE}.mode is limited, where only GET, HEAD and OPTIONS of plain HTTP do, and"
-        f' nothing that goes through a tunnel (https, SOCKS). To allow it, set {_TABLE}.mode = "full".',
+        f"{method} to {where} is refused: {_TABLE}.mode is limited, which allows only GET, HEAD and OPTIONS over plain HTTP"
+        f' and no tunnels (https, SOCKS). To allow it, set {_TABLE}.mode = "full".',
     )
 
 
 def socket_refused(path: str) -> RefusedError:
-    """The unix socket is not allowed."""
+    """Return the refusal of a unix socket that is not allowed."""
     return RefusedError(
         ALLOWLIST,
         f"The socket {path} is not among those that this command may reach."

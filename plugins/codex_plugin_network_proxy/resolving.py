@@ -1,4 +1,4 @@
-"""Names to addresses, as the system does it, without holding up anything else that runs on threads."""
+"""Name resolution by the system, on threads of its own so that it blocks no other threaded work."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from collections.abc import Awaitable, Callable
 __all__ = ["Resolve", "resolve"]
 
 Resolve = Callable[[str], Awaitable[list[str]]]
-"""Gives the addresses of a name, the preferred one first.
+"""Returns the addresses of a name, the preferred one first.
 
-Raises ``socket.gaierror`` where there are none.
+Raises ``socket.gaierror`` if there are none.
 """
 
 
 async def resolve(host: str) -> list[str]:
-    """The addresses of a name. A lookup that is given up goes on, on a thread of its own that nothing waits for.
+    """Return the addresses of a name. A cancelled lookup continues on its own thread, and nothing waits for it.
 
     Raises:
-        OSError: There are none (``socket.gaierror``), or they cannot be looked up.
+        OSError: The name has no addresses (``socket.gaierror``), or it cannot be looked up.
     """
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
+    addresses: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(result: list[str] | Exception) -> None:
-        if found.done():
+    def deliver(result: list[str] | Exception) -> None:
+        if addresses.done():
             return
         if isinstance(result, Exception):
-            found.set_exception(result)
+            addresses.set_exception(result)
         else:
-            found.set_result(result)
+            addresses.set_result(result)
 
     def look_up() -> None:
         result: list[str] | Exception
@@ -41,12 +41,12 @@ async def resolve(host: str) -> list[str]:
         except Exception as error:
             result = error
         try:
-            loop.call_soon_threadsafe(tell, result)
+            loop.call_soon_threadsafe(deliver, result)
         except RuntimeError:
-            return  # the loop has been closed meanwhile
+            return  # the loop has been closed in the meantime
 
     try:
         threading.Thread(target=look_up, name="codex-network-proxy-lookup", daemon=True).start()
     except RuntimeError as error:
         raise OSError(str(error)) from None  # there are too many threads
-    return await found
+    return await addresses

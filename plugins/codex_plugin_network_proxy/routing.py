@@ -1,4 +1,4 @@
-"""Ways to where a client wants to go: direct, by a proxy of the person's own, or to a unix socket."""
+"""Connections to targets: direct, through the user's own proxy, or to a unix socket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 from codex_plugin_network_proxy import refusals
 from codex_plugin_network_proxy.deciding import Decider
-from codex_plugin_network_proxy.hosts import is_address, written
+from codex_plugin_network_proxy.hosts import host_text, is_address
 from codex_plugin_network_proxy.limits import Limits
 from codex_plugin_network_proxy.refusals import UnreachableError
 from codex_plugin_network_proxy.resolving import Resolve
@@ -24,16 +24,16 @@ from codex_plugin_network_proxy.wire import Wire
 __all__ = ["Router", "UpstreamProxy"]
 
 _STAGGER_S = 0.25
-"""How long one address is tried before the next one is tried as well (RFC 8305)."""
+"""Seconds after which the next address is tried in parallel (RFC 8305)."""
 
 _SOCKS = {errno.ECONNREFUSED: 5, errno.ENETUNREACH: 3, errno.EHOSTUNREACH: 4, errno.ETIMEDOUT: 6}
 
 
 class UpstreamProxy(Value):
-    """A proxy by which to go out.
+    """An upstream proxy.
 
     Attributes:
-        authorization: The value of ``proxy-authorization``, if there is one.
+        authorization: The value of ``proxy-authorization``, or None if the proxy needs no credentials.
     """
 
     host: str
@@ -43,16 +43,16 @@ class UpstreamProxy(Value):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers that a request to it needs."""
+        """Headers for a request to the proxy."""
         return [] if self.authorization is None else [(b"Proxy-Authorization", self.authorization)]
 
 
 class Router:
-    """Opens connections for one gate.
+    """Opens the connections of one gate.
 
     Args:
-        upstream: By protocol, ``http`` or ``https``, the proxy to go out by; what is not there goes direct.
-        bypassed: Hosts that are reached directly all the same, as ``NO_PROXY`` has them.
+        upstream: The upstream proxy for each protocol, ``http`` and ``https``. A protocol that is missing connects directly.
+        bypassed: Hosts that are reached directly anyway, in the form of ``NO_PROXY``.
     """
 
     def __init__(
@@ -71,54 +71,54 @@ class Router:
         self._resolve = resolve
         self._upstream = upstream
         self._bypassed = bypassed
-        self._standing: set[Wire] = set()
+        self._open_wires: set[Wire] = set()
 
     def wire(self) -> Wire:
-        """An end of a connection that is about to be made."""
-        return Wire(self._standing)
+        """Return one end of a connection that is about to be opened."""
+        return Wire(self._open_wires)
 
     async def aclose(self) -> None:
         """End all connections, and wait until their sockets are closed."""
-        wires = tuple(self._standing)
+        wires = tuple(self._open_wires)
         for wire in wires:
             wire.transport.abort()
         if wires:
             await asyncio.wait([wire.lost for wire in wires])
 
     def upstream_for(self, protocol: str, host: str, port: int) -> UpstreamProxy | None:
-        """The proxy to go out by to a host; None: direct."""
+        """Return the upstream proxy for a host, or None if it is reached directly."""
         proxy = self._upstream.get("http" if protocol == "http" else "https")
         if proxy is None:
             return None
-        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed does not know it
+        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # missing from typeshed
 
-        bypass: bool = proxy_bypass_environment(written(host, port), dict(self._bypassed))
+        bypass: bool = proxy_bypass_environment(host_text(host, port), dict(self._bypassed))
         return None if bypass else proxy
 
     async def direct(self, host: str, port: int) -> Wire:
-        """A connection to a host. Its name is looked up once, and what is connected to is what was checked.
+        """Connect to a host. Its name is resolved once, and only checked addresses are connected to.
 
         Raises:
             RefusedError: An address of the host may not be connected to.
-            UnreachableError: None of them answers.
+            UnreachableError: None of the addresses responds.
         """
-        addresses = [host] if is_address(host) else await self._looked_up(host)
+        addresses = [host] if is_address(host) else await self._look_up(host)
         for address in addresses:
             self._decider.check_address(host, port, address)
-        return await self._connected(written(host, port), addresses, port)
+        return await self._connect(host_text(host, port), addresses, port)
 
-    async def by_proxy(self, proxy: UpstreamProxy) -> Wire:
-        """A connection to a proxy. It is the person's own, so its address is not checked.
+    async def via_proxy(self, proxy: UpstreamProxy) -> Wire:
+        """Connect to the upstream proxy. The user configured it, so its address is not checked.
 
         Raises:
-            UnreachableError: It does not answer.
+            UnreachableError: The proxy does not respond.
         """
-        where = f"the upstream proxy {written(proxy.host, proxy.port)}"
-        addresses = [proxy.host] if is_address(proxy.host) else await self._looked_up(proxy.host)
-        return await self._connected(where, addresses, proxy.port, tls_name=proxy.host if proxy.tls else None)
+        where = f"the upstream proxy {host_text(proxy.host, proxy.port)}"
+        addresses = [proxy.host] if is_address(proxy.host) else await self._look_up(proxy.host)
+        return await self._connect(where, addresses, proxy.port, tls_name=proxy.host if proxy.tls else None)
 
     async def tunnel(self, protocol: str, host: str, port: int) -> Wire:
-        """A connection that carries bytes to a host: direct, or through a tunnel of the upstream proxy.
+        """Connect to a host for forwarding bytes: directly, or through a tunnel of the upstream proxy.
 
         Raises:
             RefusedError, UnreachableError: As :meth:`direct`.
@@ -126,39 +126,39 @@ class Router:
         proxy = self.upstream_for(protocol, host, port)
         if proxy is None:
             return await self.direct(host, port)
-        wire = await self.by_proxy(proxy)
+        wire = await self.via_proxy(proxy)
         try:
-            async with _no_longer_than(self._limits.connect_s, "the upstream proxy"):
-                await self._ask_for_tunnel(wire, proxy, written(host, port))
+            async with _time_limit(self._limits.connect_s, "the upstream proxy"):
+                await self._ask_for_tunnel(wire, proxy, host_text(host, port))
         except BaseException:
             wire.transport.abort()
             raise
         return wire
 
     async def unix(self, path: str) -> Wire:
-        """A connection to a unix socket.
+        """Connect to a unix socket.
 
         Raises:
-            RefusedError: It may not be connected to.
-            UnreachableError: It does not answer, or is no socket.
+            RefusedError: The socket may not be connected to.
+            UnreachableError: It does not respond, or is not a socket.
         """
         if not path.startswith("/") or "\0" in path or not self._sockets:
             raise refusals.socket_refused(path)
         try:
-            with _held(path) as (real, connectable):
+            with _pinned(path) as (real, connectable):
                 if not self._sockets.allow(real):
                     raise refusals.socket_refused(path)
-                async with _no_longer_than(self._limits.connect_s, path):
+                async with _time_limit(self._limits.connect_s, path):
                     _, wire = await asyncio.get_running_loop().create_unix_connection(self.wire, connectable)
                     return wire
         except OSError as error:
             if not self._sockets.allow(os.path.realpath(path)):
-                raise refusals.socket_refused(path) from None  # whether it exists is not told either
+                raise refusals.socket_refused(path) from None  # do not reveal whether it exists
             raise UnreachableError(f"The socket {path} cannot be connected to: {_words(error)}.") from None
 
-    async def _looked_up(self, host: str) -> list[str]:
+    async def _look_up(self, host: str) -> list[str]:
         try:
-            async with _no_longer_than(self._limits.resolve_s, f"looking up {host}"):
+            async with _time_limit(self._limits.resolve_s, f"looking up {host}"):
                 addresses = await self._resolve(host)
         except (OSError, UnicodeError) as error:
             text = f"The name {host} cannot be resolved: {_words(error)}."
@@ -167,9 +167,9 @@ class Router:
             raise UnreachableError(f"The name {host} has no address.", socks=4)
         return addresses
 
-    async def _connected(self, where: str, addresses: list[str], port: int, tls_name: str | None = None) -> Wire:
+    async def _connect(self, where: str, addresses: list[str], port: int, tls_name: str | None = None) -> Wire:
         try:
-            async with _no_longer_than(self._limits.connect_s, where):
+            async with _time_limit(self._limits.connect_s, where):
                 return await _first(self.wire, addresses, port, tls_name)
         except OSError as error:
             socks = _SOCKS.get(error.errno or 0, 1)
@@ -192,16 +192,19 @@ class Router:
                 elif not isinstance(event, h11.InformationalResponse):
                     raise UnreachableError("The upstream proxy has closed the connection.")
         except (h11.ProtocolError, ConnectionError) as error:
-            raise UnreachableError(f"The upstream proxy does not answer properly: {error}.") from None
+            raise UnreachableError(f"The upstream proxy sent no valid response: {error}.") from None
         if not 200 <= event.status_code < 300:
-            said = f"{event.status_code} {event.reason.decode('ascii', 'replace')}".strip()
-            raise UnreachableError(f"The upstream proxy makes no tunnel to {authority}: it answers {said}.")
+            answer = f"{event.status_code} {event.reason.decode('ascii', 'replace')}".strip()
+            raise UnreachableError(f"The upstream proxy opened no tunnel to {authority}: it answered {answer}.")
         wire.put_back(connection.trailing_data[0])
 
 
 @contextlib.contextmanager
-def _held(path: str) -> Iterator[tuple[str, str]]:
-    """The real path of a socket, and a path to connect to that leads to just this one, whatever becomes of symlinks on the way."""
+def _pinned(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the real path of a socket, and a path for connecting to exactly this socket.
+
+    The second path does not change if a symlink in the first one does.
+    """
     flag = getattr(os, "O_PATH", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
         real = os.path.realpath(path)
@@ -209,14 +212,14 @@ def _held(path: str) -> Iterator[tuple[str, str]]:
         return
     descriptor = os.open(path, flag | os.O_CLOEXEC)
     try:
-        held = f"/proc/self/fd/{descriptor}"
-        yield str(Path(held).readlink()), held
+        pinned = f"/proc/self/fd/{descriptor}"
+        yield str(Path(pinned).readlink()), pinned
     finally:
         os.close(descriptor)
 
 
-async def _first(make: Callable[[], Wire], addresses: list[str], port: int, tls_name: str | None) -> Wire:
-    """A connection to the first address that answers; each gets a start before the next one."""
+async def _first(create: Callable[[], Wire], addresses: list[str], port: int, tls_name: str | None) -> Wire:
+    """Connect to the first address that responds. Each address gets a head start before the next one."""
     loop = asyncio.get_running_loop()
     tls: dict[str, Any] = {}
     if tls_name is not None:
@@ -225,7 +228,7 @@ async def _first(make: Callable[[], Wire], addresses: list[str], port: int, tls_
         tls = {"ssl": ssl.create_default_context(), "server_hostname": tls_name}
 
     async def connect(address: str) -> Wire:
-        _, wire = await loop.create_connection(make, address, port, **tls)
+        _, wire = await loop.create_connection(create, address, port, **tls)
         return wire
 
     if len(addresses) == 1:
@@ -251,12 +254,12 @@ async def _first(make: Callable[[], Wire], addresses: list[str], port: int, tls_
                     raise failed
                 error = error or failed
     finally:
-        await _cleared(tasks, winner)
+        await _discard(tasks, winner)
     raise error or OSError("no address")
 
 
-async def _cleared(tasks: list[asyncio.Task[Wire]], winner: Wire | None) -> None:
-    """End the attempts that are not needed, and the connections that came too late."""
+async def _discard(tasks: list[asyncio.Task[Wire]], winner: Wire | None) -> None:
+    """Cancel the remaining attempts and close connections that came too late."""
     for task in tasks:
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
@@ -265,14 +268,14 @@ async def _cleared(tasks: list[asyncio.Task[Wire]], winner: Wire | None) -> None
 
 
 @contextlib.asynccontextmanager
-async def _no_longer_than(seconds: float, what: str) -> AsyncIterator[None]:
+async def _time_limit(seconds: float, what: str) -> AsyncIterator[None]:
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
             yield
     except TimeoutError:
         if not limit.expired():
-            raise  # the system's own: ETIMEDOUT is an OSError
+            raise  # the system's own timeout: ETIMEDOUT is an OSError
         raise UnreachableError(
             f"{what[:1].upper()}{what[1:]} took longer than {seconds:g} s.", status=504, socks=6
         ) from None
@@ -281,5 +284,5 @@ async def _no_longer_than(seconds: float, what: str) -> AsyncIterator[None]:
 def _words(error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror) or not isinstance(error, OSError):
         return str(error.args[-1]) if error.args else type(error).__name__
-    of_tls = hasattr(error, "library")  # an ssl.SSLError, whose number is its own
+    of_tls = hasattr(error, "library")  # an ssl.SSLError has its own numbers
     return os.strerror(error.errno) if error.errno and not of_tls else str(error)

@@ -1,4 +1,4 @@
-"""The rules of a profile's network, checked once and asked often."""
+"""The rules of a profile's network, validated once for many lookups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOCAL_NAME = "localhost"
 
 
 class _Patterns:
-    """Patterns of one decision. What is found is the pattern as it was written."""
+    """Patterns with the same decision. Lookups return the pattern as it was written."""
 
     def __init__(self) -> None:
         self._exact: dict[str, dict[int | None, str]] = {}
@@ -23,48 +23,48 @@ class _Patterns:
         self._any: dict[int | None, str] = {}
 
     def add(self, pattern: str, *, may_be_any: bool) -> None:
-        """Take a pattern in.
+        """Add a pattern.
 
         Raises:
-            SandboxError: It is none.
+            SandboxError: The pattern is invalid.
         """
         try:
             host, port = split_port(pattern) if not _is_bare_ipv6(pattern) else (pattern, None)
             if host == "*":
                 if not may_be_any:
                     raise SandboxError(
-                        f"the pattern {pattern!r} cannot be denied: {_TABLE}.domains is a list of what is allowed",
-                        hint=f"Remove it from {_TABLE}.domains; what no rule allows is refused anyway.",
+                        f"the pattern {pattern!r} in {_TABLE}.domains cannot be denied",
+                        hint="Remove it, because hosts that no rule allows are refused anyway.",
                     )
                 self._any[port] = pattern
                 return
-            for mark, place in (("**.", (self._exact, self._below)), ("*.", (self._below,)), ("", (self._exact,))):
-                if host.startswith(mark):
-                    name = clean_host(host.removeprefix(mark))
-                    if mark and is_address(name):
-                        raise BadHostError("an address has nothing below it")
-                    for patterns in place:
+            for prefix, places in (("**.", (self._exact, self._below)), ("*.", (self._below,)), ("", (self._exact,))):
+                if host.startswith(prefix):
+                    name = clean_host(host.removeprefix(prefix))
+                    if prefix and is_address(name):
+                        raise BadHostError("an address has no subdomains")
+                    for patterns in places:
                         patterns.setdefault(name, {})[port] = pattern
                     return
         except BadHostError as error:
             raise SandboxError(
-                f"{_TABLE}.domains has the pattern {pattern!r}, which cannot be used: {error}",
-                hint="Write a host, *.HOST (what is below it), **.HOST (the host and below) or * (any, only to allow), "
-                "each with :PORT where one is meant; no scheme, no path, no other wildcards.",
+                f"{_TABLE}.domains has the pattern {pattern!r}, which is invalid: {error}",
+                hint="Write a host, *.HOST (its subdomains), **.HOST (the host and its subdomains) or * (any host, only to allow), "
+                "with :PORT if only one port is meant; no scheme, no path and no other wildcards.",
             ) from None
 
     def match(self, host: str, port: int) -> str | None:
-        """The pattern that speaks of a host and a port."""
+        """Return the pattern that matches a host and a port, or None if none does."""
         for place, name in self._places(host):
-            found = _at_port(place.get(name), port)
-            if found is not None:
-                return found
+            pattern = _at_port(place.get(name), port)
+            if pattern is not None:
+                return pattern
         return _at_port(self._any, port)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether a host is named as it is, without a wildcard."""
-        found = _at_port(self._exact.get(host), port)
-        return found is not None and not found.startswith("*")
+        """Return whether a host is named without a wildcard."""
+        pattern = _at_port(self._exact.get(host), port)
+        return pattern is not None and not pattern.startswith("*")
 
     def _places(self, host: str) -> Iterator[tuple[dict[str, dict[int | None, str]], str]]:
         yield self._exact, host
@@ -80,13 +80,13 @@ def _at_port(ports: Mapping[int | None, str] | None, port: int) -> str | None:
 
 
 class HostRules:
-    """Which hosts pass.
+    """The rules for hosts.
 
     Args:
         domains: As in :class:`NetworkRules`.
 
     Raises:
-        SandboxError: A pattern cannot be used.
+        SandboxError: A pattern is invalid.
     """
 
     def __init__(self, domains: Mapping[str, str]) -> None:
@@ -99,20 +99,20 @@ class HostRules:
             patterns.add(pattern, may_be_any=word == "allow")
 
     def denied_by(self, host: str, port: int) -> str | None:
-        """The pattern that denies it."""
+        """Return the pattern that denies a host and port, or None if none does."""
         return self._denied.match(host, port)
 
     def allowed_by(self, host: str, port: int) -> str | None:
-        """The pattern that allows it, whatever denies it."""
+        """Return the pattern that allows a host and port, regardless of patterns that deny it; None if none does."""
         return self._allowed.match(host, port)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether it is allowed by its own name or address, not by a wildcard."""
+        """Return whether a host is allowed by its own name or address, not by a wildcard."""
         return self._allowed.names(host, port)
 
 
 class SocketRules:
-    """Which unix sockets pass.
+    """The rules for unix sockets.
 
     Args:
         sockets: As ``unix_sockets`` in :class:`NetworkRules`.
@@ -129,7 +129,7 @@ class SocketRules:
             if path != "*" and (not path.startswith("/") or "\0" in path):
                 raise SandboxError(
                     f"{_TABLE}.unix_sockets has {path!r}, which is not an absolute path",
-                    hint='Write the path from / on, or "*" for every socket.',
+                    hint='Write an absolute path, or "*" for every socket.',
                 )
             self._words[path] = word
 
@@ -137,29 +137,32 @@ class SocketRules:
         return "allow" in self._words.values()
 
     def allow(self, real_path: str) -> bool:
-        """Whether a socket may be reached. Both sides are compared without symlinks; what is ``none`` counts over ``*``."""
+        """Return whether a socket may be reached.
+
+        Symlinks in the rule's path are resolved before the comparison. ``none`` overrides ``*``.
+        """
         words = {word for path, word in self._words.items() if path != "*" and os.path.realpath(path) == real_path}
         return (words or {self._words.get("*", "none")}) == {"allow"}
 
 
 def checked_rules(rules: NetworkRules) -> tuple[HostRules, SocketRules]:
-    """The rules, ready to be asked.
+    """Return the rules, validated.
 
     Raises:
-        SandboxError: They cannot be understood or kept.
+        SandboxError: A rule is invalid or unsupported.
     """
     if rules.mode not in ("full", "limited"):
         raise SandboxError(f"{_TABLE}.mode is {rules.mode!r}", hint='Write "full" or "limited".')
     if rules.enable_socks5_udp:
         raise SandboxError(
-            f"{_TABLE}.enable_socks5_udp is on, and the network proxy carries no datagrams",
+            f"{_TABLE}.enable_socks5_udp is on, but the network proxy does not support UDP",
             hint=f"Remove {_TABLE}.enable_socks5_udp.",
         )
     return HostRules(rules.domains), SocketRules(rules.unix_sockets)
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name means this machine by its own definition (RFC 6761)."""
+    """Return whether a name always means this machine (RFC 6761)."""
     return host == _LOCAL_NAME or host.endswith("." + _LOCAL_NAME)
 
 

@@ -1,4 +1,4 @@
-"""The SOCKS5 side of a gate (RFC 1928): no authentication, ``CONNECT`` to IPv4 and IPv6 addresses and to names."""
+"""The SOCKS5 side of a gate (RFC 1928): ``CONNECT`` to IPv4 addresses, IPv6 addresses and names, without authentication."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codex_plugin_network_proxy.refusals import RefusedError, UnreachableError
 from codex_plugin_network_proxy.wire import Wire, join, linger
 
 if TYPE_CHECKING:
-    from codex_plugin_network_proxy.gate import Carrier
+    from codex_plugin_network_proxy.carrier import Carrier
 
 __all__ = ["SocksSide"]
 
@@ -25,10 +25,10 @@ _DONE, _FAILED, _NOT_ALLOWED, _NO_COMMAND, _NO_ADDRESS_TYPE = 0, 1, 2, 7, 8
 
 
 class _BadGreetingError(Exception):
-    """The client does not speak SOCKS5, or wants what is not there.
+    """The client does not use SOCKS5, or requests something unsupported.
 
     Attributes:
-        reply: What to answer; empty: nothing.
+        reply: The bytes to reply with; empty if nothing is sent.
     """
 
     def __init__(self, reply: bytes = b"") -> None:
@@ -37,10 +37,10 @@ class _BadGreetingError(Exception):
 
 
 class SocksSide:
-    """Carries one connection.
+    """The handler of one SOCKS connection.
 
     Args:
-        carrier: The gate's part in it.
+        carrier: The shared parts of the gate.
         wire: The client's connection.
     """
 
@@ -49,7 +49,7 @@ class SocksSide:
         self._wire = wire
 
     async def run(self) -> None:
-        """Carry it to its end."""
+        """Handle the connection to its end."""
         limits = self._carrier.limits
         try:
             async with asyncio.timeout(limits.head_s):
@@ -120,5 +120,5 @@ class SocksSide:
 
 
 def _reply(code: int) -> bytes:
-    """A reply. The address that it names means nothing to clients of ``CONNECT``."""
+    """Return a reply. Clients of ``CONNECT`` ignore the address in it."""
     return bytes((_VERSION, code, 0, _IPV4)) + bytes(6)

@@ -1,4 +1,7 @@
-"""One end of a connection, and two of them joined. What comes in faster than it goes out waits in the network, not in memory."""
+"""One end of a connection, and two of them joined.
+
+If data arrives faster than it is sent on, reading pauses, so that it waits in the network and not in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,33 @@ from typing import Any
 __all__ = ["Wire", "join", "linger"]
 
 _HIGH = 262_144
-"""How many bytes may wait, in or out."""
+"""Maximum number of bytes waiting in either direction."""
 _LINGER_BYTES = 1_048_576
 
 
 class Wire(asyncio.Protocol):
-    """One end of a connection: bytes come by :meth:`receive` and go by :meth:`send`.
+    """One end of a connection, with :meth:`receive` and :meth:`send`.
 
     Args:
-        standing: Where it stands while its socket is open.
+        open_wires: The set of open wires. The wire adds itself and removes itself when its socket is closed.
 
     Attributes:
         gone: Done once the other side has closed its half, or the connection has ended.
         lost: Done once the connection has ended and its socket is closed.
-        heard: The loop's time when the last bytes came.
-        received: How many bytes have come.
-        error: Why the connection has ended, if it was not in order.
-        on_lost: Called when it ends while it is not joined to another.
+        received_at: The loop's time at which the last bytes arrived.
+        received: Number of bytes received.
+        error: The error that ended the connection, or None if there was none.
+        on_lost: Called when the connection ends while it is not joined to another.
     """
 
     transport: asyncio.Transport
 
-    def __init__(self, standing: set[Wire]) -> None:
-        self._standing = standing
+    def __init__(self, open_wires: set[Wire]) -> None:
+        self._open_wires = open_wires
         self._loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        self.heard = self._loop.time()
+        self.received_at = self._loop.time()
         self.received = 0
         self.error: Exception | None = None
         self.on_lost: Callable[[], object] | None = None
@@ -52,15 +55,15 @@ class Wire(asyncio.Protocol):
         self._half_closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Handle a new connection (called by the loop)."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=_HIGH)
-        self._standing.add(self)
+        self._open_wires.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
-        self.heard = self._loop.time()
+        """Handle received data (called by the loop)."""
+        self.received_at = self._loop.time()
         self.received += len(data)
         if self._peer is not None:
             self._peer._write(data)  # noqa: SLF001  # of the same class
@@ -72,7 +75,7 @@ class Wire(asyncio.Protocol):
         self._wake_reader()
 
     def eof_received(self) -> bool:
-        """Called by the loop. The other half stays open."""
+        """Handle the end of the other side's half (called by the loop). Our half stays open."""
         self._finish()
         half_open = self.can_half_close
         if self._peer is not None:
@@ -84,9 +87,9 @@ class Wire(asyncio.Protocol):
         return half_open
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop."""
+        """Handle the end of the connection (called by the loop)."""
         ended_before = self.gone.done()
-        self._standing.discard(self)
+        self._open_wires.discard(self)
         self.error = exc
         self._finish()
         if not self.lost.done():
@@ -94,7 +97,7 @@ class Wire(asyncio.Protocol):
         self._wake_reader()
         self.resume_writing()
         if self._peer is not None:
-            if exc is None or ended_before:  # then what had been sent was whole, and only sending to it has failed
+            if exc is None or ended_before:  # the data from the other side was complete, and only sending to it failed
                 self._peer.close()
             else:
                 self._peer.reset()
@@ -102,13 +105,13 @@ class Wire(asyncio.Protocol):
             self.on_lost()
 
     def pause_writing(self) -> None:
-        """Called by the loop: too much waits to be sent."""
+        """Pause the peer, because too much data waits to be sent (called by the loop)."""
         self._full = True
         if self._peer is not None and not self._peer.gone.done():
             self._peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Called by the loop: there is room again."""
+        """Resume the peer, because there is room again (called by the loop)."""
         self._full = False
         if self._peer is not None and not self._peer.gone.done():
             self._peer.transport.resume_reading()
@@ -117,12 +120,12 @@ class Wire(asyncio.Protocol):
 
     @property
     def can_half_close(self) -> bool:
-        """Whether one half can be closed: not with TLS."""
+        """Whether one half can be closed, which TLS does not support."""
         return self.transport.can_write_eof()
 
     @property
     def idle(self) -> bool:
-        """Whether the connection stands and nothing has come that was not received."""
+        """Whether the connection is open and has no unread data."""
         return not self.gone.done() and not self._chunks
 
     @property
@@ -131,7 +134,7 @@ class Wire(asyncio.Protocol):
         return self.gone.done()
 
     async def receive(self) -> bytes:
-        """The next bytes; ``b""`` when the other side has closed its half.
+        """Return the next bytes, or ``b""`` if the other side has closed its half.
 
         Raises:
             ConnectionError: The connection has ended.
@@ -151,28 +154,28 @@ class Wire(asyncio.Protocol):
         return data
 
     async def receive_exactly(self, count: int) -> bytes:
-        """That many bytes.
+        """Return exactly ``count`` bytes.
 
         Raises:
-            ConnectionError: The connection has ended before.
+            ConnectionError: The connection ended earlier.
         """
         data = b""
         while len(data) < count:
             more = await self.receive()
             if not more:
-                raise ConnectionAbortedError("the connection was closed in the middle")
+                raise ConnectionAbortedError("the connection was closed too early")
             data += more
         self.put_back(data[count:])
         return data[:count]
 
     def put_back(self, data: bytes) -> None:
-        """Have bytes received again."""
+        """Put bytes back, so that the next call of ``receive`` returns them."""
         if data:
             self._chunks.appendleft(data)
             self._waiting_bytes += len(data)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes; comes back when there is room for more.
+        """Send bytes, and return when there is room for more.
 
         Raises:
             ConnectionError: The connection has ended.
@@ -187,22 +190,22 @@ class Wire(asyncio.Protocol):
                 raise self._lost_error()
 
     def finish_sending(self) -> None:
-        """Close this half, after what was sent has gone."""
+        """Close this half once all data has been sent."""
         self._half_closed = True
         if self.lost.done() or self.transport.is_closing():
             return
         if self.gone.done() or not self.can_half_close:
             self.transport.close()
             return
-        with contextlib.suppress(OSError):  # it may have ended meanwhile, which connection_lost tells
+        with contextlib.suppress(OSError):  # it may have ended in the meantime, which connection_lost reports
             self.transport.write_eof()
 
     def close(self) -> None:
-        """End the connection, after what was sent has gone."""
+        """End the connection once all data has been sent."""
         self.transport.close()
 
     def reset(self) -> None:
-        """End the connection at once, so that the other side cannot take it for the proper end."""
+        """End the connection immediately with a reset, so that the other side does not take it for a regular end."""
         connected: Any = self.transport.get_extra_info("socket")
         if connected is not None and not self.lost.done() and connected.family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):
@@ -210,7 +213,7 @@ class Wire(asyncio.Protocol):
         self.transport.abort()
 
     def attach(self, peer: Wire) -> None:
-        """Pass on to ``peer`` from now on, beginning with what waits."""
+        """Forward all data to ``peer`` from now on, starting with the unread data."""
         self._peer = peer
         while self._chunks:
             peer._write(self._chunks.popleft())
@@ -244,37 +247,40 @@ class Wire(asyncio.Protocol):
         return ConnectionAbortedError("the connection has ended")
 
 
-async def join(one: Wire, other: Wire, *, idle_s: float, half_closed_s: float) -> None:
-    """Carry bytes both ways until both have ended, or nothing has come for too long. Both are closed in the end."""
+async def join(first: Wire, second: Wire, *, idle_s: float, half_closed_s: float) -> None:
+    """Forward bytes in both directions until both ends are closed, or nothing arrives within the time limit.
+
+    Both wires are closed at the end.
+    """
     try:
-        one.attach(other)
-        other.attach(one)
+        first.attach(second)
+        second.attach(first)
         loop = asyncio.get_running_loop()
-        while not (one.lost.done() and other.lost.done()):
-            limit = half_closed_s if one.at_end or other.at_end else idle_s
-            left = max(one.heard, other.heard) + limit - loop.time()
+        while not (first.lost.done() and second.lost.done()):
+            limit = half_closed_s if first.at_end or second.at_end else idle_s
+            left = max(first.received_at, second.received_at) + limit - loop.time()
             if left <= 0:
                 break
-            waited = [wire.lost for wire in (one, other) if not wire.lost.done()]
-            if not (one.at_end or other.at_end):
-                waited += [one.gone, other.gone]
-            await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            events = [wire.lost for wire in (first, second) if not wire.lost.done()]
+            if not (first.at_end or second.at_end):
+                events += [first.gone, second.gone]
+            await asyncio.wait(events, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        one.transport.abort()
-        other.transport.abort()
+        first.transport.abort()
+        second.transport.abort()
 
 
 async def linger(wire: Wire, for_s: float) -> None:
-    """Close a connection on which the client may still be sending, so that it gets to read what it was told.
+    """Close a connection whose client may still be sending, in a way that lets the client read the last response.
 
-    A socket that is closed with bytes unread sends a reset, which can take away what was sent before.
+    Closing a socket with unread data sends a reset, and a reset can discard data that was sent before.
     """
     if wire.lost.done():
         return
     wire.finish_sending()
     with contextlib.suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(for_s):
-            most = wire.received + _LINGER_BYTES
-            while wire.received < most and await wire.receive():
+            limit = wire.received + _LINGER_BYTES
+            while wire.received < limit and await wire.receive():
                 pass
     wire.close()

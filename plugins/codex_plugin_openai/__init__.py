@@ -1,4 +1,4 @@
-"""Model providers that speak the Responses wire: OpenAI, and every server that does as OpenAI does."""
+"""Model providers for servers with the Responses API: OpenAI, and every server that is compatible with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codex_framework import ModelProvider, hookimpl
 
 @hookimpl
 def codex_model_providers() -> Iterable[ModelProvider]:
-    """The ``responses`` provider."""
+    """Offer the ``responses`` provider."""
     from codex_plugin_openai.provider import ResponsesProvider
 
     return [ResponsesProvider()]

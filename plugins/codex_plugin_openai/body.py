@@ -1,4 +1,4 @@
-"""The body of a Responses request, built around history that is encoded already."""
+"""The body of a Responses request, built around a history that is already encoded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec
 __all__ = ["NOT_METADATA", "BodyWriter"]
 
 NOT_METADATA = frozenset({"originator", "terminal"})
-"""Keys of ``ModelRequest.metadata`` that go into the user agent and not into ``client_metadata``."""
+"""Keys of ``ModelRequest.metadata`` that go into the user agent instead of ``client_metadata``."""
 
 
 class BodyWriter:
-    """Writes bodies. What stays the same from one request to the next (instructions, tools) is encoded once.
+    """A writer of request bodies. Instructions and tools are encoded once, as long as they stay the same.
 
     Args:
-        store: Whether the server is to keep the response (wire: ``store``); only Azure wants that.
+        store: Whether the server keeps the response (wire: ``store``). Only Azure needs this.
     """
 
     def __init__(self, *, store: bool = False) -> None:
@@ -29,7 +29,7 @@ class BodyWriter:
         self._instructions_json = b""
 
     def body(self, request: ModelRequest) -> bytes:
-        """The whole body, in UTF-8."""
+        """Return the whole body, encoded as UTF-8."""
         if request.tools is not self._tools and request.tools != self._tools:
             self._tools = request.tools
             self._tools_json = _json([_tool(spec) for spec in request.tools])
@@ -116,7 +116,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What ``json`` asks for where a value is none of its own: mappings that are no ``dict``."""
+    """Convert a mapping that is not a ``dict`` for ``json``."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")

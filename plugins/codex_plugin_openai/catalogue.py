@@ -1,4 +1,4 @@
-"""The models that this provider knows without asking anybody."""
+"""The built-in list of models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["known_model"]
 
 
 def _model(slug: str, truncation: tuple[str, int] = ("tokens", 10_000)) -> ModelInfo:
-    # Window, truncation and tool forms as in the catalogue that Codex bundles; verbosity and effort as it sends them.
+    # Window, truncation and tool forms are those of Codex's bundled catalogue; verbosity and effort are what Codex sends.
     return ModelInfo(
         slug=slug,
         context_window=272_000,
@@ -32,5 +32,5 @@ _MODELS = {
 
 
 def known_model(slug: str) -> ModelInfo | None:
-    """What is known of a model, or None."""
+    """Return the facts about a model, or None if it is not in the list."""
     return _MODELS.get(slug)

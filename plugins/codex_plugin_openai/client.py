@@ -1,4 +1,4 @@
-"""The client: asks, tries again where that is its business, and streams the answer."""
+"""The client: sends requests, retries them, and streams the response."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _TURN_STATE = "x-codex-turn-state"
 _IDLE = "idle timeout waiting for SSE"
 _DECODING = "Transport error: network error: error decoding response body"
 _TAIL_S = 1.0
-"""How long the rest of an answer may take that is complete already; then its connection is given up."""
+"""Time limit in seconds for reading the rest of a complete response. When it expires, the connection is closed."""
 _ERROR_BODY_LIMIT = 65_536
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class ResponsesClient:
-    """See :class:`~codex_framework.ModelClient`. Any number of threads may use one at the same time.
+    """A :class:`~codex_framework.ModelClient` over HTTP. Any number of threads may share one.
 
     Args:
-        url: Where to post, query included.
-        headers: What every request carries.
-        tokens: Where bearer tokens come from, if they are not among the headers.
+        url: The URL to post to, including the query.
+        headers: The headers of every request.
+        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
     """
 
@@ -62,10 +62,10 @@ class ResponsesClient:
         self._turn_states: dict[str, tuple[str, str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask for one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
+        """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
 
         Raises:
-            ModelError: Anything that went wrong.
+            ModelError: The request failed, or the response is broken or incomplete.
         """
         await self._end_tail(request.thread_id)
         answer = await self._ask(self._head(request), self._bodies.body(request))
@@ -82,7 +82,7 @@ class ResponsesClient:
                     if event is None:
                         continue
                     if isinstance(event, Completed):
-                        # Once the answer's last bytes are read, its connection serves again; nobody waits for that.
+                        # The connection is reusable once the last bytes are read. That happens in a task, so that nobody waits for it.
                         handed_over = True
                         self._tails[request.thread_id] = asyncio.create_task(_read_tail(answer))
                         yield event
@@ -98,7 +98,7 @@ class ResponsesClient:
         raise broken_stream("stream closed before response.completed")
 
     async def aclose(self) -> None:
-        """Give up the connections."""
+        """Close all connections."""
         tails = list(self._tails.values())
         self._tails.clear()
         for tail in tails:
@@ -117,7 +117,7 @@ class ResponsesClient:
         return headers
 
     async def _end_tail(self, thread_id: str) -> None:
-        """See a thread's last answer off, so that its connection is free again. It has had the whole turn for that."""
+        """Make a thread's last connection reusable, or close it. It had the whole turn to finish its response."""
         tail = self._tails.pop(thread_id, None)
         if tail is not None and not tail.done():
             await asyncio.wait([tail], timeout=0.05)
@@ -125,11 +125,10 @@ class ResponsesClient:
                 tail.cancel()
 
     async def _ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send until an answer with a good status comes, as often as ``request_max_retries`` allows.
+        """Send the request until the status is good, at most ``request_max_retries`` times more.
 
-        Tried again: what the network or a failing server (5xx) has spoilt, unless it asks for a longer pause than a
-            person would
-        sit through without a word. Everything else is for the turn to decide.
+        Network failures and failing servers (5xx) are retried here, unless the server asks for a pause longer than a user
+        would wait for without a message. The turn decides about everything else.
         """
         attempt = 0
         while True:
@@ -141,7 +140,7 @@ class ResponsesClient:
                 error = await self._refusal(answer)
                 again = answer.status >= 500 and error.retryable
             except ModelError as failure:
-                # A server that was silent for minutes has the request; what to do then is for the turn to decide.
+                # A server that was silent for minutes has received the request, so the turn decides what to do.
                 error, again = failure, failure.slug == "unreachable"
             delay = _delay(attempt) if error.retry_after_s is None else error.retry_after_s
             if not again or attempt > self._info.request_max_retries or delay > _LONGEST_DELAY_S:
@@ -149,7 +148,7 @@ class ResponsesClient:
             await asyncio.sleep(delay)
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send once; once more with a new token where a program gives us tokens and the server refuses the one we had."""
+        """Send the request. If the server refuses a token of a token command, send it once more with a new token."""
         if self._tokens is None:
             return await self._post(headers, body)
         token = await self._tokens.token()
@@ -178,7 +177,7 @@ class ResponsesClient:
             while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read()):
                 body += piece
         except (SilenceError, CutError):
-            pass  # what has come of the explanation has to do
+            pass  # the part of the explanation that was received must suffice
         finally:
             await answer.aclose()
         return status_error(answer.status, answer.phrase, answer.headers, body, self._url)
@@ -190,13 +189,13 @@ async def _read_tail(answer: Answer) -> None:
             while await answer.read():
                 pass
     except (TimeoutError, SilenceError, CutError):
-        pass  # the response is complete; only this connection is lost
+        pass  # the response is complete, and only this connection is lost
     finally:
         await answer.aclose()
 
 
 def _delay(attempt: int) -> float:
-    """Seconds to wait after this attempt: 200 ms, doubled each time, give or take a tenth."""
+    """Return the seconds to wait after this attempt: 200 ms, doubled each time, plus or minus 10 %."""
     import random
 
     jitter = random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, guards nothing

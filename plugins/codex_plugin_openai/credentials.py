@@ -1,4 +1,4 @@
-"""Who pays: the API key of a provider, and where it is looked for."""
+"""The API key of a provider."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["api_key"]
 
 
 def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
-    """The key to send as a bearer token; None where the provider wants none.
+    """Return the key to send as a bearer token, or None if the provider needs no key.
 
-    Order: the variable that ``env_key`` names, ``experimental_bearer_token``, and for OpenAI itself ``CODEX_API_KEY``,
-    ``OPENAI_API_KEY`` and the key in ``$CODEX_HOME/auth.json``.
+    The key is taken from the first of these that is set: the variable that ``env_key`` names, ``experimental_bearer_token``, and
+    for OpenAI itself ``CODEX_API_KEY``, ``OPENAI_API_KEY`` and the key in ``$CODEX_HOME/auth.json``.
 
     Raises:
-        ModelError: The provider wants a key, and there is none.
+        ModelError: The provider needs a key, and there is none.
     """
     if info.env_key:
         key = env.get(info.env_key, "").strip()
@@ -48,7 +48,7 @@ def _missing(fact: str, hint: str) -> ModelError:
 
 
 def _sends_own(info: ProviderInfo, env: Mapping[str, str]) -> bool:
-    """Whether the table's own headers say who pays."""
+    """Return whether the provider's table sets the ``authorization`` header itself."""
     sent = [*info.http_headers, *(name for name, variable in info.env_http_headers.items() if env.get(variable))]
     return any(name.lower() == "authorization" for name in sent)
 

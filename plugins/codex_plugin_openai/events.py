@@ -1,4 +1,4 @@
-"""The events of a Responses stream, decoded."""
+"""Decoding of the events in a Responses stream."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from codex_framework import Completed, ItemAdded, ItemDone, ModelEvent, ReasoningDelta, TextDelta
-from codex_framework.protocol.events.turn import TokenUsage
-from codex_framework.protocol.wire import read_item
-from codex_framework.roles.providers import ReasoningPartAdded, ToolInputDelta
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.wire import read_item
+from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
 from codex_plugin_openai.faults import failed_response, incomplete_response
 
 __all__ = ["decode"]
@@ -18,17 +18,19 @@ Payload: TypeAlias = Mapping[str, Any]
 
 
 def decode(data: str) -> ModelEvent | None:
-    """One event; None for what is no JSON object, of a kind that nobody needs, or lacks what its kind must have.
+    """Decode one event.
+
+    None means that the event is not used: it is not a JSON object, its type is unknown, or a required field is missing.
 
     Raises:
-        ModelError: The server says in an event that the response has failed.
+        ModelError: The event reports that the response has failed.
     """
     try:
         payload = json.loads(data)
         decoder = _DECODERS.get(payload["type"])
         return None if decoder is None else decoder(payload)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # no JSON, no event, or an event of a known kind but another form: as good as unknown
+        return None  # not JSON, not an event, or not in the form of its type: ignored like an unknown event
 
 
 def _text_delta(payload: Payload) -> ModelEvent:
@@ -76,7 +78,7 @@ def _failed(payload: Payload) -> ModelEvent:
 
 
 def _error(payload: Payload) -> ModelEvent:
-    """An ``error`` event: the error object itself, or around it."""
+    """Handle an ``error`` event. It either is the error object or contains it."""
     inner = payload.get("error")
     raise failed_response({"error": inner if isinstance(inner, dict) else payload})
 
@@ -87,7 +89,7 @@ def _incomplete(payload: Payload) -> ModelEvent:
 
 def _text(delta: Any) -> str:
     if type(delta) is not str:
-        raise TypeError("a delta is a text")
+        raise TypeError("a delta must be a string")
     return delta
 
 

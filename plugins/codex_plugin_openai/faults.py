@@ -1,7 +1,7 @@
-"""What goes wrong on the wire, as one ``ModelError`` each: its text, and whether asking again can help.
+"""Failures of requests and responses as ``ModelError``, with their texts and whether a retry can help.
 
-Texts are those of Codex 0.169, because clients and people's scripts know them; so there is no hint beside what a
-server said.
+The texts are those of Codex 0.169, because clients and users' scripts know them. So there is no hint beside a message
+of the server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codex_framework import ModelError
 __all__ = ["broken_stream", "failed_response", "incomplete_response", "retry_after", "status_error", "unreachable"]
 
 _BODY_LIMIT = 1000
-"""Of a body that is no error object, so many characters are shown."""
+"""Maximum number of characters shown of a body that is not an error object."""
 
 _DELAY = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s|seconds?)", re.IGNORECASE)
 
@@ -28,11 +28,11 @@ QUOTA = "Quota exceeded. Check your plan and billing details."
 OVERLOADED = "Selected model is at capacity. Please try a different model."
 HIGH_DEMAND = "We\u2019re currently experiencing high demand, which may cause temporary errors."
 NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."
-"""``usage_not_included``."""
+"""For the error code ``usage_not_included``."""
 
 
 def broken_stream(reason: str, status: int | None = None) -> ModelError:
-    """A response that began and broke off."""
+    """Return the error for a response that broke off."""
     return ModelError(
         f"stream disconnected before completion: {reason}",
         retryable=True,
@@ -42,7 +42,7 @@ def broken_stream(reason: str, status: int | None = None) -> ModelError:
 
 
 def unreachable(url: str, reason: str) -> ModelError:
-    """No connection, or none that brought an answer."""
+    """Return the error for a connection that failed before a response arrived."""
     return ModelError(
         f"Connection failed: error sending request for url ({url}): {reason}",
         retryable=True,
@@ -53,14 +53,14 @@ def unreachable(url: str, reason: str) -> ModelError:
 
 
 def incomplete_response(response: Mapping[str, Any]) -> ModelError:
-    """A ``response.incomplete`` event."""
+    """Return the error for a ``response.incomplete`` event."""
     details = response.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, Mapping) else None
     return ModelError(f"Incomplete response returned, reason: {reason or 'unknown'}", slug="incomplete")
 
 
 def failed_response(response: Mapping[str, Any]) -> ModelError:
-    """A ``response.failed`` (or ``error``) event."""
+    """Return the error for a ``response.failed`` or ``error`` event."""
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
     code, message = str(error.get("code") or ""), str(error.get("message") or "")
@@ -82,7 +82,7 @@ def failed_response(response: Mapping[str, Any]) -> ModelError:
 
 
 def status_error(status: int, phrase: str, headers: Mapping[str, str], body: bytes, url: str) -> ModelError:
-    """An answer whose status says no."""
+    """Return the error for an HTTP response with an error status."""
     text = body.decode("utf-8", "replace").strip()
     error = _error_object(text)
     code, message = str(error.get("code") or error.get("type") or ""), str(error.get("message") or "")
@@ -109,7 +109,10 @@ def status_error(status: int, phrase: str, headers: Mapping[str, str], body: byt
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks us to wait (header ``retry-after``: seconds or a date; ``retry-after-ms``)."""
+    """Return the delay that the server requests, in seconds, or None if it requests none.
+
+    It is in the header ``retry-after-ms``, or in ``retry-after`` as seconds or a date.
+    """
     milliseconds = headers.get("retry-after-ms")
     if milliseconds is not None:
         return _seconds(milliseconds, 0.001)
@@ -123,7 +126,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     try:
         return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except ValueError:  # neither a number nor a date: as if it were not there
+    except ValueError:  # neither a number nor a date: ignored
         return None
 
 
@@ -136,7 +139,7 @@ def _seconds(value: str, unit: float) -> float | None:
 
 
 def _by_code(code: str, message: str) -> ModelError | None:
-    """Errors that mean the same wherever they come, and that trying again does not cure."""
+    """Return the error for a code that has the same meaning everywhere and that a retry does not fix; None for other codes."""
     match code:
         case "context_length_exceeded":
             return ModelError(CONTEXT_EXCEEDED, info="context_window_exceeded", slug="context-window")
@@ -169,9 +172,9 @@ def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any])
             return known
     delay = retry_after(headers)
     request_id = headers.get("x-request-id")
-    named = f", request id: {request_id}" if request_id else ""
+    request_note = f", request id: {request_id}" if request_id else ""
     return ModelError(
-        f"exceeded retry limit, last status: 429 {phrase}".rstrip() + named,
+        f"exceeded retry limit, last status: 429 {phrase}".rstrip() + request_note,
         retryable=delay is not None,
         retry_after_s=delay,
         info={"response_too_many_failed_attempts": {"http_status_code": 429}},
@@ -186,24 +189,24 @@ def _usage_limit(error: Mapping[str, Any]) -> str:
 
 
 def _usage_limit_text(plan: str, moment: float | None) -> str:
-    again = "try again later." if moment is None else f"try again at {_clock(moment)}."
+    when = "try again later." if moment is None else f"try again at {_clock(moment)}."
     start = "You\u2019ve hit your usage limit."
     match plan:
         case "plus":
             return (
                 f"{start} Upgrade to Pro (https://chatgpt.com/explore/pro), visit"
-                f" https://chatgpt.com/settings/usage to purchase more credits or {again}"
+                f" https://chatgpt.com/settings/usage to purchase more credits or {when}"
             )
         case "free":
-            return f"{start} Upgrade to Plus to continue using Codex (https://chatgpt.com/explore/plus), or {again}"
+            return f"{start} Upgrade to Plus to continue using Codex (https://chatgpt.com/explore/plus), or {when}"
         case "pro":
-            return f"{start} Visit https://chatgpt.com/settings/usage to purchase more credits or {again}"
+            return f"{start} Visit https://chatgpt.com/settings/usage to purchase more credits or {when}"
         case _:
-            return f"{start} {again[0].upper()}{again[1:]}"
+            return f"{start} {when[0].upper()}{when[1:]}"
 
 
 def _clock(moment: float) -> str:
-    """``3:04 PM`` today, ``Nov 21st, 2026 3:04 PM`` on another day; local time."""
+    """Format a local time: ``3:04 PM`` for today, ``Nov 21st, 2026 3:04 PM`` for another day."""
     local, today = time.localtime(moment), time.localtime()
     clock = time.strftime("%I:%M %p", local).lstrip("0")
     if local[:3] == today[:3]:
@@ -226,7 +229,7 @@ def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str,
     )
     return ModelError(
         ", ".join(parts),
-        # The same request meets the same refusal; only these can pass by themselves. (Codex tries 401 and 403 again.)
+        # A retry can only help for these. Other requests would be refused again. (Codex also retries 401 and 403.)
         retryable=status >= 500 or status in (408, 409, 425),
         retry_after_s=retry_after(headers),
         info=info,
@@ -246,7 +249,7 @@ def _error_object(text: str) -> Mapping[str, Any]:
 
 
 def _asked_delay(message: str) -> float | None:
-    found = _DELAY.search(message)
-    if found is None:
+    match = _DELAY.search(message)
+    if match is None:
         return None
-    return float(found[1]) * (0.001 if found[2].lower() == "ms" else 1.0)
+    return float(match[1]) * (0.001 if match[2].lower() == "ms" else 1.0)

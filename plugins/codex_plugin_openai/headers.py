@@ -1,4 +1,4 @@
-"""The headers of a request: what is the same for all requests of a client, and what is not."""
+"""The headers of a request: those common to all requests of a client, and those of one request."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from functools import cache
 
 from codex_framework import ModelError, ModelRequest, ProviderInfo, __version__
 
-__all__ = ["request_headers", "standing_headers"]
+__all__ = ["common_headers", "request_headers"]
 
 _DEFAULT_ORIGINATOR = "codex_exec"
 _ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
 
 
-def standing_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) -> dict[str, str]:
-    """What every request of a client carries. Names are in lower case; the provider's table wins over our own headers.
+def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) -> dict[str, str]:
+    """Return the headers common to all requests of a client.
+
+    Names are in lower case. Headers of the provider's table override the default ones.
 
     Raises:
         ModelError: A header of the table cannot be sent.
     """
     headers = {
         "accept": "text/event-stream",
-        "accept-encoding": "identity",  # events come one by one; a compressor would hold them back
+        "accept-encoding": "identity",  # a compressor would hold back events
         "content-type": "application/json",
     }
     if key is not None:
@@ -40,13 +42,13 @@ def standing_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None
             raise ModelError(
                 f"the header {name!r} of the provider {info.id!r} has characters that HTTP does not allow",
                 slug="header",
-                hint=f"Look for line breaks and non-ASCII characters in [model_providers.{info.id}] and its key.",
+                hint=f"Remove line breaks and non-ASCII characters from [model_providers.{info.id}] and its key.",
             )
     return headers
 
 
 def request_headers(request: ModelRequest, env: Mapping[str, str]) -> dict[str, str]:
-    """What differs from request to request."""
+    """Return the headers that differ between requests."""
     originator = env.get(_ORIGINATOR_VARIABLE) or request.metadata.get("originator") or _DEFAULT_ORIGINATOR
     if not _sendable("originator", originator):
         originator = _DEFAULT_ORIGINATOR
@@ -69,12 +71,12 @@ def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
     name = request.metadata.get("terminal") or env.get("TERM_PROGRAM") or env.get("TERM") or "unknown"
     version = env.get("TERM_PROGRAM_VERSION") if env.get("TERM_PROGRAM") == name else None
     text = f"{name}/{version}" if version else name
-    return "".join(mark if mark.isascii() and (mark.isalnum() or mark in "-_./") else "_" for mark in text)
+    return "".join(char if char.isascii() and (char.isalnum() or char in "-_./") else "_" for char in text)
 
 
 @cache
 def _system() -> str:
-    """``(Debian 12; x86_64)``."""
+    """Return the system for the user agent, for example ``(Debian 12; x86_64)``."""
     import os
     import platform
 
@@ -82,7 +84,7 @@ def _system() -> str:
     if sys.platform.startswith("linux"):
         try:
             release = platform.freedesktop_os_release()
-        except OSError:  # a system without that file: the kernel's name and release do
+        except OSError:  # no such file: use the kernel's name and release
             release = {}
         name = release.get("NAME", name).split(" ")[0]
         version = release.get("VERSION_ID", version)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 answers, parsed from pieces of any size. No I/O."""
+"""A parser for HTTP/1.1 responses that arrive in pieces of any size. It does no I/O."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _SIZE_LINE_LIMIT = 1_024
 
 
 class BadAnswerError(Exception):
-    """What came is no HTTP answer."""
+    """The data is not a valid HTTP response."""
 
 
 class AnswerParser:
-    """Parses one answer.
+    """The parser of one response.
 
     Attributes:
-        status: 0 until the head is whole.
-        phrase: The words behind the status.
-        headers: Names in lower case; of several fields of one name, joined with a comma.
-        complete: Whether the body's end has come.
+        status: The status code, or 0 until the head is complete.
+        phrase: The reason phrase after the status.
+        headers: The headers, with names in lower case. The values of repeated headers are joined with a comma.
+        complete: Whether the end of the body has been received.
     """
 
     def __init__(self) -> None:
@@ -31,19 +31,19 @@ class AnswerParser:
         self._kept_open = False
         self._chunked = False
         self._left: int | None = None
-        """Bytes to come: of the body, or of this chunk with its line end; None: until the connection closes."""
+        """Bytes left in the body, or in this chunk with its line end. None means that the body ends when the connection closes."""
         self._extra = False
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can carry another request."""
+        """Whether the connection can be used for another request."""
         return self.complete and self._kept_open and not self._extra
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes; the bytes of the body in them.
+        """Parse a piece and return the bytes of the body in it.
 
         Raises:
-            BadAnswerError: See there.
+            BadAnswerError: The data is not a valid HTTP response.
         """
         if not self.status:
             data = self._head(data)
@@ -62,20 +62,20 @@ class AnswerParser:
         return body
 
     def end(self) -> None:
-        """The connection has closed: the end of a body that says nothing of its length."""
+        """Handle the end of the connection, which is also the end of a body without a length."""
         if self.status and not self._chunked and self._left is None:
             self.complete = True
 
     def _head(self, data: bytes) -> bytes:
-        """Take in the head; what comes after it."""
+        """Parse the head, and return the data after it."""
         self._buffer += data
         while True:
-            head, mark, rest = self._buffer.partition(b"\r\n\r\n")
-            if not mark:
+            head, separator, rest = self._buffer.partition(b"\r\n\r\n")
+            if not separator:
                 if len(self._buffer) > _HEAD_LIMIT:
-                    raise BadAnswerError("the head of the answer is too long")
+                    raise BadAnswerError("the head of the response is too long")
                 if self._buffer and not b"HTTP/".startswith(self._buffer[:5]):
-                    raise BadAnswerError("the answer is no HTTP")
+                    raise BadAnswerError("the response is not HTTP")
                 return b""
             self._buffer = rest
             version, status, phrase = _status_line(head)
@@ -99,46 +99,48 @@ class AnswerParser:
             self._chunked, self._left = True, 0
         elif (length := self.headers.get("content-length")) is not None:
             if not length.isdecimal():
-                raise BadAnswerError(f"the answer has the content-length {length!r}")
+                raise BadAnswerError(f"the response has the content-length {length!r}")
             self._left = int(length)
             self.complete = self._left == 0
         else:
             self._kept_open = False
 
     def _chunks(self, data: bytes) -> bytes:
-        """The body in chunked data. A chunk counts with its line end, which is cut off again where it has come."""
+        """Return the body in chunked data. A chunk's length includes its line end, which is removed again."""
         assert self._left is not None
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
-        found: list[bytes] = []
-        at, end = 0, len(data)
-        while at < end:
+        pieces: list[bytes] = []
+        start, end = 0, len(data)
+        while start < end:
             if self._left:
-                stop = min(at + self._left, end)
-                self._left -= stop - at
-                # Of the line end, none, one or both bytes may be in this piece.
-                found.append(data[at : stop - max(2 - self._left, 0)] if stop - at > max(2 - self._left, 0) else b"")
-                at = stop
+                stop = min(start + self._left, end)
+                self._left -= stop - start
+                # This piece may contain none, one or both bytes of the line end.
+                pieces.append(
+                    data[start : stop - max(2 - self._left, 0)] if stop - start > max(2 - self._left, 0) else b""
+                )
+                start = stop
                 continue
-            line_end = data.find(b"\r\n", at)
+            line_end = data.find(b"\r\n", start)
             if line_end < 0:
-                if end - at > _SIZE_LINE_LIMIT:
-                    raise BadAnswerError("a chunk of the answer does not say its size")
-                self._buffer = data[at:]
+                if end - start > _SIZE_LINE_LIMIT:
+                    raise BadAnswerError("a chunk of the response has no size")
+                self._buffer = data[start:]
                 break
-            size = _size(data[at:line_end])
+            size = _size(data[start:line_end])
             if size == 0:
-                self._trailer(data[at:])
+                self._trailer(data[start:])
                 break
-            at = line_end + 2
+            start = line_end + 2
             self._left = size + 2
-        return b"".join(found)
+        return b"".join(pieces)
 
     def _trailer(self, data: bytes) -> None:
-        """The last chunk and what follows it, from its size on."""
-        _, mark, rest = data.partition(b"\r\n\r\n")
-        if not mark:
+        """Parse the last chunk and everything after it, starting at its size."""
+        _, separator, rest = data.partition(b"\r\n\r\n")
+        if not separator:
             self._buffer = data
             return
         self.complete, self._extra = True, bool(rest)
@@ -149,7 +151,7 @@ def _status_line(head: bytes) -> tuple[str, int, str]:
     version, _, rest = line.partition(" ")
     status, _, phrase = rest.partition(" ")
     if version not in ("HTTP/1.1", "HTTP/1.0") or len(status) != 3 or not status.isdecimal():
-        raise BadAnswerError("the answer is no HTTP")
+        raise BadAnswerError("the response is not HTTP")
     return version, int(status), phrase.strip()
 
 
@@ -159,5 +161,5 @@ def _size(line: bytes) -> int:
     except ValueError:
         size = -1
     if size < 0:
-        raise BadAnswerError("a chunk of the answer does not say its size")
+        raise BadAnswerError("a chunk of the response has no size")
     return size

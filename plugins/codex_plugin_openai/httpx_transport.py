@@ -1,4 +1,4 @@
-"""The transport that httpx does: whatever a network between us and the server asks for, proxies above all."""
+"""The transport based on httpx, for everything a network may require, above all TLS and proxies."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["HttpxTransport"]
 
 
 class HttpxTransport:
-    """See :class:`~codex_plugin_openai.transport.Transport`.
+    """A :class:`~codex_plugin_openai.transport.Transport` based on httpx.
 
     Args:
-        secure: Whether TLS may be spoken at all; if not, no certificates are loaded, which takes 30 ms.
+        secure: Whether TLS may be used. If not, no certificates are loaded, which saves 30 ms.
     """
 
     def __init__(self, *, secure: bool) -> None:
-        # Certificates are loaded without Python's lock held, so that goes on beside the import.
-        certificates = _certificates_ahead() if secure else None
+        # Loading certificates does not hold Python's lock, so it runs in parallel with the import.
+        certificates = _load_certificates() if secure else None
         httpx = _import_httpx()
         self._client: Any = httpx.AsyncClient(
             verify=False if certificates is None else certificates(),
@@ -49,7 +49,7 @@ class HttpxTransport:
                 "POST", url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
             )
             response = await self._client.send(request, stream=True)
-            # httpx looks here again when the body is read.
+            # httpx reads this timeout again when the body is read.
             timeouts["read"] = silence_s
             return HttpxAnswer(response)
         except httpx.ReadTimeout as error:
@@ -58,12 +58,12 @@ class HttpxTransport:
             raise SendError(str(error) or type(error).__name__) from error
 
     async def aclose(self) -> None:
-        """Cut all connections."""
+        """Close all connections."""
         await self._client.aclose()
 
 
 class HttpxAnswer:
-    """See :class:`~codex_plugin_openai.transport.Answer`."""
+    """An :class:`~codex_plugin_openai.transport.Answer` of httpx."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -73,7 +73,7 @@ class HttpxAnswer:
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
     async def read(self) -> bytes:
-        """The next piece of the body; empty at its end."""
+        """Return the next piece of the body; empty at its end."""
         httpx = _import_httpx()
         try:
             return await anext(self._raw, b"")
@@ -83,17 +83,16 @@ class HttpxAnswer:
             raise CutError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Be done with it."""
+        """Release the response."""
         await self._response.aclose()
 
 
 @cache
 def _import_httpx() -> Any:
-    """The module ``httpx``, without its command line client.
+    """Return the module ``httpx`` without its command line client.
 
-    ``httpx/__init__`` imports its command line (and with it click, rich and pygments: 30 to 50 ms) wherever these are
-    installed, and does without where the import fails. So that import is made to fail in the documented way: by a None
-    in ``sys.modules``.
+    ``httpx/__init__`` imports its command line client, and with it click, rich and pygments, if these are installed (30 to 50 ms).
+    If the import fails, httpx works without it. A None in ``sys.modules`` makes the import fail, which is documented behaviour.
     """
     if "httpx" in sys.modules or "httpx._main" in sys.modules:
         import httpx
@@ -109,34 +108,34 @@ def _import_httpx() -> Any:
 
 
 @cache
-def _certificates_ahead() -> Callable[[], ssl.SSLContext]:
-    """Begin to make the process's one TLS context; what is returned waits for it.
+def _load_certificates() -> Callable[[], ssl.SSLContext]:
+    """Start loading the process's TLS context in a thread, and return a function that waits for it.
 
-    It trusts what httpx would: ``$SSL_CERT_FILE``, else ``$SSL_CERT_DIR``, else the certificates of ``certifi``.
+    The context trusts the same certificates as httpx: ``$SSL_CERT_FILE``, else ``$SSL_CERT_DIR``, else those of ``certifi``.
 
     Raises:
-        ModelError: By what is returned: they cannot be loaded.
+        ModelError: The certificates cannot be loaded. Raised by the returned function.
     """
-    made: list[ssl.SSLContext | Exception] = []
+    outcome: list[ssl.SSLContext | Exception] = []
 
-    def make() -> None:
+    def load() -> None:
         try:
-            made.append(_tls_context())
+            outcome.append(_tls_context())
         except Exception as error:
-            made.append(error)
+            outcome.append(error)
 
-    thread = threading.Thread(target=make, name="certificates", daemon=True)
+    thread = threading.Thread(target=load, name="certificates", daemon=True)
     thread.start()
 
     def wait() -> ssl.SSLContext:
         thread.join()
-        if isinstance(made[0], Exception):
+        if isinstance(outcome[0], Exception):
             raise ModelError(
-                f"the certificates that servers are checked by cannot be loaded: {made[0]}",
+                f"the certificates for checking servers cannot be loaded: {outcome[0]}",
                 slug="certificates",
-                hint="Correct SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
-            ) from made[0]
-        return made[0]
+                hint="Fix SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
+            ) from outcome[0]
+        return outcome[0]
 
     return wait
 

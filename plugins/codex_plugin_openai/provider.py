@@ -1,4 +1,4 @@
-"""The provider: what it is called, whom it knows, how it opens."""
+"""The provider of models over the Responses API: its name, built-in providers, and clients."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["ResponsesProvider"]
 
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 _OPTIONS = frozenset({"auth", "record", "supports_websockets", "websocket_connect_timeout_ms"})
-"""Keys of a table that are not in ``ProviderInfo`` and yet right. Those on websockets are for Codex; SSE needs none of them."""
+"""Supported keys of a table that are not in ``ProviderInfo``. Those for websockets are read by Codex only; SSE does not need them."""
 
 
 class ResponsesProvider:
-    """Everything that speaks the Responses wire (``wire_api = "responses"``)."""
+    """Providers with the Responses API (``wire_api = "responses"``)."""
 
     name = "responses"
     builtin: Mapping[str, ProviderInfo] = {
@@ -31,14 +31,14 @@ class ResponsesProvider:
     }
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-        """A client; nothing is sent yet.
+        """Return a client. Nothing is sent yet.
 
         Raises:
-            ModelError: No URL, no key, or one that cannot be used.
+            ModelError: The URL or the key is missing or unusable.
         """
         from codex_plugin_openai.client import ResponsesClient
         from codex_plugin_openai.credentials import api_key
-        from codex_plugin_openai.headers import standing_headers
+        from codex_plugin_openai.headers import common_headers
 
         _check_options(info)
         url, host = _address(info)
@@ -47,20 +47,20 @@ class ResponsesProvider:
             from codex_plugin_openai.token_command import TokenCommand
 
             tokens = TokenCommand.of(info, env)
-        headers = standing_headers(info, env, None if tokens else api_key(info, env))
+        headers = common_headers(info, env, None if tokens else api_key(info, env))
         return ResponsesClient(info, env, url, headers, tokens=tokens, store=host.endswith(_AZURE))
 
     def model(self, slug: str) -> ModelInfo | None:
-        """What is known of a model."""
+        """Return the facts about a model, or None if it is unknown."""
         return known_model(slug)
 
 
 def _check_options(info: ProviderInfo) -> None:
-    """Keys of the table that nobody reads are mistakes, and one that Codex reads cannot be served here."""
+    """Refuse keys that nothing reads, because they are mistakes, and ``aws``, which only Codex supports."""
     for key in info.options:
         if key == "aws":
             raise ModelError(
-                f"[model_providers.{info.id}] asks for credentials by `{key}`, which this provider cannot do",
+                f"[model_providers.{info.id}] asks for credentials from `{key}`, which is unsupported",
                 info="bad_request",
                 slug="provider-option",
                 hint="Use env_key, experimental_bearer_token, http_headers or auth.",
@@ -72,17 +72,17 @@ def _check_options(info: ProviderInfo) -> None:
                 *(field.name for field in attrs.fields(ProviderInfo) if field.name not in ("id", "options")),
                 *_OPTIONS,
             ]
-            meant = get_close_matches(key, known, 1) or sorted(known)
+            suggestions = get_close_matches(key, known, 1) or sorted(known)
             raise ModelError(
                 f"[model_providers.{info.id}] has an unknown key: {key}",
                 info="bad_request",
                 slug="provider-option",
-                hint=f"Remove it, or write {' or '.join(meant)}.",
+                hint=f"Remove it, or write {' or '.join(suggestions)}.",
             )
 
 
 def _address(info: ProviderInfo) -> tuple[str, str]:
-    """Where to post, and the host in it."""
+    """Return the URL to post to, and its host."""
     if not info.base_url:
         raise _bad_url(info, f"the model provider {info.id!r} has no base_url")
     try:
@@ -90,11 +90,11 @@ def _address(info: ProviderInfo) -> tuple[str, str]:
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         raise _bad_url(
-            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is no URL: {error}"
+            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is not a URL: {error}"
         ) from error
     if parts.scheme not in ("http", "https") or not host or not info.base_url.isascii() or " " in info.base_url:
         raise _bad_url(
-            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is no http or https URL"
+            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is not an http or https URL"
         )
     query = "&".join(part for part in (parts.query, urlencode(dict(info.query_params))) if part)
     path = parts.path.rstrip("/") + "/responses"
@@ -102,5 +102,5 @@ def _address(info: ProviderInfo) -> tuple[str, str]:
 
 
 def _bad_url(info: ProviderInfo, fact: str) -> ModelError:
-    hint = f'Write base_url = "https://host/v1" into [model_providers.{info.id}].'
+    hint = f'Set base_url = "https://host/v1" in [model_providers.{info.id}].'
     return ModelError(fact, info="bad_request", slug="base-url", hint=hint)

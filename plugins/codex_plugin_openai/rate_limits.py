@@ -1,11 +1,11 @@
-"""The usage limits that a server states in the headers of an answer."""
+"""The usage limits in the headers of a response."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.roles.providers import RateLimits
+from codex_framework.contract.roles.models import RateLimits
 
 __all__ = ["rate_limits"]
 
@@ -13,7 +13,7 @@ _PREFIX = "x-codex-"
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
-    """A ``RateLimitSnapshot`` out of the ``x-codex-*`` headers; None where there are none."""
+    """Return a ``RateLimitSnapshot`` from the ``x-codex-*`` headers, or None if there are none."""
     primary, secondary = _window(headers, "primary"), _window(headers, "secondary")
     funds = _credits(headers)
     if primary is None and secondary is None and funds is None:

@@ -1,19 +1,19 @@
-"""Server-sent events, cut out of whatever pieces the network delivers."""
+"""A splitter for server-sent events that arrive in pieces of any size."""
 
 from __future__ import annotations
 
 __all__ = ["EventSplitter"]
 
-# These make up most of a long patch and nobody needs them: the finished item has the arguments.
+# These events make up most of a long patch and are not needed: the finished item contains the arguments.
 _UNWANTED = "event: response.function_call_arguments.delta"
 
 
 class EventSplitter:
-    """Takes bytes as they come and gives the data of every event that is complete.
+    """An incremental parser that returns the data of every complete event.
 
-    Lines may end in LF, CRLF or CR, pieces may begin and end anywhere, also within a character. Of an event's fields
-    only ``data`` counts: the payload says itself what it is. An event that the stream breaks off in is dropped, as the
-    standard has it.
+    Lines may end in LF, CRLF or CR. A piece may begin and end anywhere, even within a character. Only the field ``data`` of an
+    event is used, because the payload contains its type. An event that the end of the stream cuts off is dropped, as the standard
+    requires.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class EventSplitter:
         self._fresh = True
 
     def feed(self, piece: bytes) -> list[str]:
-        """The data of the events that this piece completes, in order."""
+        """Return the data of the events that this piece completes, in order."""
         if self._fresh:
-            piece = self._without_mark(piece)
+            piece = self._without_byte_order_mark(piece)
         if b"\n" not in piece and b"\r" not in piece:
-            # The middle of one long line: joined once, when its end has come.
+            # Part of one long line. The parts are joined once, when the line ends.
             self._middle.append(piece)
             return []
         buffer = b"".join((self._rest, *self._middle, piece))
@@ -38,31 +38,34 @@ class EventSplitter:
             self._rest = buffer
             return []
         self._rest = buffer[end + 2 :]
-        found: list[str] = []
+        events: list[str] = []
         for block in buffer[:end].decode("utf-8", "replace").split("\n\n"):
             if block.startswith(_UNWANTED):
                 continue
             data = _data(block)
             if data:
-                found.append(data)
-        return found
+                events.append(data)
+        return events
 
-    def _without_mark(self, piece: bytes) -> bytes:
-        """The first piece without its byte-order mark; one cut in two is so unlikely that it may cost an event."""
+    def _without_byte_order_mark(self, piece: bytes) -> bytes:
+        """Remove the byte-order mark from the first piece.
+
+        A mark that is split between two pieces is not recognised. This is very unlikely and costs at most one event.
+        """
         self._fresh = not piece
         return piece.removeprefix(b"\xef\xbb\xbf")
 
     @staticmethod
     def _normalised(buffer: bytes) -> bytes:
-        """All line ends as LF. A CR at the very end waits: its LF may be in the next piece."""
-        held = buffer.endswith(b"\r")
-        body = buffer[:-1] if held else buffer
+        """Convert all line ends to LF. A CR at the very end is kept, because its LF may be in the next piece."""
+        ends_in_cr = buffer.endswith(b"\r")
+        body = buffer[:-1] if ends_in_cr else buffer
         body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return body + b"\r" if held else body
+        return body + b"\r" if ends_in_cr else body
 
 
 def _data(block: str) -> str:
-    # The usual event: one "event:" line and one "data:" line.
+    # The usual event has one "event:" line and one "data:" line.
     start = block.rfind("\ndata:")
     if start < 0:
         start = 0 if block.startswith("data:") else -1
@@ -72,11 +75,11 @@ def _data(block: str) -> str:
     else:
         value = block[start + 6 :]
     if "\n" in value or "data:" in block[:start]:
-        return _several(block)
+        return _joined_data(block)
     return value.removeprefix(" ")
 
 
-def _several(block: str) -> str:
+def _joined_data(block: str) -> str:
     values: list[str] = []
     for line in block.split("\n"):
         name, _, value = line.partition(":")

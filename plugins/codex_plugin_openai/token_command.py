@@ -1,4 +1,4 @@
-"""Bearer tokens that a program prints: ``auth = { command = "...", args = [...] }`` in a provider's table."""
+"""Bearer tokens that a program prints, configured with ``auth = { command = "...", args = [...] }`` in a provider's table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["TokenCommand"]
 
 @attrs.define
 class TokenCommand:
-    """Runs a program for a token, and keeps the token for a while.
+    """A program that prints a token. The token is kept for a while.
 
     Attributes:
-        timeout_s: How long the program may take.
-        refresh_s: How old a token may get; 0 keeps it until a server refuses it.
+        timeout_s: Time limit for the program in seconds.
+        refresh_s: Maximum age of a token in seconds. With 0, a token is kept until a server refuses it.
     """
 
     provider: str
@@ -35,10 +35,10 @@ class TokenCommand:
 
     @classmethod
     def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> TokenCommand:
-        """What the table says under ``auth``.
+        """Return the token command of the ``auth`` table.
 
         Raises:
-            ModelError: What it says cannot be used.
+            ModelError: The table is invalid.
         """
         table = info.options["auth"]
         table = table if isinstance(table, Mapping) else {}
@@ -49,8 +49,8 @@ class TokenCommand:
             wrong = f"has unknown keys: {', '.join(sorted(unknown))}"
         elif not isinstance(command, str) or not command.strip():
             wrong = "names no command"
-        elif isinstance(args, str) or not all(isinstance(span, (int, float)) for span in times):
-            wrong = "has args that are no list, or times that are no numbers"
+        elif isinstance(args, str) or not all(isinstance(value, (int, float)) for value in times):
+            wrong = "has args that are not a list, or times that are not numbers"
         if wrong:
             raise ModelError(
                 f"model_providers.{info.id}.auth {wrong}",
@@ -58,22 +58,22 @@ class TokenCommand:
                 slug="provider-option",
                 hint='Write auth = { command = "PROGRAM", args = ["..."], timeout_ms = 5000 }.',
             )
-        timeout_s, refresh_s = (float(span) / 1000 for span in times)
+        timeout_s, refresh_s = (float(value) / 1000 for value in times)
         words = tuple(str(word) for word in args)
         return cls(info.id, str(command), words, timeout_s, refresh_s, table.get("cwd"), env)
 
     async def token(self, *, refused: str = "") -> str:
-        """The token.
+        """Return the token.
 
         Args:
-            refused: The token that a server has just refused: another one is wanted.
+            refused: The token that a server has just refused; a different one is returned.
 
         Raises:
-            ModelError: The program did not print one.
+            ModelError: The program did not print a token.
         """
-        async with self._lock:  # threads that share a client wait for one run of the program
-            old = self.refresh_s > 0 and time.monotonic() - self._made_at > self.refresh_s
-            if not self._token or old or self._token == refused:
+        async with self._lock:  # threads that share a client share one run of the program
+            expired = self.refresh_s > 0 and time.monotonic() - self._made_at > self.refresh_s
+            if not self._token or expired or self._token == refused:
                 self._token = await asyncio.to_thread(self._run)
                 self._made_at = time.monotonic()
             return self._token
@@ -98,16 +98,18 @@ class TokenCommand:
         except (OSError, ValueError) as error:
             raise self._failure(f"cannot be started: {error}") from error
         if run.returncode != 0:
-            raise self._failure(f"ended with status {run.returncode}: {run.stderr.strip()[:500] or 'it said nothing'}")
+            raise self._failure(
+                f"ended with status {run.returncode}: {run.stderr.strip()[:500] or 'it printed no message'}"
+            )
         token = run.stdout.strip()
         if not token or not token.isascii() or not token.isprintable():
-            raise self._failure("printed no token" if not token else "printed something that is no token")
+            raise self._failure("printed no token" if not token else "printed something that is not a token")
         return token
 
     def _failure(self, what: str) -> ModelError:
         return ModelError(
-            f"the program {self.command!r}, which gives the model provider {self.provider!r} its token, {what}",
+            f"the token program {self.command!r} of the model provider {self.provider!r} {what}",
             info="unauthorized",
             slug="token-command",
-            hint="Run it by hand to see what is wrong; it must print the token alone.",
+            hint="Run it by hand to find the cause. It must print only the token.",
         )

@@ -1,4 +1,4 @@
-"""What the client needs of HTTP: post a body, get an answer whose bytes come as they come."""
+"""The HTTP interface that the client needs: post a body, and read the response as it arrives."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ __all__ = ["CONNECT_S", "HEAD_SILENCE_S", "Answer", "CutError", "SendError", "Si
 
 HEAD_SILENCE_S = 300.0
 CONNECT_S = 15.0
-"""Longest wait for a connection."""
+"""Time limit in seconds for opening a connection."""
 
 
 class SendError(Exception):
-    """No connection, or one that broke before an answer came."""
+    """The connection failed, or broke before a response arrived."""
 
 
 class CutError(Exception):
-    """The answer broke off."""
+    """The connection broke during the response."""
 
 
 class SilenceError(Exception):
-    """Nothing came for longer than was to be waited for."""
+    """Nothing arrived within the time limit."""
 
 
 class Answer(Protocol):
-    """The head of an answer, and a way to its body."""
+    """The head of a response, and access to its body."""
 
     @property
     def status(self) -> int:
@@ -35,25 +35,28 @@ class Answer(Protocol):
 
     @property
     def phrase(self) -> str:
-        """The words beside it (``Not Found``)."""
+        """The reason phrase, for example ``Not Found``."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Names in lower case."""
+        """The headers, with names in lower case."""
         ...
 
     async def read(self) -> bytes:
-        """The next piece of the body; empty at its end.
+        """Return the next piece of the body; empty at its end.
 
         Raises:
-            CutError: The connection broke before the body's end.
-            SilenceError: Nothing came for too long.
+            CutError: The connection broke before the end of the body.
+            SilenceError: Nothing arrived within the time limit.
         """
         ...
 
     async def aclose(self) -> None:
-        """Be done with it: a connection whose answer was read to its end is kept, any other is cut."""
+        """Release the response.
+
+        If it was read to its end, its connection is kept for the next request. Otherwise the connection is closed.
+        """
         ...
 
 
@@ -61,17 +64,17 @@ class Transport(Protocol):
     """Connections to one server, kept open between requests."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> Answer:
-        """Send a request and wait for the head of its answer.
+        """Send a request and wait for the head of its response.
 
-        ``silence_s`` is the longest wait for each piece of the body; for the head it is waited at least
+        ``silence_s`` is the time limit in seconds for each piece of the body. The limit for the head is at least
         :data:`HEAD_SILENCE_S`, because some servers send it only after they have read the whole prompt.
 
         Raises:
-            SendError: See there.
-            SilenceError: No answer came in time.
+            SendError: The connection failed, or broke before a response arrived.
+            SilenceError: No response arrived within the time limit.
         """
         ...
 
     async def aclose(self) -> None:
-        """Cut all connections. Safe to call twice."""
+        """Close all connections. May be called more than once."""
         ...

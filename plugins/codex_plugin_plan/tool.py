@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codex_framework import Argument, FunctionSpec, ToolCall, ToolContext, ToolOutput, TurnFacts, parse_arguments
-from codex_framework.protocol.events.turn import PlanStep, PlanUpdateEvent
+from codex_framework.contract.protocol.events.turn import PlanStep, PlanUpdateEvent
 
 __all__ = ["UpdatePlan"]
 
@@ -50,6 +50,7 @@ class UpdatePlan:
     """Shows the model's plan to people. Offered unless config says ``tools.update_plan = {enabled = false}``."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "update_plan",
         "Shows your plan for the task to the user, and how far you are. Each call replaces the whole plan. At most one step is "

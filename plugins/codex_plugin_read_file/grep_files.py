@@ -56,6 +56,7 @@ class GrepFiles:
     """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "grep_files",
         "Finds files whose text fits a regular expression, and lists their paths, the last changed ones first. Files that git "

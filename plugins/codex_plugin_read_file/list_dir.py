@@ -18,7 +18,7 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_plugin_read_file.offering import is_offered
 from codex_plugin_read_file.paths import absolute, reason, shortened
 
@@ -48,6 +48,7 @@ class ListDir:
     """Shows what is in a folder and in those below it."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "list_dir",
         "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "

@@ -82,6 +82,7 @@ class ReadFile:
     """Shows lines of a text file with their numbers."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "read_file",
         "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",

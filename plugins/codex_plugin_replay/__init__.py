@@ -1,10 +1,14 @@
-"""A model provider without a model: it plays a script, or a recorded cassette. Offline and deterministic."""
+"""A model provider without a model, and the recorder of what it plays.
+
+The provider plays a script or a recorded cassette: offline and deterministic. The recorder writes the cassette of any provider
+whose table has ``record = "path"``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import ModelProvider, hookimpl
+from codex_framework import Interceptor, ModelProvider, PluginContext, hookimpl
 
 
 @hookimpl
@@ -13,3 +17,11 @@ def codex_model_providers() -> Iterable[ModelProvider]:
     from codex_plugin_replay.provider import ReplayProvider
 
     return [ReplayProvider()]
+
+
+@hookimpl
+def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
+    """Offer the recorder."""
+    from codex_plugin_replay.recorder import Recorder
+
+    return [Recorder(plugin.environ)]

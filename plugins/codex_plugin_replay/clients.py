@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from codex_framework import Cassette, ModelEvent, ModelRequest, Script, play_reply
+from codex_framework import ModelEvent, ModelRequest
+from codex_framework.testing.scripted import Script, play_reply
+from codex_plugin_replay.cassette import Cassette
 
 __all__ = ["CassetteClient", "ScriptClient"]
 

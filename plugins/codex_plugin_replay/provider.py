@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from codex_framework import ConfigError, ModelClient, ModelError, ModelInfo, ProviderInfo
 
 if TYPE_CHECKING:
-    from codex_framework import Cassette, Script
+    from codex_framework.testing.scripted import Script
+    from codex_plugin_replay.cassette import Cassette
 
 __all__ = ["ReplayProvider"]
 
@@ -20,7 +21,7 @@ _OPTIONS = frozenset({"cassette", "script", "match", "record"})
 class ReplayProvider:
     """Plays what ``[model_providers.<id>]`` with ``wire_api = "replay"`` names.
 
-        script = "path"       replies written by hand (see ``codex_framework.scripts``), in order
+        script = "path"       replies written by hand (see ``codex_framework.testing.script_files``), in order
         cassette = "path"     a recording; each request finds the answer that was recorded for what it says
         match = "input"       for cassettes: ``input``, ``strict`` or ``order``
 
@@ -41,7 +42,9 @@ class ReplayProvider:
         Raises:
             ModelError: The table names no script and no cassette, or both, or one that cannot be used.
         """
-        from codex_framework import Cassette, Script, read_script
+        from codex_framework.testing.script_files import read_script
+        from codex_framework.testing.scripted import Script
+        from codex_plugin_replay.cassette import Cassette
         from codex_plugin_replay.clients import CassetteClient, ScriptClient
 
         kind, path, match = _choice(info, env)

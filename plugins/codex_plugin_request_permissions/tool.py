@@ -14,8 +14,8 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_framework.permission_arguments import PERMISSIONS_SCHEMA
-from codex_framework.permissions import additional_from_wire, additional_to_wire
+from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
+from codex_framework.toolkit.permission_arguments import PERMISSIONS_SCHEMA
 
 __all__ = ["RequestPermissions"]
 
@@ -36,6 +36,7 @@ class RequestPermissions:
     """Asks the person, who may grant all, a part or nothing."""
 
     parallel_safe = False
+    tells_clients = True
     spec = FunctionSpec(
         "request_permissions",
         "Asks the user for more permissions: folders to read or write, or the network. What is granted holds for your later "

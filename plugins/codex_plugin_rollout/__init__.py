@@ -1,4 +1,4 @@
-"""Conversations as rollout files: ``$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl``, readable by Codex and by people."""
+"""Rollout files: conversations in ``$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl``, readable by Codex."""
 
 from __future__ import annotations
 

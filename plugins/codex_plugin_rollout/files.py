@@ -1,4 +1,4 @@
-"""Finding rollout files: by id, by name, the newest."""
+"""Lookup of rollout files by thread id, by name and by age."""
 
 from __future__ import annotations
 
@@ -17,43 +17,49 @@ _FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?"
 
 
 def new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
-    """Where a thread's file goes: by the local time of its start."""
+    """Return the path for a thread's new file. The folder and file name contain the local time at which the thread started."""
     began = time.localtime(created_at)
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', began)}-{thread_id}.jsonl"
     return codex_home / "sessions" / time.strftime("%Y/%m/%d", began) / name
 
 
 def id_of_file(path: Path) -> str | None:
-    """The thread id in a file's name."""
+    """Return the thread id in a file's name, or None if this is not the name of a rollout file."""
     return _id_in(path.name)
 
 
 def file_of(codex_home: Path, thread_id: str) -> Path | None:
-    """The newest file of a thread; one in use goes before an archived one, a plain one before a compressed one."""
+    """Return the newest file of a thread, or None if there is none.
+
+    A file in ``sessions`` is preferred to an archived one, and a plain file to a compressed one.
+    """
     ending = f"-{thread_id}.jsonl"
     for folder in (*_day_folders(codex_home), codex_home / "archived_sessions"):
         names = [entry.name for entry in _entries(folder) if ending in entry.name]
-        found = [folder / name for name in sorted(names) if _id_in(name) == thread_id]
-        if found:
-            return next((path for path in reversed(found) if path.suffix == ".jsonl"), found[-1])
+        matches = [folder / name for name in sorted(names) if _id_in(name) == thread_id]
+        if matches:
+            return next((path for path in reversed(matches) if path.suffix == ".jsonl"), matches[-1])
     return None
 
 
 def newest_first(codex_home: Path) -> Iterator[Path]:
-    """The uncompressed files in ``sessions``, the one written last first. Costs one ``stat`` per file: 10,000 take some 40 ms."""
-    found: list[tuple[int, str]] = []
+    """Return the uncompressed files in ``sessions``, most recently written first.
+
+    This costs one ``stat`` per file: about 40 ms for 10,000 files.
+    """
+    dated: list[tuple[int, str]] = []
     for folder in _day_folders(codex_home):
         for entry in _entries(folder):
             if entry.name.endswith(".jsonl") and entry.name.startswith("rollout-"):
                 try:
-                    found.append((entry.stat().st_mtime_ns, entry.path))
-                except OSError:  # removed meanwhile
+                    dated.append((entry.stat().st_mtime_ns, entry.path))
+                except OSError:  # removed in the meantime
                     continue
-    return (Path(path) for _, path in sorted(found, reverse=True))
+    return (Path(path) for _, path in sorted(dated, reverse=True))
 
 
 def id_named(codex_home: Path, name: str) -> str | None:
-    """The id of the thread that was given this name last (``session_index.jsonl``)."""
+    """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None if there is none."""
     names: dict[str, str] = {}
     try:
         with (codex_home / "session_index.jsonl").open("rb") as lines:
@@ -62,9 +68,9 @@ def id_named(codex_home: Path, name: str) -> str | None:
                     entry = json.loads(line)
                     thread_id, thread_name = entry["id"], entry["thread_name"]
                 except (ValueError, TypeError, KeyError):
-                    continue  # a torn line names nothing
+                    continue  # an incomplete line names no thread
                 if isinstance(thread_id, str):
-                    names.pop(thread_id, None)  # so that the newest naming stands last
+                    names.pop(thread_id, None)  # keeps the entries in the order of their last naming
                     names[thread_id] = str(thread_name)
     except OSError:
         return None
@@ -72,7 +78,7 @@ def id_named(codex_home: Path, name: str) -> str | None:
 
 
 def read_head(path: Path) -> dict[str, Any] | None:
-    """The ``session_meta`` payload in a file's first line, or None."""
+    """Return the ``session_meta`` payload in a file's first line, or None if there is none."""
     try:
         with path.open("rb") as file:
             raw = json.loads(file.readline())
@@ -83,10 +89,10 @@ def read_head(path: Path) -> dict[str, Any] | None:
 
 
 def decompressed(path: Path) -> BinaryIO | None:
-    """The content of a ``.zst`` file, or None where no module for that is installed.
+    """Return the content of a ``.zst`` file, or None if the ``zstandard`` package is not installed.
 
     Raises:
-        OSError: It cannot be read, or is not what its name says.
+        OSError: The file cannot be read or is not a zstd file.
     """
     try:
         import zstandard  # type: ignore[import-not-found,unused-ignore]
@@ -105,7 +111,7 @@ def _id_in(name: str) -> str | None:
 
 
 def _day_folders(codex_home: Path) -> Iterator[Path]:
-    """``sessions/YYYY/MM/DD``, newest first."""
+    """Return the folders ``sessions/YYYY/MM/DD``, newest first."""
     folders = [codex_home / "sessions"]
     for _ in range(3):
         folders = [
@@ -120,5 +126,5 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:  # not there, not a folder, not readable: nothing to find in it
+    except OSError:  # missing, not a folder or unreadable: it contains no files for us
         return []

@@ -1,4 +1,4 @@
-"""What git says about a folder, read from its files: asking git itself would cost a process per thread."""
+"""Facts about a git repository, read from its files because running git would cost a process per thread."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _LOGIN = re.compile(r"(?<=://)[^/@]*@")
 
 
 def git_facts(cwd: Path) -> dict[str, str]:
-    """``commit_hash``, ``branch`` and ``repository_url`` (remote ``origin``), as far as they are known; empty outside of a repository.
+    """Return ``commit_hash``, ``branch`` and ``repository_url`` (of the remote ``origin``), as far as they are known.
 
-    A login in an http URL is left out. Nothing is raised: a repository that cannot be read is as good as none.
+    The result is empty outside of a repository, and also if the repository cannot be read; nothing is raised. A login in an
+    http URL is removed.
     """
     folder = _git_folder(cwd)
     if folder is None:
@@ -25,11 +26,11 @@ def git_facts(cwd: Path) -> dict[str, str]:
     facts: dict[str, str] = {}
     head = _text(folder / "HEAD")
     reference = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
-    commit = _resolved(folder, shared, reference) if reference else head
+    commit = _commit_of(folder, shared, reference) if reference else head
     if _COMMIT.fullmatch(commit):
         facts["commit_hash"] = commit
     branch = reference.removeprefix("refs/heads/")
-    if reference.startswith("refs/heads/") and branch != ".invalid":  # that is what a reftable repository has there
+    if reference.startswith("refs/heads/") and branch != ".invalid":  # the placeholder in reftable repositories
         facts["branch"] = branch
     url = _origin(_text(shared / "config"))
     if url:
@@ -49,12 +50,12 @@ def _git_folder(cwd: Path) -> Path | None:
 
 
 def _common_folder(folder: Path) -> Path:
-    """The folder that a linked worktree shares with its repository."""
+    """Return the folder that a linked worktree shares with its repository."""
     common = _text(folder / "commondir")
     return folder / common if common else folder
 
 
-def _resolved(folder: Path, shared: Path, reference: str) -> str:
+def _commit_of(folder: Path, shared: Path, reference: str) -> str:
     if ".." in reference:
         return ""
     for base in (folder, shared):
@@ -81,7 +82,7 @@ def _origin(config: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """A small text file, stripped; ``""`` where there is none."""
+    """Return the stripped content of a small text file; ``""`` if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except (OSError, ValueError):

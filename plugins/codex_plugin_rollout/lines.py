@@ -1,4 +1,4 @@
-"""The lines of a rollout file: ``{"timestamp", "type", "payload"}``, one JSON object each (spec: rollout files)."""
+"""The lines of a rollout file. Each is a JSON object ``{"timestamp", "type", "payload"}`` (spec: rollout files)."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from codex_framework.protocol.events import EventMsg, UnknownEvent
-from codex_framework.protocol.items import UnknownItem
-from codex_framework.protocol.wire import encode_item, encode_json
-from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadEntry, ThreadMeta
+from codex_framework.contract.protocol.events import EventMsg, UnknownEvent
+from codex_framework.contract.protocol.items import UnknownItem
+from codex_framework.contract.protocol.wire import encode_item, encode_json
+from codex_framework.contract.roles.stores import (
+    CompactedEntry,
+    EventEntry,
+    ItemEntry,
+    PluginEntry,
+    ThreadEntry,
+    ThreadMeta,
+)
 
-__all__ = ["KEPT_EVENTS", "entry_line", "meta_from_wire", "meta_line", "numbered_line", "timestamp"]
+__all__ = ["entry_line", "meta_from_wire", "meta_line", "numbered_line", "timestamp"]
 
-KEPT_EVENTS = frozenset(
+_PERSISTED_UNKNOWN = frozenset(
     {
-        "agent_message",
-        "agent_reasoning",
         "agent_reasoning_raw_content",
         "context_compacted",
         "entered_review_mode",
         "exited_review_mode",
         "image_generation_end",
         "mcp_tool_call_end",
-        "patch_apply_end",
         "sub_agent_activity",
-        "task_complete",
-        "task_started",
         "thread_goal_updated",
         "thread_rolled_back",
-        "token_count",
-        "turn_aborted",
-        "user_message",
         "web_search_end",
     }
 )
-"""Kinds of event that are written. ``item_completed`` is too, where its item is a plan. (Spec: rollout files, persisted kinds.)"""
+"""Events of these types are saved although the framework has no class for them. All other event classes decide for themselves."""
 
 _STAMP_LENGTH = len('{"timestamp":"2026-11-20T18:27:41.623Z",')
-_LEFT_OUT_ITEMS = frozenset({"compaction_trigger", "other"})
+_OMITTED_ITEMS = frozenset({"compaction_trigger", "other"})
 _META_FIELDS = frozenset(
     {
         "id",
@@ -57,7 +56,7 @@ _META_FIELDS = frozenset(
 
 
 def timestamp(seconds: float) -> str:
-    """Unix seconds as RFC 3339 in UTC with milliseconds: ``2026-11-20T18:27:41.623Z``."""
+    """Format Unix seconds as RFC 3339 in UTC with milliseconds: ``2026-11-20T18:27:41.623Z``."""
     millis = int(seconds * 1000)
     return f"{_whole_second(millis // 1000)}.{millis % 1000:03d}Z"
 
@@ -68,24 +67,29 @@ def _whole_second(seconds: int) -> str:
 
 
 def entry_line(entry: ThreadEntry, now: float) -> bytes | None:
-    """The line for an entry, with its newline; None for what is not kept."""
+    """Return the line for an entry, with its newline, or None if entries of this kind are not written."""
     if isinstance(entry, ItemEntry):
-        if isinstance(entry.item, UnknownItem) and entry.item.raw.get("type") in _LEFT_OUT_ITEMS:
+        if isinstance(entry.item, UnknownItem) and entry.item.raw.get("type") in _OMITTED_ITEMS:
             return None
         payload = entry.encoded if entry.encoded is not None else encode_item(entry.item)
         return _line(now, "response_item", payload)
     if isinstance(entry, EventEntry):
-        return _line(now, "event_msg", _encoded(entry.msg)) if _is_kept(entry.msg) else None
+        return _line(now, "event_msg", _encoded(entry.msg)) if _is_persisted(entry.msg) else None
+    if isinstance(entry, PluginEntry):
+        return _line(now, "plugin_entry", _encoded(entry))
+    if isinstance(entry, CompactedEntry):
+        replaced = {"message": entry.message, "replacement_history": list(entry.items)}
+        return _line(now, "compacted", _encoded(replaced))
     return _line(now, "turn_context", _encoded(entry.payload))
 
 
 def numbered_line(line: bytes, ordinal: int) -> bytes:
-    """A line with its ``ordinal``, as newer Codex versions number them."""
+    """Add an ``ordinal`` to a line, as newer Codex versions do."""
     return b'%b"ordinal":%d,%b' % (line[:_STAMP_LENGTH], ordinal, line[_STAMP_LENGTH:])
 
 
 def meta_line(meta: ThreadMeta, git: Mapping[str, Any] | None, now: float) -> bytes:
-    """The first line of a file."""
+    """Return the first line of a file."""
     payload: dict[str, Any] = {"session_id": meta.id, "id": meta.id}
     if meta.forked_from_id is not None:
         payload["forked_from_id"] = meta.forked_from_id
@@ -106,10 +110,13 @@ def meta_line(meta: ThreadMeta, git: Mapping[str, Any] | None, now: float) -> by
 
 
 def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMeta:
-    """The head of a thread from a ``session_meta`` payload with an ``id``. Mistyped fields get defaults; others go to ``extra``."""
+    """Return the metadata of a thread from a ``session_meta`` payload that has an ``id``.
+
+    Fields of the wrong type get defaults. Unknown fields go to ``extra``.
+    """
     extra = {key: value for key, value in payload.items() if key not in _META_FIELDS}
     source = payload.get("source")
-    if isinstance(source, Mapping):  # {"subagent": ...}: the kind is its key
+    if isinstance(source, Mapping):  # the key of {"subagent": ...} is the kind
         extra["source_detail"] = source
         source = next(iter(source), "unknown")
     instructions = payload.get("base_instructions")
@@ -134,18 +141,15 @@ def _line(now: float, kind: str, payload: bytes) -> bytes:
 
 
 def _encoded(value: Any) -> bytes:
-    """JSON in UTF-8. A lone surrogate (a file name that is not UTF-8) becomes ``?``: a line must be readable by everybody."""
+    """Encode a value as JSON in UTF-8.
+
+    A lone surrogate (from a file name that is not UTF-8) becomes ``?``, so that every program can read the line.
+    """
     return encode_json(value).encode("utf-8", "replace")
 
 
-def _is_kept(msg: EventMsg) -> bool:
-    kind = msg.raw.get("type") if isinstance(msg, UnknownEvent) else msg.type
-    if kind in KEPT_EVENTS:
-        return True
-    if kind != "item_completed":
-        return False
-    item = msg.raw.get("item") if isinstance(msg, UnknownEvent) else getattr(msg, "item", None)
-    return isinstance(item, Mapping) and item.get("type") == "Plan"
+def _is_persisted(msg: EventMsg) -> bool:
+    return msg.raw.get("type") in _PERSISTED_UNKNOWN if isinstance(msg, UnknownEvent) else msg.is_kept()
 
 
 def _text(payload: Mapping[str, Any], key: str) -> str:
@@ -157,7 +161,7 @@ def _seconds(text: str, fallback: float) -> float:
     from datetime import UTC, datetime
 
     try:
-        moment = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return fallback
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()

@@ -1,7 +1,7 @@
-"""Reading a rollout file back: what the next prompt starts from, and what has happened.
+"""Reconstruction of a thread from its rollout file: the history for the next prompt, and the events.
 
-Lines are applied oldest first. A compaction replaces the history; a rollback returns to the state before a turn, compactions in that
-turn included; a line that cannot be read is skipped and reported. Kinds of line that are not known here are for others.
+Lines are applied oldest first. A compaction replaces the history. A rollback restores the state before a turn, including any
+compactions in that turn. An unreadable line is skipped and reported. Lines of an unknown kind are ignored.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import attrs
 
-from codex_framework.protocol.events import (
+from codex_framework.contract.protocol.events import (
     AgentMessageEvent,
     AgentReasoningEvent,
     EventMsg,
     TokenCountEvent,
     UserMessageEvent,
 )
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -28,30 +28,33 @@ from codex_framework.protocol.items import (
     ResponseItem,
     user_message,
 )
-from codex_framework.protocol.wire import read_event, read_item
-from codex_plugin_rollout.turns import is_context, is_persons_message
+from codex_framework.contract.protocol.wire import WireError, read, read_event, read_item
+from codex_framework.contract.roles.stores import PluginEntry
+from codex_plugin_rollout.turns import is_context, is_user_message
 
-__all__ = ["Reconstruction", "mended"]
+__all__ = ["Reconstruction", "with_paired_outputs"]
 
 _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
-"""Bookkeeping of newer Codex versions inside items, which not every server takes."""
+"""Internal field that newer Codex versions add to items. Some servers reject it."""
 
 
 @attrs.frozen
-class _Mark:
-    """The state before a turn of a person."""
+class _Checkpoint:
+    """The state before a turn that a user message started."""
 
     items: list[ResponseItem]
     length: int
     events: int
+    entries: int
     turn_context: Mapping[str, Any] | None
 
 
 class Reconstruction:
-    """Takes lines, oldest first.
+    """The state of a thread after the lines that were applied so far.
 
     Attributes:
-        meta: The first ``session_meta`` payload with an ``id`` (a fork holds its parent's too, further down).
+        meta: The first ``session_meta`` payload with an ``id``. (The file of a fork also contains its parent's, further down.)
+        turn_context: The newest ``turn_context`` payload. None means that there was none.
     """
 
     def __init__(self) -> None:
@@ -59,8 +62,9 @@ class Reconstruction:
         self.turn_context: Mapping[str, Any] | None = None
         self._items: list[ResponseItem] = []
         self._events: list[EventMsg] = []
-        self._marks: list[_Mark] = []
-        self._turn_start: _Mark | None = None
+        self._entries: list[PluginEntry] = []
+        self._checkpoints: list[_Checkpoint] = []
+        self._turn_start: _Checkpoint | None = None
         self._in_turn = False
         self._number = 0
         self._skipped: list[int] = []
@@ -68,32 +72,37 @@ class Reconstruction:
 
     @property
     def history(self) -> tuple[ResponseItem, ...]:
-        """The items a prompt starts from; every call has exactly one output."""
-        return tuple(mended(self._items))
+        """The items for the next prompt. Every call has exactly one output."""
+        return tuple(with_paired_outputs(self._items))
 
     @property
     def events(self) -> tuple[EventMsg, ...]:
-        """The kept events, without those of turns that were rolled back."""
+        """The persisted events, without those of turns that were rolled back."""
         return tuple(self._events)
 
     @property
+    def entries(self) -> tuple[PluginEntry, ...]:
+        """The lines of plugins, without those that belong to turns that were rolled back."""
+        return tuple(self._entries)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What was wrong with the lines, for a person."""
-        found = []
+        """The problems in the file, as sentences for the user."""
+        warnings = []
         if self._skipped:
             places = ", ".join(map(str, self._skipped[:5])) + (", ..." if len(self._skipped) > 5 else "")
-            found.append(
+            warnings.append(
                 f"{len(self._skipped)} unreadable line(s) of the conversation's file were skipped (line {places})"
             )
         if self._torn:
-            found.append("the last line of the conversation's file was cut off and has been left out")
-        return tuple(found)
+            warnings.append("the last line of the conversation's file was incomplete and was skipped")
+        return tuple(warnings)
 
     def take(self, lines: Iterable[bytes]) -> None:
-        """Apply lines as they stand in the file."""
+        """Apply lines of the file, in their order."""
         for line in lines:
             self._number += 1
-            if not line.strip(b" \t\r\n\0"):  # NULs are what a power failure leaves of a line
+            if not line.strip(b" \t\r\n\0"):  # a power failure can leave NULs in place of a line
                 continue
             try:
                 raw = json.loads(line)
@@ -117,27 +126,29 @@ class Reconstruction:
                 self.turn_context = payload
             case "compacted":
                 self._compact(payload)
+            case "plugin_entry":
+                self._plugin_entry(payload)
             case "session_meta" if self.meta is None and isinstance(payload.get("id"), str):
                 self.meta = payload
 
     def _add(self, item: ResponseItem) -> None:
-        if is_persons_message(item):
+        if is_user_message(item):
             self._open_turn()
         self._items.append(item)
 
     def _open_turn(self) -> None:
-        """Remember the state before this turn, unless the message was sent into a turn that runs already."""
+        """Save the state before this turn, unless the message belongs to a turn that is already running."""
         if self._turn_start is not None:
-            self._marks.append(self._turn_start)
+            self._checkpoints.append(self._turn_start)
             self._turn_start = None
         elif not self._in_turn:
-            self._marks.append(self._mark_before_context())
+            self._checkpoints.append(self._checkpoint_before_context())
 
-    def _mark_before_context(self) -> _Mark:
+    def _checkpoint_before_context(self) -> _Checkpoint:
         length = len(self._items)
         while length and is_context(self._items[length - 1]):
             length -= 1
-        return _Mark(self._items, length, len(self._events), self.turn_context)
+        return _Checkpoint(self._items, length, len(self._events), len(self._entries), self.turn_context)
 
     def _event(self, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
@@ -145,39 +156,50 @@ class Reconstruction:
             self._roll_back(payload.get("num_turns"))
             return
         if kind in ("task_started", "turn_started"):
-            self._turn_start = _Mark(self._items, len(self._items), len(self._events), self.turn_context)
+            self._turn_start = _Checkpoint(
+                self._items, len(self._items), len(self._events), len(self._entries), self.turn_context
+            )
             self._in_turn = True
         elif kind in ("task_complete", "turn_complete", "turn_aborted"):
             self._turn_start = None
             self._in_turn = False
         self._events.extend(_events(payload))
 
+    def _plugin_entry(self, payload: dict[str, Any]) -> None:
+        try:
+            self._entries.append(read(PluginEntry, payload))
+        except WireError:
+            self._skipped.append(self._number)
+
     def _roll_back(self, turns: Any) -> None:
-        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1 or not self._marks:
+        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1 or not self._checkpoints:
             return
-        mark = self._marks[-min(turns, len(self._marks))]
-        del self._marks[-min(turns, len(self._marks)) :]
-        self._items = mark.items[: mark.length]
-        self.turn_context = mark.turn_context
+        checkpoint = self._checkpoints[-min(turns, len(self._checkpoints))]
+        del self._checkpoints[-min(turns, len(self._checkpoints)) :]
+        kept = [entry for entry in self._entries[checkpoint.entries :] if entry.turn_id is None]
+        self._entries = [*self._entries[: checkpoint.entries], *kept]
+        self._items = checkpoint.items[: checkpoint.length]
+        self.turn_context = checkpoint.turn_context
         self._turn_start, self._in_turn = None, False
-        # The tokens of the undone turns have been spent all the same.
-        spent = [event for event in self._events[mark.events :] if isinstance(event, TokenCountEvent)]
-        self._events = [*self._events[: mark.events], *spent[-1:]]
+        # The tokens of the turns that were rolled back were still spent.
+        spent = [event for event in self._events[checkpoint.events :] if isinstance(event, TokenCountEvent)]
+        self._events = [*self._events[: checkpoint.events], *spent[-1:]]
 
     def _compact(self, payload: dict[str, Any]) -> None:
         replacement = payload.get("replacement_history")
         if isinstance(replacement, list):
             self._items = [_item(part) for part in replacement if isinstance(part, dict)]
             return
-        said = [item for item in self._items if is_persons_message(item)]
+        user_messages = [item for item in self._items if is_user_message(item)]
         summary = payload.get("message")
-        self._items = [*said, user_message(summary)] if isinstance(summary, str) and summary else said
+        self._items = [*user_messages, user_message(summary)] if isinstance(summary, str) and summary else user_messages
 
 
-def mended(items: Iterable[ResponseItem]) -> list[ResponseItem]:
-    """The items with exactly one output for each call: ``aborted`` stands in for a missing one, one without a call is left out.
+def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
+    """Return the items with exactly one output per call.
 
-    A thread that was killed in the middle of a call ends with such a call.
+    A call without an output gets the output ``aborted``; a thread that was killed during a call ends with such a call. An output
+    without a call is dropped.
     """
     items = list(items)
     waiting: dict[str, list[int]] = {}
@@ -216,7 +238,10 @@ def _item(payload: dict[str, Any]) -> ResponseItem:
 
 
 def _events(payload: dict[str, Any]) -> list[EventMsg]:
-    """The event, or what an older Codex would have written for it: newer ones write whole turn items in place of messages."""
+    """Return the events that an older Codex would have written.
+
+    Newer versions write ``item_completed`` events with whole turn items in place of message events.
+    """
     item = payload.get("item")
     if payload.get("type") != "item_completed" or not isinstance(item, dict):
         return [read_event(payload)]

@@ -1,10 +1,12 @@
 """Writing a rollout file.
 
-Entries become bytes when they are appended and reach the file when they are flushed: one ``write`` with ``O_APPEND`` for all that
-has gathered. Between flushes nothing is open and nothing runs, so a process can have thousands of recorders; opening
-again costs some 5 microseconds. There is no ``fsync``: what was written survives the end of the process in any
-way, and after a power failure the reader copes with a torn tail. Waiting for the disk would make a flush 20 times dearer
-(measured: 7 microseconds without, 150 with ``fdatasync`` on an idle SSD, 3,000 on a busy one).
+Entries are encoded when they are appended. A flush writes all pending entries with one ``write`` and ``O_APPEND``. Between
+flushes no file is open and nothing runs, so a process can have thousands of recorders; opening the file again costs
+about 5 microseconds.
+
+There is no ``fsync``. Written data survives the end of the process, however it ends. After a power failure the last line
+may be incomplete, which the reader handles. Waiting for the disk would make a flush 20 times as expensive (measured: 7
+microseconds without, 150 with ``fdatasync`` on an idle SSD, 3,000 on a busy one).
 """
 
 from __future__ import annotations
@@ -17,34 +19,34 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codex_framework.errors import ThreadError
-from codex_framework.protocol.events import UserMessageEvent
-from codex_framework.protocol.items import Message
-from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadEntry
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.events import UserMessageEvent
+from codex_framework.contract.protocol.items import Message
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry
 from codex_plugin_rollout.lines import entry_line, numbered_line
-from codex_plugin_rollout.turns import is_persons_message
+from codex_plugin_rollout.turns import is_user_message
 
 __all__ = ["RolloutRecorder"]
 
 _HINTS = {
-    errno.ENOSPC: "Free some disk space; what is unsaved is kept and tried again.",
-    errno.EDQUOT: "Free some of your disk quota; what is unsaved is kept and tried again.",
-    errno.EROFS: "Let CODEX_HOME name a folder that can be written.",
-    errno.EACCES: "Give yourself write permission there, or let CODEX_HOME name a folder that can be written.",
-    errno.EPERM: "Give yourself write permission there, or let CODEX_HOME name a folder that can be written.",
-    errno.ENOTDIR: "Move the file away that stands where a folder is needed.",
+    errno.ENOSPC: "Free some disk space. Unsaved entries are kept and written with the next flush.",
+    errno.EDQUOT: "Free some of your disk quota. Unsaved entries are kept and written with the next flush.",
+    errno.EROFS: "Set CODEX_HOME to a writable folder.",
+    errno.EACCES: "Give yourself write permission there, or set CODEX_HOME to a writable folder.",
+    errno.EPERM: "Give yourself write permission there, or set CODEX_HOME to a writable folder.",
+    errno.ENOTDIR: "A folder is needed where a file is. Move that file away.",
 }
 
 
 class RolloutRecorder:
-    """Writes one thread.
+    """The recorder of one thread.
 
     Args:
         path: The file.
-        head: Gives the file's first line, with its newline; asked once, when the file is made.
-        begun: Whether the file exists already. A new one is made only after a person has said something.
-        numbered: Whether each line carries its ``ordinal``; Codex refuses files it has begun in that form and that go on without.
-        archive: The folder to which somebody may move the file meanwhile; it is then written there.
+        head: Returns the file's first line, with its newline. Called once, when the file is created.
+        begun: Whether the file already exists. A new file is created only after the first user message.
+        numbered: Whether each line has an ``ordinal``. Codex refuses a file whose first lines are numbered and later lines are not.
+        archive: The folder to which another program may move the file. If it does, recording continues there.
     """
 
     def __init__(
@@ -58,30 +60,30 @@ class RolloutRecorder:
         self._archive = archive
         self._numbered = numbered
         self._ordinal = 0
-        self._held: list[bytes] = []
-        self._end = -1  # the file's size after our last write; another size means that somebody else was there
+        self._pending: list[bytes] = []
+        self._end = -1  # the file's size after our last write; any other size means that another process wrote to it
 
     @property
     def path(self) -> str:
-        """The file, or where it will be."""
+        """The path of the file, which may not exist yet."""
         return str(self._path)
 
     def append(self, entries: Sequence[ThreadEntry]) -> None:
-        """Take entries; those of kinds that are not kept are dropped."""
+        """Add entries. Entries of kinds that are not persisted are dropped."""
         now = time.time()
         for entry in entries:
             line = entry_line(entry, now)
             if line is not None:
-                self._held.append(line)
+                self._pending.append(line)
                 self._begun = self._begun or _begins_thread(entry)
 
     def flush(self) -> None:
-        """Write what is held.
+        """Write the pending entries.
 
         Raises:
-            ThreadError: It could not be written. All of it is still held, and no part of it is in the file.
+            ThreadError: The file cannot be written. All entries are still pending, and none of them is in the file.
         """
-        if not self._begun or not self._held:
+        if not self._begun or not self._pending:
             return
         try:
             self._write()
@@ -90,13 +92,14 @@ class RolloutRecorder:
                 f"cannot write {self._path}: {error.strerror or error}",
                 slug="thread-unsaved",
                 hint=_HINTS.get(
-                    error.errno or 0, "See to it that the file can be written; what is unsaved is kept and tried again."
+                    error.errno or 0,
+                    "Make the file writable. Unsaved entries are kept and written with the next flush.",
                 ),
             ) from error
-        self._held.clear()
+        self._pending.clear()
 
     def close(self) -> None:
-        """Flush. Nothing else is open."""
+        """Write the pending entries. No other resources are held."""
         self.flush()
 
     def _write(self) -> None:
@@ -107,7 +110,7 @@ class RolloutRecorder:
             if size != self._end:
                 size = _whole_lines(descriptor, size)
                 self._ordinal = _next_ordinal(descriptor, size) if self._numbered else 0
-            lines = self._held if size else [self._first_line(), *self._held]
+            lines = self._pending if size else [self._first_line(), *self._pending]
             if self._numbered:
                 lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
             data = b"".join(lines)
@@ -138,21 +141,24 @@ class RolloutRecorder:
 
 
 def _lock(descriptor: int) -> None:
-    """Keep out other processes that write the same thread until the descriptor is closed: what they are writing looks torn."""
+    """Lock the file until the descriptor is closed.
+
+    Without the lock, a line that another process is still writing would look incomplete.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks; one writer is the rule anyway
+    except OSError:  # a file system without locks; normally only one process writes
         return
 
 
 def _begins_thread(entry: ThreadEntry) -> bool:
     if isinstance(entry, EventEntry):
         return isinstance(entry.msg, UserMessageEvent)
-    return isinstance(entry, ItemEntry) and isinstance(entry.item, Message) and is_persons_message(entry.item)
+    return isinstance(entry, ItemEntry) and isinstance(entry.item, Message) and is_user_message(entry.item)
 
 
 def _write_all(descriptor: int, data: bytes, size: int) -> None:
-    """Write everything behind ``size``, or leave the file as it was."""
+    """Write all data at offset ``size``, or leave the file unchanged."""
     written = 0
     try:
         while written < len(data):
@@ -164,9 +170,9 @@ def _write_all(descriptor: int, data: bytes, size: int) -> None:
 
 
 def _whole_lines(descriptor: int, size: int) -> int:
-    """Cut off a last line that somebody did not finish, so that the next one starts fresh; returns the size then.
+    """Remove an incomplete last line, so that the next entry starts on a new line, and return the file's new size.
 
-    A last line that lacks only its newline is finished instead.
+    If the last line lacks only its newline, the newline is added instead.
     """
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return size
@@ -181,7 +187,10 @@ def _whole_lines(descriptor: int, size: int) -> int:
 
 
 def _next_ordinal(descriptor: int, size: int) -> int:
-    """The number of the next line: one more than that of the last, or than there are lines where that has none."""
+    """Return the ordinal of the next line.
+
+    This is the last line's ordinal plus one, or the number of lines if the last line has none.
+    """
     try:
         return int(json.loads(_last_line(descriptor, size - 1))["ordinal"]) + 1
     except (ValueError, TypeError, KeyError):
@@ -189,7 +198,7 @@ def _next_ordinal(descriptor: int, size: int) -> int:
 
 
 def _last_line(descriptor: int, end: int) -> bytes:
-    """The bytes between the last newline before ``end`` and ``end``."""
+    """Return the bytes between the last newline before ``end`` and ``end``."""
     start, tail = end, b""
     while start > 0 and b"\n" not in tail:
         step = min(start, 65_536)

@@ -1,4 +1,4 @@
-"""The thread store over rollout files."""
+"""The thread store that uses rollout files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from codex_framework.errors import ThreadError
-from codex_framework.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_plugin_rollout import files
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.recorder import RolloutRecorder
@@ -21,21 +21,21 @@ __all__ = ["RolloutStore"]
 
 
 class RolloutStore:
-    """Keeps threads in ``$CODEX_HOME/sessions``, one file each, as Codex does."""
+    """A thread store with one file per thread in ``$CODEX_HOME/sessions``, as in Codex."""
 
     name = "rollout"
 
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
-        """A recorder for a new thread. Its file is made by the first flush after a person has said something."""
+        """Return a recorder for a new thread. The first flush after a user message creates its file."""
         home = Path(codex_home)
         path = files.new_path(home, meta.id, meta.created_at)
         return RolloutRecorder(path, partial(_head, meta), begun=False, archive=home / "archived_sessions")
 
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
-        """A recorder that goes on in the thread's file.
+        """Return a recorder that continues the thread's file.
 
         Raises:
-            ThreadError: The thread does not come from a plain file.
+            ThreadError: The thread was not loaded from an uncompressed file.
         """
         if stored.path is None or not stored.path.endswith(".jsonl"):
             raise ThreadError(
@@ -55,11 +55,11 @@ class RolloutStore:
         """Read a thread by id, by name or by file path.
 
         Raises:
-            ThreadError: There is none, or its file cannot be read.
+            ThreadError: The thread does not exist, or its file cannot be read.
         """
         from codex_plugin_rollout.reconstruction import Reconstruction
 
-        path = _located(thread_id, Path(codex_home))
+        path = _find(thread_id, Path(codex_home))
         state = Reconstruction()
         try:
             modified = path.stat().st_mtime
@@ -69,7 +69,7 @@ class RolloutStore:
             raise ThreadError(
                 f"cannot read {path}: {error.strerror or error}",
                 slug="thread-unreadable",
-                hint="See to it that the file can be read.",
+                hint="Make the file readable.",
             ) from error
         meta, warnings = _meta(state, path, modified)
         return StoredThread(
@@ -77,19 +77,23 @@ class RolloutStore:
             history=state.history,
             events=state.events,
             last_turn_context=state.turn_context,
+            entries=state.entries,
             path=str(path),
             warnings=(*warnings, *state.warnings),
         )
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
-        """The id of the thread that was written last, of those begun in ``cwd`` where that is given; archived ones do not count."""
+        """Return the id of the most recently written thread, or None if there is none.
+
+        With ``cwd``, only threads that were started in this folder count. Archived threads never count.
+        """
         real = cache(os.path.realpath)
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
             if head is None or not isinstance(head.get("id"), str) or not isinstance(head.get("source", ""), str):
-                continue  # torn before it began, or the thread of a sub-agent
-            begun_in = head.get("cwd")
-            if cwd is None or begun_in == cwd or (isinstance(begun_in, str) and real(begun_in) == real(cwd)):
+                continue  # an incomplete first line, or the thread of a sub-agent
+            started_in = head.get("cwd")
+            if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
                 return str(head["id"])
         return None
 
@@ -101,7 +105,7 @@ def _head(meta: ThreadMeta) -> bytes:
     return meta_line(meta, git, time.time())
 
 
-def _located(thread_id: str, home: Path) -> Path:
+def _find(thread_id: str, home: Path) -> Path:
     if "/" in thread_id or thread_id.endswith((".jsonl", ".jsonl.zst")):
         path = Path(thread_id).expanduser().absolute()
         if path.is_file():
@@ -118,7 +122,7 @@ def _located(thread_id: str, home: Path) -> Path:
         raise ThreadError(
             f"no rollout found for thread id {thread_id}",
             slug="thread-not-found",
-            hint=f"Look for the thread in {home / 'sessions'}, or see whether CODEX_HOME names the folder it was recorded in.",
+            hint=f"Look for the thread in {home / 'sessions'}, or check that CODEX_HOME is the folder in which it was recorded.",
         )
     return path_of_id
 
@@ -129,7 +133,7 @@ def _reader(path: Path) -> BinaryIO:
     reader = files.decompressed(path)
     if reader is None:
         raise ThreadError(
-            f"{path} is compressed, and compressed conversations are read only with the zstandard module",
+            f"{path} is compressed, and reading compressed conversations requires the zstandard package",
             slug="thread-unreadable",
             hint=f"Run: pip install zstandard, or: zstd -d --rm {path}",
         )
@@ -142,11 +146,11 @@ def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMet
     thread_id = files.id_of_file(path)
     if thread_id is None:
         raise ThreadError(
-            f"{path} is not a rollout file: no line of it says which thread it is",
+            f"{path} is not a rollout file: it does not contain the id of its thread",
             slug="thread-unreadable",
-            hint="Name a file that begins with a session_meta line.",
+            hint="Name a file whose first line is a session_meta line.",
         )
     settings = state.turn_context or {}
     cwd = settings.get("cwd")
     meta = meta_from_wire({"id": thread_id, "cwd": cwd if isinstance(cwd, str) else str(Path.cwd())}, modified)
-    return meta, ("the head of the conversation's file is missing; its id was taken from the file's name",)
+    return meta, ("the first line of the conversation's file is missing; the thread id was taken from the file's name",)

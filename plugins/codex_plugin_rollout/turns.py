@@ -1,19 +1,19 @@
-"""Where the turns of a history begin, and what in it a person has said."""
+"""Classification of history items: injected context and user messages."""
 
 from __future__ import annotations
 
-from codex_framework.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
 
-__all__ = ["is_context", "is_persons_message"]
+__all__ = ["is_context", "is_user_message"]
 
 
 def is_context(item: ResponseItem) -> bool:
-    """Whether the item is context that was put before the words of a person."""
+    """Return whether the item is context that was inserted before the user's message."""
     return isinstance(item, Message) and (item.role in ("developer", "system") or _is_contextual_user(item))
 
 
-def is_persons_message(item: ResponseItem) -> bool:
-    """Whether a person wrote the item."""
+def is_user_message(item: ResponseItem) -> bool:
+    """Return whether the item is a message that the user wrote."""
     return isinstance(item, Message) and item.role == "user" and not _is_contextual_user(item)
 
 

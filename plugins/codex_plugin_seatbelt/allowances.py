@@ -1,8 +1,8 @@
-"""What every confined command may do, whatever its access to files and network: fixed text, by category.
+"""The fixed part of every profile: what confined commands may do regardless of their access to files and network.
 
-The names were compared with what Chromium's and Codex's profiles allow. Left out on purpose: launch services and Apple events
-(``open`` and ``osascript`` leave the sandbox), the pasteboard, the keychain, the window server, and programs that run outside of
-the sandbox (Codex lets ``ps`` do so).
+The names were compared with those that Chromium's and Codex's profiles allow. Some are omitted on purpose: launch services and
+Apple events (``open`` and ``osascript`` leave the sandbox), the pasteboard, the keychain, the window server, and programs that
+run outside of the sandbox (as Codex allows for ``ps``).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = [
 
 
 def operation(verb: str, operations: str, filters: Iterable[str] = ()) -> str:
-    """One statement: ``(allow file-read* FILTER ...)``, a filter a line."""
-    return f"({verb} {operations}" + "".join(f"\n  {one}" for one in filters) + ")"
+    """Return one statement, such as ``(allow file-read* FILTER ...)``, with one filter per line."""
+    return f"({verb} {operations}" + "".join(f"\n  {part}" for part in filters) + ")"
 
 
 def _named(kind: str, names: str) -> list[str]:
@@ -50,7 +50,7 @@ _SYSTEM = """
 _LIMITS = "kern.argmax kern.maxfiles kern.maxfilesperproc kern.maxproc kern.maxprocperuid kern.ngroups"
 
 BASE = (
-    "; Programs: their children inherit the profile, and reach one another only.",
+    "; Programs: their children inherit the profile and can reach only one another.",
     operation("allow", "process-fork"),
     operation("allow", "signal process-info*", ["(target same-sandbox)"]),
     "; Facts about the processor, the memory, the system and its limits.",
@@ -62,7 +62,7 @@ BASE = (
             *_prefixed("hw.optional.", "hw.perflevel", "kern.proc.pgrp.", "kern.proc.pid.", "net.routetable."),
         ],
     ),
-    "; Reads the processor's grade; counts as writing, as it passes a buffer. Java asks.",
+    "; Reads the processor's grade. It counts as writing because it passes a buffer. Java needs it.",
     operation("allow", "sysctl-write", _named("sysctl-name", "kern.grade_cputype")),
     "; Names of users and groups, the log, power assertions.",
     operation(
@@ -75,14 +75,14 @@ BASE = (
         ),
     ),
     operation("allow", "iokit-open", _named("iokit-registry-entry-class", "RootDomainUserClient")),
-    "; Semaphores (Python's multiprocessing), the register of OpenMP runtimes.",
+    "; Semaphores (Python's multiprocessing), and the registration of OpenMP runtimes.",
     operation("allow", "ipc-posix-sem"),
     operation(
         "allow",
         "ipc-posix-shm-read-data ipc-posix-shm-write-create ipc-posix-shm-write-unlink",
         ['(ipc-posix-name-regex #"^/__KMP_REGISTERED_LIB_[0-9]+$")'],
     ),
-    "; Devices that hold nothing.",
+    "; Devices without content.",
     operation(
         "allow",
         "file-read* file-test-existence file-write-data",
@@ -106,7 +106,7 @@ BASE = (
 )
 
 TERMINALS = '(regex #"^/dev/(tty|pty)[p-w][0-9a-f]+$")'
-"""Pseudo-terminals. They may be looked at, but opened only by who made them."""
+"""Pseudo-terminals. They can be inspected, but only their creator can open them."""
 
 PREFERENCES = (
     "; Preferences, to read.",
@@ -114,16 +114,16 @@ PREFERENCES = (
     operation("allow", "mach-lookup", _named("global-name", "com.apple.cfprefsd.agent com.apple.cfprefsd.daemon")),
     operation("allow", "user-preference-read"),
 )
-"""Only where nothing is denied: the daemon reads files for others."""
+"""Allowed only if nothing is denied, because the daemon reads files on behalf of others."""
 
 TRUST_SERVICES = "com.apple.trustd com.apple.trustd.agent com.apple.SystemConfiguration.configd"
-"""Who checks certificates, and who knows the proxies of the system."""
+"""Services that check certificates, and that know the system's proxies."""
 
 NETWORK_SERVICES = (
     f"{TRUST_SERVICES} com.apple.SystemConfiguration.DNSConfiguration com.apple.SystemConfiguration.NetworkInformation"
     " com.apple.SystemConfiguration.SCNetworkReachability com.apple.dnssd.service com.apple.networkd com.apple.ocspd"
 )
-"""The same, and who resolves names."""
+"""The same services, and those that resolve names."""
 
 DNS_SOCKET = '(literal "/private/var/run/mDNSResponder")'
 
@@ -154,4 +154,4 @@ PLATFORM = (
     "/sbin",
     "/usr",
 )
-"""What programs need to read in order to start at all, where reading is refused otherwise."""
+"""What programs need to read in order to start, if reading is otherwise refused."""

@@ -1,4 +1,4 @@
-"""Paths as Seatbelt sees them: without symlinks, and in the spelling of the volume."""
+"""Paths in the form that Seatbelt uses: without symlinks, and in the spelling of the volume."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 __all__ = ["real_path"]
 
 _PATH_BYTES = 1024
-"""``MAXPATHLEN`` of macOS, which its ``F_GETPATH`` fills."""
+"""``MAXPATHLEN`` of macOS, the size of the result of ``F_GETPATH``."""
 
 
 def real_path(path: str) -> str:
-    """The path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac also in the case the volume keeps it."""
+    """Return the path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac, its case is that of the volume."""
     return _spelled(os.path.realpath(path))
 
 
@@ -20,24 +20,24 @@ if sys.platform == "darwin":
     import fcntl
 
     def _spelled(path: str) -> str:
-        """Ask the kernel for the name of what exists of the path; the rest stays as it is."""
+        """Return the kernel's spelling of the existing part of the path; the rest is unchanged."""
         existing, rest = path, ""
         while True:
             try:
                 descriptor = os.open(existing, os.O_EVTONLY | os.O_CLOEXEC)
                 break
             except OSError:
-                above, name = os.path.split(existing)
-                if above == existing:
+                parent, name = os.path.split(existing)
+                if parent == existing:
                     return path
-                existing, rest = above, f"/{name}{rest}"
+                existing, rest = parent, f"/{name}{rest}"
         try:
-            found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(_PATH_BYTES))
+            name_bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(_PATH_BYTES))
         except OSError:
             return path
         finally:
             os.close(descriptor)
-        return os.fsdecode(found.rstrip(b"\0")).rstrip("/") + rest or "/"
+        return os.fsdecode(name_bytes.rstrip(b"\0")).rstrip("/") + rest or "/"
 
 else:
 

@@ -1,4 +1,4 @@
-"""A plan of the ``seatbelt`` sandbox, and how commands are started under it."""
+"""A plan of the ``seatbelt`` sandbox, from which commands are started."""
 
 from __future__ import annotations
 
@@ -7,39 +7,62 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from codex_framework import AccessMode, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
-from codex_framework.globs import TooManyMatches, expand
+from codex_framework.contract.permissions.globs import TooManyMatches, expand
 from codex_plugin_seatbelt.launching import TRIAL, check_program, try_out
 from codex_plugin_seatbelt.process import SeatbeltProcess
 from codex_plugin_seatbelt.profile import Profile
 from codex_plugin_seatbelt.regions import Rules, mode_at
 
-if TYPE_CHECKING:
-    from codex_plugin_seatbelt.sandbox import SeatbeltSandbox
-
 __all__ = ["SeatbeltConfinement"]
 
-_MOST_PINNED = 1000
-"""Folders around matches of patterns; their names have to fit among a process's arguments."""
+_MAX_PINNED = 1000
+"""Maximum number of folders around matches of patterns. Their names must fit in a process's arguments."""
 
-_LIMITED = 'set +o posix; ulimit -f "$1" 2>/dev/null; shift; exec "$@"'
-"""Run by ``bash -p``, which reads no start-up file and, so told, counts in KiB. It fails where the limit is lower already."""
+_LIMIT_SCRIPT = 'set +o posix; ulimit -f "$1" 2>/dev/null; shift; exec "$@"'
+"""The script that limits file sizes. It is run by ``bash -p``, which reads no start-up file and counts in KiB in this mode.
+
+It fails if the limit is already lower.
+"""
 
 _KIB = 1024
 
 
+class Owner(Protocol):
+    """The sandbox to which a confinement belongs. It tracks processes and temporary folders."""
+
+    name: str
+
+    @property
+    def executable(self) -> str:
+        """The path of ``sandbox-exec``."""
+        ...
+
+    def started(self, process: SeatbeltProcess) -> None:
+        """Track a process until it has ended."""
+        ...
+
+    def ended(self, process: SeatbeltProcess) -> None:
+        """Stop tracking a process."""
+        ...
+
+    def new_folder(self) -> str:
+        """Create a temporary folder that is removed with the sandbox."""
+        ...
+
+
 class SeatbeltConfinement:
-    """A profile that is ready to start processes.
+    """A profile from which processes can be started.
 
     Args:
-        sandbox: Whose it is.
-        access: What it was made from.
-        profile: The profile, but for what belongs to a single command.
+        sandbox: The sandbox to which it belongs.
+        access: The access that the profile enforces.
+        profile: The profile, without the parts that differ between commands.
     """
 
-    def __init__(self, sandbox: SeatbeltSandbox, access: FileAccess, profile: Profile) -> None:
+    def __init__(self, sandbox: Owner, access: FileAccess, profile: Profile) -> None:
         self._sandbox = sandbox
         self._access = access
         self.profile = profile
@@ -50,7 +73,11 @@ class SeatbeltConfinement:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """``CODEX_SANDBOX=seatbelt``, and ``CODEX_SANDBOX_NETWORK_DISABLED=1`` where there is no way out of this machine."""
+        """The variables for commands.
+
+        They are ``CODEX_SANDBOX=seatbelt``, and ``CODEX_SANDBOX_NETWORK_DISABLED=1`` if nothing outside of this machine can be
+        reached.
+        """
         env = {"CODEX_SANDBOX": self._sandbox.name}
         if self.profile.network in (NetworkMode.OFF, NetworkMode.LOOPBACK):
             env["CODEX_SANDBOX_NETWORK_DISABLED"] = "1"
@@ -60,8 +87,8 @@ class SeatbeltConfinement:
         """Start a process under the profile.
 
         Raises:
-            SandboxError: The system does not take the profile; nothing of the command has run.
-            CommandFailed: The program or folder does not exist or cannot be executed.
+            SandboxError: The system does not accept the profile. The command was not started.
+            CommandFailed: The program or folder does not exist, or the program cannot be executed.
         """
         check_program(launch)
         await self._prepare()
@@ -81,33 +108,33 @@ class SeatbeltConfinement:
         return process
 
     async def warm(self) -> None:
-        """Try the profile with a program that does nothing. Errors are left to the first start."""
+        """Try the profile with a program that does nothing. Errors are left to the first command."""
         with contextlib.suppress(SandboxError):
             await self._prepare()
 
     def argv(
         self, command: tuple[str, ...], *, ports: tuple[int, ...] = (), terminal: str | None = None
     ) -> tuple[str, ...]:
-        """The command line that confines a command."""
+        """Return the command line that confines a command."""
         text, parameters = self.profile.completed(ports=ports, terminal=terminal, tmp=self._tmp, pinned=self._pinned)
         given = (f"-D{name}={value}" for name, value in parameters.items())
         return (self._sandbox.executable, "-p", text, *given, "--", *command)
 
     def _limited(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        most = self._access.limits.file_bytes
-        if most is None:
+        limit = self._access.limits.file_bytes
+        if limit is None:
             return command
-        return ("/bin/bash", "-p", "-c", _LIMITED, "bash", str(-(-most // _KIB)), *command)
+        return ("/bin/bash", "-p", "-c", _LIMIT_SCRIPT, "bash", str(-(-limit // _KIB)), *command)
 
     async def _prepare(self) -> None:
-        """Once: look for what must not be moved, make the temp folder, and see whether the system takes the profile.
+        """Prepare the first start: find folders that must not be moved, create the temp folder, and try the profile.
 
         Raises:
-            SandboxError: It does not, or there is too much to look after.
+            SandboxError: The system does not accept the profile, or there are too many folders.
         """
         async with self._preparing:
             if self.profile.private_tmp and not (self._tmp and Path(self._tmp).is_dir()):
-                self._tmp = self._sandbox.new_folder()  # the first one, or the sandbox has been closed meanwhile
+                self._tmp = self._sandbox.new_folder()  # the first one, or the sandbox has been closed in the meantime
             if self._ready:
                 return
             rules = self.profile.rules
@@ -118,21 +145,23 @@ class SeatbeltConfinement:
 
 
 def _around_matches(rules: Rules, depth: int | None) -> tuple[str, ...]:
-    """The writable folders around what patterns deny now: a pattern says nothing about a folder that is moved elsewhere.
+    """Return the writable folders around the current matches of denied patterns, because a pattern does not follow a moved folder.
 
     Raises:
-        SandboxError: There are too many.
+        SandboxError: There are too many folders.
     """
     hint = "deny fewer files, or whole folders"
     try:
-        found = expand(rules.globs, depth)
-        inside = [path for path, _ in rules.modes if any(path.startswith(f"{match}/") for match in found)]
-        if opened := [path for path in inside if os.path.lexists(path)]:
-            found = expand(rules.globs, depth, reopened=opened)
+        matches = expand(rules.globs, depth)
+        inside = [path for path, _ in rules.modes if any(path.startswith(f"{match}/") for match in matches)]
+        if reopened := [path for path in inside if os.path.lexists(path)]:
+            matches = expand(rules.globs, depth, reopened=reopened)
     except TooManyMatches as error:
         raise SandboxError(f"the pattern {error} matches too many files", hint=hint) from error
-    folders = dict.fromkeys(str(above) for path in found for above in Path(path).parents)
+    folders = dict.fromkeys(str(parent) for path in matches for parent in Path(path).parents)
     pinned = tuple(folder for folder in folders if folder != "/" and mode_at(rules, folder) is AccessMode.WRITE)
-    if len(pinned) > _MOST_PINNED:
-        raise SandboxError(f"what patterns deny lies in {len(pinned)} folders, more than {_MOST_PINNED}", hint=hint)
+    if len(pinned) > _MAX_PINNED:
+        raise SandboxError(
+            f"the matches of denied patterns are in {len(pinned)} folders, more than {_MAX_PINNED}", hint=hint
+        )
     return pinned

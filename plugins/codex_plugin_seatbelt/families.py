@@ -1,7 +1,7 @@
-"""Who descends from a command: Seatbelt ends nobody, so what a command leaves behind has to be found.
+"""The descendants of a command. Seatbelt does not end processes, so those that a command leaves behind must be found.
 
-A process is known by its parent, or by its group. One that has left its group is found while its parent lives, and its own
-children then by it. What leaves its group and loses its parent between two looks is lost.
+A process is recognised by its parent or by its group. One that has left its group is found while its parent lives, and its own
+children are then found through it. A process that leaves its group and loses its parent between two checks is missed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Row(NamedTuple):
     """A process.
 
     Attributes:
-        started: When it was started, in the system's own notation: with the id, it tells a process from a later one.
-        zombie: Whether it has ended already.
+        started: The start time in the system's own notation. With the id, it distinguishes a process from a later one.
+        zombie: Whether the process has already ended.
     """
 
     pid: int
@@ -39,13 +39,13 @@ class Row(NamedTuple):
 
 
 def process_table() -> dict[int, Row]:
-    """All processes, by id; empty where they cannot be listed."""
+    """Return all processes by id. The result is empty if they cannot be listed."""
     rows = _from_proc() if Path("/proc/self/stat").exists() else _from_ps()
     return {row.pid: row for row in rows}
 
 
 def _from_proc() -> Iterator[Row]:
-    for entry in os.listdir("/proc"):  # noqa: PTH208  # some hundred names, several times a second
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # hundreds of names, several times a second
         if not entry.isdigit():
             continue
         try:
@@ -69,10 +69,10 @@ def _from_ps() -> Iterator[Row]:
 
 
 class Family:
-    """A command and its descendants, as far as they have been seen.
+    """A command and its descendants that have been seen.
 
     Args:
-        leader: The command's process id, which is its group's too.
+        leader: The command's process id, which is also its group's id.
     """
 
     def __init__(self, leader: int) -> None:
@@ -81,31 +81,31 @@ class Family:
         self._looking = threading.Lock()
 
     @property
-    def strangers(self) -> bool:
-        """Whether anybody besides the command itself has been seen."""
+    def has_descendants(self) -> bool:
+        """Whether any process except the command itself has been seen."""
         return bool(self._known.keys() - {self._leader})
 
     def look(self, table: dict[int, Row]) -> list[int]:
-        """Take in who has come; give the ids of those that live, youngest generation last. The leader is one of them."""
+        """Add new descendants, and return the ids of all living ones including the leader, youngest generation last."""
         with self._looking:
             self._known = {
                 pid: started
                 for pid, started in self._known.items()
-                if pid not in table or table[pid].started == started  # the id has been given to somebody else
+                if pid not in table or table[pid].started == started  # the id now belongs to another process
             }
             if self._leader in table:
                 self._known.setdefault(self._leader, table[self._leader].started)
-            grown = True
-            while grown:
-                grown = False
+            found_more = True
+            while found_more:
+                found_more = False
                 for row in table.values():
                     if row.pid not in self._known and self._belongs(row):
                         self._known[row.pid] = row.started
-                        grown = True
+                        found_more = True
             return [pid for pid in self._known if pid in table and not table[pid].zombie]
 
     def kill(self) -> None:
-        """End everybody that can be found, those that are born meanwhile too. Blocks for some milliseconds."""
+        """Kill all descendants that can be found, including those created in the meantime. Blocks for some milliseconds."""
         for _ in range(_ROUNDS):
             living = self.look(process_table())
             if not living:
@@ -114,7 +114,7 @@ class Family:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except OSError:
-                    continue  # gone, or not ours to end
+                    continue  # gone, or not permitted
             time.sleep(_PAUSE_S)
 
     def _belongs(self, row: Row) -> bool:

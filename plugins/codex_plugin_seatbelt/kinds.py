@@ -1,4 +1,4 @@
-"""One access for each kind of statement that a profile may have, to be tried on a machine."""
+"""One access for each kind of statement in profiles, for trials on a machine."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ KINDS = {
     "proxy": FileAccess(network=NetworkMode.PROXY),
     "network": FileAccess(network=NetworkMode.ON),
 }
-"""By name."""
+"""The accesses by name."""

@@ -1,4 +1,4 @@
-"""What is looked at before a command is handed to ``sandbox-exec``, whose own messages would be taken for the command's."""
+"""Checks before a command is passed to ``sandbox-exec``, whose own messages would look like output of the command."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from codex_framework import CommandFailed, Launch, SandboxError
 __all__ = ["TRIAL", "check_program", "try_out"]
 
 TRIAL = ("/usr/bin/true",)
-"""The program that does nothing."""
+"""A program that does nothing."""
 
 _TRIAL_S = 20.0
 
 
 def check_program(launch: Launch) -> None:
-    """Refuse what could not be started: ``sandbox-exec`` would only print so, and exit.
+    """Refuse a command that cannot be started. ``sandbox-exec`` would only print a message and exit.
 
     Raises:
-        CommandFailed: The program or the folder does not exist or cannot be used; the fact is the system's text.
+        CommandFailed: The program or the folder does not exist or is unusable; the fact is the system's text.
     """
     program = launch.argv[0] if launch.argv else ""
     code = _reason(program, launch)
@@ -31,7 +31,7 @@ def check_program(launch: Launch) -> None:
 
 
 def _reason(program: str, launch: Launch) -> int:
-    """The number of the error that starting it would meet; 0 for none."""
+    """Return the number of the error that a start would cause; 0 for none."""
     cwd = Path(launch.cwd)
     if not cwd.is_dir():
         return errno.ENOTDIR if cwd.exists() else errno.ENOENT
@@ -45,13 +45,13 @@ def _reason(program: str, launch: Launch) -> int:
 
 
 def try_out(argv: tuple[str, ...]) -> None:
-    """Confine a program that does nothing: a profile that is not taken must not look like a command that failed.
+    """Confine a program that does nothing, so that a rejected profile does not look like a failed command.
 
     Args:
         argv: The whole command line.
 
     Raises:
-        SandboxError: It is not taken, or nothing can run under it.
+        SandboxError: The profile is rejected, or nothing can run under it.
     """
     try:
         done = subprocess.run(
@@ -60,25 +60,25 @@ def try_out(argv: tuple[str, ...]) -> None:
     except subprocess.TimeoutExpired as error:
         raise SandboxError(
             f"{argv[0]} has not started a program after {_TRIAL_S:.0f} s",
-            hint="try again; look whether one of the paths lies on a volume that does not answer",
+            hint="try again; check whether one of the paths is on a volume that does not respond",
         ) from error
     except OSError as error:
         raise SandboxError(f"{argv[0]} cannot be run: {error.strerror}", hint=_hint_of(error)) from error
-    said = done.stderr.decode("utf-8", "replace").strip()
-    if done.returncode == 0 or "execvp" in said:  # it has confined itself; that one program may be missing or denied
+    message = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode == 0 or "execvp" in message:  # the profile was applied; only this program is missing or denied
         return
-    if "sandbox_apply" in said:
+    if "sandbox_apply" in message:
         raise SandboxError(
-            f"macOS refuses a sandbox here: {said}",
-            hint="run the agent outside of the sandbox that it is in already",
+            f"macOS refuses a sandbox here: {message}",
+            hint="run the agent outside of the sandbox that it is already in",
         )
     raise SandboxError(
-        f"no program can be started under the generated profile (status {done.returncode}): {said or 'no message'}",
-        hint="if the permissions deny folders of the system, take these out; if not, report it with the version of macOS",
+        f"no program can be started under the generated profile (status {done.returncode}): {message or 'no message'}",
+        hint="if the permissions deny system folders, remove these rules; if not, report this with the version of macOS",
     )
 
 
 def _hint_of(error: OSError) -> str:
     if error.errno == errno.E2BIG:
-        return "name fewer paths in the permissions: all of them are arguments of one program"
-    return "restore it; it is a part of macOS"
+        return "use fewer paths in the permissions, because all of them are arguments of one program"
+    return "restore it; it is part of macOS"

@@ -1,8 +1,8 @@
-"""Regular expressions for Seatbelt: names in either case, glob patterns, and what is left of a pattern below a folder.
+"""Regular expressions for Seatbelt: names in upper and lower case, glob patterns, and the rest of a pattern below a folder.
 
-Volumes of a Mac usually do not tell upper from lower case, and a *new* ``.GIT`` is matched as it is spelled: so every letter
-becomes a class of both. The texts stand in raw strings (``#"..."``), which end at the first ``"`` and know no escapes: there is
-never a ``"`` in them, and no backslash but a doubled one. They keep to what POSIX brackets and Python's agree on.
+Volumes of a Mac usually ignore case, but a *new* ``.GIT`` is matched as it is spelled. So every letter becomes a class of both
+cases. The expressions are in raw strings (``#"..."``), which end at the first ``"`` and have no escapes. So they never contain a
+``"``, and backslashes only in pairs. They use only syntax on which POSIX brackets and Python's agree.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from codex_framework.globs import class_end, regex_of
+from codex_framework.contract.permissions.globs import class_end, regex_of
 
 __all__ = ["any_case", "below", "components", "residuals"]
 
@@ -18,8 +18,8 @@ _BRACKETED = frozenset(".*+?(){}|$")
 """Operators that lose their meaning in brackets."""
 
 _ANY_ONE = "[^/]"
-"""What stands for a character that has no safe spelling (``"``, brackets, ``^``, backslash, controls): any one. It excludes a
-little more than it should, never less."""
+"""The replacement for a character that has no safe spelling (``"``, brackets, ``^``, backslash, controls): any character. It
+excludes slightly more than it should, never less."""
 
 _UNSPELLABLE = frozenset('"[]^\\')
 
@@ -27,17 +27,17 @@ _ANYWHERE = "**"
 
 
 def components(path: str) -> tuple[str, ...]:
-    """The names of an absolute path or pattern, from the top."""
+    """Return the names of an absolute path or pattern, from the top."""
     return tuple(part for part in path.split("/") if part)
 
 
 def any_case(text: str) -> str:
-    """An expression for a text (a path below something), with letters in either case."""
+    """Return an expression for a relative path, with letters in upper and lower case."""
     return "".join(map(_character, text))
 
 
 def below(parts: tuple[str, ...]) -> str:
-    """An expression for what a pattern's components match, below a folder that is named before it with a ``/``."""
+    """Return an expression for the matches of a pattern's components below a folder, which is put before it with a ``/``."""
     text = ""
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
@@ -49,35 +49,35 @@ def below(parts: tuple[str, ...]) -> str:
 
 
 def residuals(pattern: str, folder: str) -> tuple[tuple[str, ...], ...]:
-    """What is left of a pattern for matches strictly below a folder; none where there can be no such match.
+    """Return the rest of a pattern for matches strictly below a folder; empty if there can be no such match.
 
-    ``/a/**/b`` below ``/a/x`` leaves ``**/b``; below ``/z`` nothing. Several ways to go on are all given.
+    ``/a/**/b`` below ``/a/x`` gives ``**/b``, and below ``/z`` nothing. If there are several possibilities, all are returned.
     """
     parts = components(pattern)
     states = _closed({0}, parts)
     for name in components(folder):
-        states = _closed({after for at in states for after in _step(parts, at, name)}, parts)
-    # after a `**` that has matched something comes the same with one folder less, which it covers
-    covered = {at + 1 for at in states if at < len(parts) - 1 and parts[at] == _ANYWHERE}
-    return tuple(parts[at:] for at in sorted(states - covered) if at < len(parts))
+        states = _closed({next_state for index in states for next_state in _step(parts, index, name)}, parts)
+    # After a matching `**`, the same rest with one folder less is also possible; it is already covered.
+    covered = {index + 1 for index in states if index < len(parts) - 1 and parts[index] == _ANYWHERE}
+    return tuple(parts[index:] for index in sorted(states - covered) if index < len(parts))
 
 
 def _closed(states: set[int], parts: tuple[str, ...]) -> set[int]:
-    """With the states that are reached by letting ``**`` stand for no folder."""
+    """Add the states that are reached if ``**`` matches no folder."""
     reached = set(states)
-    for at in sorted(states):
-        while at < len(parts) - 1 and parts[at] == _ANYWHERE:
-            at += 1  # noqa: PLW2901
-            reached.add(at)
+    for index in sorted(states):
+        while index < len(parts) - 1 and parts[index] == _ANYWHERE:
+            index += 1  # noqa: PLW2901
+            reached.add(index)
     return reached
 
 
-def _step(parts: tuple[str, ...], at: int, name: str) -> list[int]:
-    if at >= len(parts):
+def _step(parts: tuple[str, ...], index: int, name: str) -> list[int]:
+    if index >= len(parts):
         return []
-    if parts[at] == _ANYWHERE:
-        return [at]
-    return [at + 1] if _matcher(parts[at]).fullmatch(name) else []
+    if parts[index] == _ANYWHERE:
+        return [index]
+    return [index + 1] if _matcher(parts[index]).fullmatch(name) else []
 
 
 @lru_cache(maxsize=256)
@@ -96,28 +96,28 @@ def _character(character: str) -> str:
 
 
 def _component(part: str) -> str:
-    """One component of a pattern; the same matches as :func:`codex_framework.globs.regex_of`, and those in the other case."""
+    """Return an expression for one component of a pattern. It matches like ``globs.regex_of``, but ignores case."""
     text = ""
-    at = 0
-    while at < len(part):
-        character = part[at]
+    index = 0
+    while index < len(part):
+        character = part[index]
         if character == "*":
             text += "[^/]*"
-            while part[at + 1 : at + 2] == "*":
-                at += 1
+            while part[index + 1 : index + 2] == "*":
+                index += 1
         elif character == "?":
             text += _ANY_ONE
-        elif character == "[" and (end := class_end(part, at)) is not None:
-            text += _class(part[at + 1 : end])
-            at = end
+        elif character == "[" and (end := class_end(part, index)) is not None:
+            text += _class(part[index + 1 : end])
+            index = end
         else:
             text += _character(character)
-        at += 1
+        index += 1
     return text
 
 
 _SPELLABLE = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]", re.ASCII)
-"""What may stand in brackets as it is. Anything else makes a class that matches any character: it denies more, not less."""
+"""Characters that can be used in brackets. Any other makes a class that matches every character, which denies more, not less."""
 
 
 def _class(inner: str) -> str:
@@ -127,20 +127,20 @@ def _class(inner: str) -> str:
         return _ANY_ONE
     if not negated:
         members += [member.swapcase() for member in members if member.islower() or member.isupper()]
-    hyphen = "-" if "-" in members else ""  # at the end it is itself
+    hyphen = "-" if "-" in members else ""  # at the end, a hyphen is literal
     plain = "".join(dict.fromkeys(member for member in members if member != "-"))
     return f"[^/{plain}{hyphen}]" if negated else f"[{plain}{hyphen}]"
 
 
 def _members(text: str) -> list[str]:
-    """The members of a class: single characters, and ranges as three (read as :func:`codex_framework.globs.regex_of` does)."""
-    found = []
-    at = 0
-    while at < len(text):
-        length = 3 if text[at + 1 : at + 2] == "-" and at + 2 < len(text) else 1
-        found.append(text[at : at + length])
-        at += length
-    return found
+    """Return the members of a class: single characters, and ranges of three characters (parsed like ``globs.regex_of``)."""
+    members = []
+    index = 0
+    while index < len(text):
+        length = 3 if text[index + 1 : index + 2] == "-" and index + 2 < len(text) else 1
+        members.append(text[index : index + length])
+        index += length
+    return members
 
 
 def _spellable(member: str) -> bool:

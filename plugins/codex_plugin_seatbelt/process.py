@@ -1,4 +1,4 @@
-"""A confined command as a process: watched while it runs, and what it leaves behind ended after it."""
+"""A confined command as a process. Its descendants are tracked while it runs, and killed after its end."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from codex_plugin_seatbelt.families import Family, process_table
 
 __all__ = ["SeatbeltProcess"]
 
-_FIRST_LOOK_S = 0.02
-_LOOKS_S = 2.0
-"""Between looks at who descends from a command, at first and at most: each costs a run of ``ps`` on a Mac."""
+_FIRST_PAUSE_S = 0.02
+_MAX_PAUSE_S = 2.0
+"""First and longest pause in seconds between checks for descendants. On a Mac, each check runs ``ps``."""
 
 
 class SeatbeltProcess:
-    """A :class:`~codex_framework.ChildProcess` around that of the program that confines itself and becomes the command.
+    """A :class:`~codex_framework.ChildProcess` around the process that confines itself and becomes the command.
 
     Args:
         child: The process.
-        ended: Called with this object once it has ended and its descendants have been.
+        ended: Called with this object once it and its descendants have ended.
     """
 
     def __init__(self, child: ChildProcess, ended: Callable[[SeatbeltProcess], None]) -> None:
@@ -35,40 +35,40 @@ class SeatbeltProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also its group's id."""
+        """The process id, which is also the id of its group."""
         return self._child.pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group; nothing happens when it is gone."""
+        """Send a signal to the whole process group. Nothing happens if it is gone."""
         if number == signal.SIGKILL and self._status is None:
-            self._family.look(process_table())  # who has left the group loses the way back to it now
+            self._family.look(process_table())  # processes that have left the group cannot be found after this signal
         self._child.signal(number)
 
     async def wait(self) -> int:
-        """Wait for the end, also of the descendants that were seen; returns the status."""
+        """Wait for the end of the process and of its known descendants, and return the status."""
         await asyncio.shield(self._watching)
         assert self._status is not None
         return self._status
 
     async def end(self) -> None:
-        """End it with all its descendants."""
+        """End the process with all its descendants."""
         if self._status is None:
             await asyncio.to_thread(self._family.kill)
         await self.wait()
 
     async def _watch(self) -> None:
         waiting = asyncio.ensure_future(self._child.wait())
-        pause = _FIRST_LOOK_S
+        pause = _FIRST_PAUSE_S
         try:
             while not (await asyncio.wait({waiting}, timeout=pause))[0]:
                 table = await asyncio.to_thread(process_table)
                 self._family.look(table)
-                pause = min(2 * pause, _LOOKS_S)
+                pause = min(2 * pause, _MAX_PAUSE_S)
             self._end_group()
-            if self._family.strangers:
+            if self._family.has_descendants:
                 await asyncio.to_thread(self._family.kill)
             self._status = waiting.result()
-        except asyncio.CancelledError:  # the event loop comes to its end without anybody having waited
+        except asyncio.CancelledError:  # the event loop is shutting down without anybody having waited
             waiting.cancel()
             self._family.kill()
             raise

@@ -1,7 +1,7 @@
 """The text of a profile, and its parameters.
 
-No path stands in the text: paths are parameters (``-DNAME=VALUE``), which the compiler takes as they are. Only names below them
-that are to be matched in either case, and patterns, are spelled out, as regular expressions.
+The text contains no paths. Paths are parameters (``-DNAME=VALUE``), which the compiler uses unchanged. Only patterns, and names
+that must match in upper and lower case, are part of the text, as regular expressions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from codex_framework import AccessMode, FileAccess, NetworkMode
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 from codex_plugin_seatbelt.allowances import (
     BASE,
     DNS_SOCKET,
@@ -26,23 +26,23 @@ from codex_plugin_seatbelt.regions import Region, Rules, regions, rules_of
 __all__ = ["Profile", "profile_for"]
 
 _READ = "file-read* file-test-existence file-map-executable process-exec"
-"""To read is also to execute: a program that may not be read is not started either."""
+"""Reading includes executing: a program that cannot be read cannot be started."""
 
-_TMP = "/tmp"  # noqa: S108  # the name of the shared folder
+_TMP = "/tmp"  # noqa: S108  # the name of the shared folder, not a file of ours
 
 _BOUND_TO_PTY = '(extension "com.apple.sandbox.pty")'
-"""Held by whoever made a pseudo-terminal inside the sandbox."""
+"""Held by the process that created a pseudo-terminal in the sandbox."""
 
 
 class Profile(Value):
-    """A profile, but for what belongs to a single command.
+    """A profile, without the parts that differ between commands.
 
     Attributes:
-        text: Its statements.
-        parameters: The paths in it, by name.
-        network: What ``text`` does not say yet: how the network is reached.
-        rules: What it was made from; None where all files are open.
-        private_tmp: Whether commands get a temp folder of their own instead of ``/tmp``.
+        text: The statements.
+        parameters: The paths in them, by name.
+        network: The network access, which ``text`` does not contain yet.
+        rules: The rules for files. None means that all files are accessible.
+        private_tmp: Whether commands get their own temp folder instead of ``/tmp``.
     """
 
     text: str
@@ -59,13 +59,13 @@ class Profile(Value):
         tmp: str | None = None,
         pinned: Iterable[str] = (),
     ) -> tuple[str, dict[str, str]]:
-        """The whole text and all parameters for one command.
+        """Return the complete text and all parameters for one command.
 
         Args:
-            ports: Of the gate, on this machine's loopback.
-            terminal: The command's own.
-            tmp: Its own temp folder.
-            pinned: Further folders that are neither renamed nor removed.
+            ports: The gate's ports on this machine's loopback.
+            terminal: The command's own terminal. None means that it has none.
+            tmp: The command's own temp folder. None means that it has none.
+            pinned: Additional folders that can be neither renamed nor removed.
         """
         names = _Names(self.parameters)
         parts = [self.text]
@@ -85,10 +85,11 @@ class Profile(Value):
 
 
 def profile_for(access: FileAccess, real: Callable[[str], str]) -> Profile:
-    """The profile for an access.
+    """Return the profile for an access.
 
     Args:
-        real: Resolves the links in a path.
+        access: The access.
+        real: Resolves the symlinks in a path.
     """
     parts = ["(version 1)", "(deny default)", *BASE, *_terminals()]
     names = _Names({})
@@ -106,14 +107,14 @@ def profile_for(access: FileAccess, real: Callable[[str], str]) -> Profile:
 
 
 class _Names:
-    """Names for the paths of a profile, given as they come."""
+    """The parameter names for the paths of a profile, assigned in order of use."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self.parameters = dict(parameters)
         self._names = {path: name for name, path in parameters.items()}
 
     def of(self, path: str) -> str:
-        """``(param "NAME")`` for a path."""
+        """Return ``(param "NAME")`` for a path."""
         name = self._names.setdefault(path, f"PATH_{len(self._names)}")
         self.parameters[name] = path
         return f'(param "{name}")'
@@ -125,35 +126,39 @@ class _Names:
         return f"(subpath {self.of(path)})"
 
     def regex(self, root: str, expression: str) -> str:
-        """A filter for what matches below a root, and everything below that."""
+        """Return a filter for matches below a root, and everything below them."""
         if root == "/":
             return f'(regex #"^/{expression}(/.*)?$")'
         return f'(regex (string-append "^" (regex-quote {self.of(root)}) #"/{expression}(/.*)?$"))'
 
 
 def _reading(rules: Rules, names: _Names) -> list[str]:
-    found = regions(rules, written=False)
-    parts = ["; Files: reading.", operation("allow", _READ, [_region(one, names) for one in found])] if found else []
+    readable = regions(rules, written=False)
+    parts = (
+        ["; Files: reading.", operation("allow", _READ, [_region(region, names) for region in readable])]
+        if readable
+        else []
+    )
     if dict(rules.modes).get("/") is AccessMode.DENY:
         parts += [
-            "; The way to them: the root, the links in it, and the folders above.",
+            "; The path to them: the root, the symlinks in it, and the parent folders.",
             operation("allow", "file-read* file-test-existence", ['(literal "/")']),
         ]
-        ways = ['(literal "/etc")', '(literal "/tmp")', '(literal "/var")']
+        ancestors = ['(literal "/etc")', '(literal "/tmp")', '(literal "/var")']
     else:
-        ways = []
-    ways += [f"(path-ancestors {names.of(one.root)})" for one in found if one.root != "/"]
-    if ways and any(mode is AccessMode.DENY for _, mode in rules.modes):
-        parts.append(operation("allow", "file-read-metadata file-test-existence", ways))
+        ancestors = []
+    ancestors += [f"(path-ancestors {names.of(region.root)})" for region in readable if region.root != "/"]
+    if ancestors and any(mode is AccessMode.DENY for _, mode in rules.modes):
+        parts.append(operation("allow", "file-read-metadata file-test-existence", ancestors))
     return parts
 
 
 def _writing(rules: Rules, names: _Names) -> list[str]:
-    found = regions(rules, written=True)
-    if not found:
+    writable = regions(rules, written=True)
+    if not writable:
         return []
-    text = operation("allow", "file-write*", [_region(one, names) for one in found])
-    pinned = dict.fromkeys(path for one in found for path in one.pinned)
+    text = operation("allow", "file-write*", [_region(region, names) for region in writable])
+    pinned = dict.fromkeys(path for region in writable for path in region.pinned)
     return ["; Files: writing.", text, *_pins(pinned, names)]
 
 
@@ -162,7 +167,7 @@ def _pins(folders: Iterable[str], names: _Names) -> list[str]:
     if not filters:
         return []
     return [
-        "; Folders around what is kept: moved, they would take it along.",
+        "; Folders around protected paths: moving them would move these paths too.",
         operation("deny", "file-write-unlink", filters),
     ]
 
@@ -182,14 +187,14 @@ def _region(region: Region, names: _Names) -> str:
 
 
 def _terminals() -> list[str]:
-    made = f"(require-all {TERMINALS} {_BOUND_TO_PTY})"
+    own = f"(require-all {TERMINALS} {_BOUND_TO_PTY})"
     return [
-        "; Terminals: those that are made inside, and the controlling one. Others may be looked at.",
+        "; Terminals: those created in the sandbox, and the controlling one. Others can be inspected.",
         operation("allow", "pseudo-tty"),
         operation(
             "allow",
             "file-read* file-test-existence file-write* file-ioctl",
-            ['(literal "/dev/ptmx")', '(literal "/dev/tty")', made],
+            ['(literal "/dev/ptmx")', '(literal "/dev/tty")', own],
         ),
         operation("allow", "file-read-metadata file-test-existence", [TERMINALS]),
     ]
@@ -198,7 +203,7 @@ def _terminals() -> list[str]:
 def _network(mode: NetworkMode, ports: tuple[int, ...]) -> list[str]:
     if mode is NetworkMode.ON:
         return [
-            "; Network: all of it. Of services on this machine the resolver only.",
+            "; Network: all of it. Of the services on this machine, only the resolver.",
             operation("allow", "network-outbound", ['(remote ip "*:*")', DNS_SOCKET]),
             operation("allow", "network-bind network-inbound", ['(local ip "*:*")']),
             operation("allow", "system-socket"),

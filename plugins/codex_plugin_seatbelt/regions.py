@@ -1,7 +1,7 @@
-"""From an access to regions: parts of the file system that may be read, or written, each with what is cut out of it.
+"""Conversion of an access to regions: readable or writable parts of the file system, each without its exceptions.
 
-Regions only ever allow, and each is exact by itself. So nothing depends on which of two statements about a path counts, of which
-Seatbelt has its own ideas (a later ``deny`` does not always take back an earlier ``allow``).
+Regions only allow, and each is exact by itself. So the precedence of two statements about a path does not matter. Seatbelt's
+precedence is unusual: a later ``deny`` does not always override an earlier ``allow``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import PurePosixPath
 
 from codex_framework import AccessMode, FileAccess
-from codex_framework.globs import deny_matcher, escaped, static_prefix
-from codex_framework.value import Value
+from codex_framework.contract.permissions.globs import deny_matcher, escaped, static_prefix
+from codex_framework.contract.value import Value
 from codex_plugin_seatbelt.patterns import residuals
 
 __all__ = ["Region", "Rules", "mode_at", "regions", "rules_of"]
@@ -23,11 +23,11 @@ _WRITABLE = (AccessMode.WRITE,)
 
 
 class Rules(Value):
-    """An access in the system's own paths.
+    """An access with the system's own paths.
 
     Attributes:
-        modes: By path; ``/`` is always one of them. The longest decides.
-        globs: What matches is denied, with everything below it.
+        modes: The access mode of each path. ``/`` is always included. The longest path decides.
+        globs: Patterns. Matches are denied, with everything below them.
     """
 
     modes: tuple[tuple[str, AccessMode], ...]
@@ -35,12 +35,12 @@ class Rules(Value):
 
 
 class Region(Value):
-    """A folder or file with everything below it, but for what is cut out.
+    """A folder or file with everything below it, except for its exceptions.
 
     Attributes:
-        root: Its path.
-        without: Paths below it, each with everything below.
-        patterns: Components of patterns below it; what matches is cut out, with everything below.
+        root: The path.
+        without: Excluded paths below it, each with everything below.
+        patterns: The components of patterns below it. Matches are excluded, with everything below.
     """
 
     root: str
@@ -49,23 +49,24 @@ class Region(Value):
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        """The folders in it around what is cut out, itself included: whoever could rename them could rename that too."""
-        found: dict[str, None] = {}
+        """The folders around the exceptions, including the root. A command that could rename them could also rename the exceptions."""
+        folders: dict[str, None] = {}
         for path in self.without:
-            around = (str(above) for above in PurePosixPath(path).parents)
-            found |= dict.fromkeys(above for above in around if _within(above, self.root) and above != "/")
-        return tuple(sorted(found))
+            parents = (str(parent) for parent in PurePosixPath(path).parents)
+            folders |= dict.fromkeys(parent for parent in parents if _within(parent, self.root) and parent != "/")
+        return tuple(sorted(folders))
 
 
 def rules_of(access: FileAccess, real: Callable[[str], str], platform: Iterable[str] = ()) -> Rules:
-    """The rules of an access, by the paths that the system knows them by.
+    """Return the rules of an access, with the paths that the system uses.
 
-    A link that is itself a rule's path (``.git`` may be one) keeps its own rule where that takes something away, and what it leads
-    to gets the same, if that is stricter.
+    A symlink that is itself the path of a rule (``.git`` may be one) keeps its rule if that restricts something. Its target gets the
+    same mode if that is stricter.
 
     Args:
-        real: Resolves links.
-        platform: What may also be read where no rule speaks of it and nothing else may be.
+        access: The access.
+        real: Resolves symlinks.
+        platform: Paths that can also be read if reading is otherwise denied and no rule covers them.
     """
     modes: dict[str, AccessMode] = {"/": access.otherwise}
     if any(str(rule.path) == "/" for rule in access.rules):
@@ -83,9 +84,9 @@ def rules_of(access: FileAccess, real: Callable[[str], str], platform: Iterable[
         if _SEVERITY[mode] > _SEVERITY[_mode(modes, target)]:
             _stricter(modes, target, mode)
     if _mode(modes, "/") is AccessMode.DENY:
-        spoken = [path for path in modes if path != "/"]
+        covered = [path for path in modes if path != "/"]
         for path in platform:
-            if not any(_within(path, said) for said in spoken):
+            if not any(_within(path, rule) for rule in covered):
                 modes[path] = AccessMode.READ
     globs = _globs(access.denied_globs, real)
     matches = deny_matcher(globs)
@@ -95,47 +96,47 @@ def rules_of(access: FileAccess, real: Callable[[str], str], platform: Iterable[
 
 
 def mode_at(rules: Rules, path: str) -> AccessMode:
-    """What the longest rule says of a path; patterns are not asked."""
+    """Return the mode of the longest rule for a path. Patterns are ignored."""
     return _mode(dict(rules.modes), path)
 
 
 def regions(rules: Rules, *, written: bool) -> tuple[Region, ...]:
-    """The regions that may be written, or those that may be read; by path."""
+    """Return the writable regions, or the readable ones, ordered by path."""
     allowed = _WRITABLE if written else _READABLE
     modes = dict(rules.modes)
-    found = []
+    result = []
     for path, mode in rules.modes:
         if mode not in allowed:
             continue
-        above = _nearest(modes, path)
+        parent = _nearest(modes, path)
         if (
-            above is not None
-            and modes[above] in allowed
+            parent is not None
+            and modes[parent] in allowed
             and not rules.globs
             and not _looks_denied(modes, path, allowed)
         ):
-            continue  # a part of that region
-        left = dict.fromkeys(parts for glob in rules.globs for parts in residuals(glob, path))
-        found.append(Region(path, tuple(_cut_out(modes, path, allowed)), tuple(left)))
-    return tuple(found)
+            continue  # part of the parent's region
+        patterns = dict.fromkeys(parts for glob in rules.globs for parts in residuals(glob, path))
+        result.append(Region(path, tuple(_exceptions(modes, path, allowed)), tuple(patterns)))
+    return tuple(result)
 
 
 def _places(path: str, real: Callable[[str], str]) -> tuple[str, str]:
-    """A path with the links above it resolved, and what it leads to."""
-    above, _, name = path.rpartition("/")
+    """Return a path with the symlinks in its parents resolved, and its target."""
+    parent, _, name = path.rpartition("/")
     if not name:
         return "/", "/"
-    return f"{real(above or '/').rstrip('/')}/{name}", real(path)
+    return f"{real(parent or '/').rstrip('/')}/{name}", real(path)
 
 
 def _globs(globs: Iterable[str], real: Callable[[str], str]) -> tuple[str, ...]:
-    """Each pattern as it is given, and with its beginning resolved."""
-    found: dict[str, None] = {}
+    """Return each pattern unchanged, and with its prefix resolved."""
+    patterns: dict[str, None] = {}
     for glob in globs:
         start = static_prefix(glob)
         rest = glob.split("/")[start.rstrip("/").count("/") + 1 :]
-        found |= {glob: None, "/".join([escaped(real(start)).rstrip("/"), *rest]): None}
-    return tuple(found)
+        patterns |= {glob: None, "/".join([escaped(real(start)).rstrip("/"), *rest]): None}
+    return tuple(patterns)
 
 
 def _stricter(modes: dict[str, AccessMode], path: str, mode: AccessMode) -> None:
@@ -144,31 +145,36 @@ def _stricter(modes: dict[str, AccessMode], path: str, mode: AccessMode) -> None
 
 
 def _mode(modes: dict[str, AccessMode], path: str) -> AccessMode:
-    for at in (path, *map(str, PurePosixPath(path).parents)):
-        if at in modes:
-            return modes[at]
+    for ancestor in (path, *map(str, PurePosixPath(path).parents)):
+        if ancestor in modes:
+            return modes[ancestor]
     return AccessMode.DENY
 
 
 def _nearest(modes: Collection[str], path: str) -> str | None:
-    """The longest path with a rule above a path."""
-    return next((above for above in map(str, PurePosixPath(path).parents) if above in modes and above != path), None)
+    """Return the nearest parent of a path that has a rule, or None if there is none."""
+    return next(
+        (parent for parent in map(str, PurePosixPath(path).parents) if parent in modes and parent != path), None
+    )
 
 
-def _cut_out(modes: dict[str, AccessMode], root: str, allowed: Collection[AccessMode]) -> Iterable[str]:
-    """The uppermost paths below a root that are not allowed."""
+def _exceptions(modes: dict[str, AccessMode], root: str, allowed: Collection[AccessMode]) -> Iterable[str]:
+    """Yield the uppermost paths below a root that are not allowed."""
     for path in sorted(modes):
         if path == root or modes[path] in allowed or not _within(path, root):
             continue
-        above = _nearest(modes, path)
-        while above is not None and above != root and modes[above] in allowed:
-            above = _nearest(modes, above)
-        if above == root:
+        parent = _nearest(modes, path)
+        while parent is not None and parent != root and modes[parent] in allowed:
+            parent = _nearest(modes, parent)
+        if parent == root:
             yield path
 
 
 def _looks_denied(modes: dict[str, AccessMode], path: str, allowed: Collection[AccessMode]) -> bool:
-    """Whether a path lies below one that is cut out, if case did not count: it is cut out as well, then, and needs its own region."""
+    """Return whether a path would be below an excluded one if case were ignored.
+
+    Such a path is excluded as well, so it needs a region of its own.
+    """
     return any(
         mode not in allowed and _within(path.lower(), other.lower()) and not _within(path, other)
         for other, mode in modes.items()

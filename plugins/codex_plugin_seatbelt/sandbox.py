@@ -1,4 +1,4 @@
-"""The ``seatbelt`` sandbox: every command is started by ``sandbox-exec`` with a profile of its own making."""
+"""The ``seatbelt`` sandbox: ``sandbox-exec`` starts every command with a generated profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_framework import FileAccess, NetworkMode, Protection, SandboxError, SandboxReport
-from codex_framework.roles.sandboxes import SandboxLayer
+from codex_framework.contract.roles.sandboxes import SandboxLayer
 
 if TYPE_CHECKING:
     from codex_plugin_seatbelt.confinement import SeatbeltConfinement
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SANDBOX_EXEC", "SeatbeltSandbox"]
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
-"""The only path it is taken from: what ``PATH`` says might be anybody's."""
+"""The only path that is used, because ``PATH`` could lead to any program."""
 
 _SEATBELT = "Seatbelt"
 
@@ -35,22 +35,22 @@ _PROTECTIONS = {
 }
 
 _PARTLY = {
-    Protection.PROCESSES: f"{_SEATBELT}: no tracing and no environment; names and parents can be asked for by number",
-    Protection.SHARED_MEMORY: f"{_SEATBELT}: named semaphores of others can be opened",
+    Protection.PROCESSES: f"{_SEATBELT}: no tracing and no environment; names and parents can be queried by number",
+    Protection.SHARED_MEMORY: f"{_SEATBELT}: named semaphores of other processes can be opened",
     Protection.KERNEL: f"{_SEATBELT}: IOKit, Mach services, sysctl, set-uid programs; system calls are not filtered",
-    Protection.LIFETIME: "process groups and descent; daemons that leave their command quickly get away",
-    Protection.RESOURCES: "ulimit: the size of files; memory is not limited",
+    Protection.LIFETIME: "process groups and descent; daemons that quickly detach themselves escape",
+    Protection.RESOURCES: "ulimit: file sizes; memory is not limited",
 }
 
-_WEAK = "daemons that leave their command quickly may outlive it; processes and memory are not limited"
+_WEAK = "daemons that quickly detach themselves may outlive their command; processes and memory are not limited"
 
 
 class SeatbeltSandbox:
-    """Confines commands on macOS.
+    """A sandbox for macOS.
 
     Args:
-        executable: Takes the place of ``/usr/bin/sandbox-exec``, on any system. For tests and systems of a special kind.
-        real: Resolves the links in a path; None asks the file system.
+        executable: The program to use instead of ``/usr/bin/sandbox-exec``, on any system. For tests and special systems.
+        real: Resolves the symlinks in a path. None means that the file system is used.
     """
 
     name = "seatbelt"
@@ -63,26 +63,26 @@ class SeatbeltSandbox:
         self._folders: list[str] = []
 
     def probe(self) -> SandboxReport:
-        """Whether this is a Mac with ``sandbox-exec``. Whether that takes a profile shows when the first command starts."""
+        """Return whether this is a Mac with ``sandbox-exec``. Whether it accepts a profile is known after the first command."""
         if self._report is None:
-            self._report = self._probed()
+            self._report = self._new_report()
         return self._report
 
-    def confine(self, access: FileAccess, cwd: Path) -> SeatbeltConfinement:  # noqa: ARG002  # nothing depends on it
-        """The plan for an access. Looks at links in its paths and at nothing else.
+    def confine(self, access: FileAccess, cwd: Path) -> SeatbeltConfinement:  # noqa: ARG002  # unused
+        """Return the plan for an access. Only the symlinks in its paths are read.
 
         Raises:
-            SandboxError: Seatbelt is not there, or does not hold what has to be held (slug ``sandbox-floor``).
+            SandboxError: Seatbelt is unavailable, or cannot enforce the floor (slug ``sandbox-floor``).
         """
         report = self.probe()
         if not report.available:
-            raise SandboxError(f"the seatbelt sandbox does not work here: {report.reason}", hint=report.cure)
+            raise SandboxError(f"the seatbelt sandbox does not work here: {report.reason}", hint=report.hint)
         missing = report.missing(access.floor)
         if missing:
             raise SandboxError(
-                f"the seatbelt sandbox does not hold back: {', '.join(missing)}",
+                f"the seatbelt sandbox cannot enforce: {', '.join(missing)}",
                 slug="sandbox-floor",
-                hint="take these words out of `[framework] sandbox_floor`, or run the agent in a virtual machine",
+                hint="remove these values from `[framework] sandbox_floor`, or run the agent in a virtual machine",
             )
         from codex_plugin_seatbelt.canonical import real_path
         from codex_plugin_seatbelt.confinement import SeatbeltConfinement
@@ -91,13 +91,11 @@ class SeatbeltSandbox:
         try:
             profile = profile_for(access, self._real or real_path)
         except ValueError as error:  # half a surrogate pair, or a NUL byte
-            raise SandboxError(
-                f"a path in the permissions is no path: {error}", hint="correct the permissions"
-            ) from error
+            raise SandboxError(f"a path in the permissions is invalid: {error}", hint="fix the permissions") from error
         return SeatbeltConfinement(self, access, profile)
 
     async def examine(self) -> tuple[SandboxLayer, ...]:
-        """Let a program that does nothing run under one profile of each kind; none where this is no Mac."""
+        """Run a program that does nothing under one profile of each kind. The result is empty if this is not a Mac."""
         from codex_plugin_seatbelt.kinds import KINDS
         from codex_plugin_seatbelt.launching import TRIAL, try_out
 
@@ -121,15 +119,15 @@ class SeatbeltSandbox:
         return self._executable or SANDBOX_EXEC
 
     def started(self, process: SeatbeltProcess) -> None:
-        """Remember a process, to end it with the sandbox."""
+        """Track a process, so that it is ended with the sandbox."""
         self._running.add(process)
 
     def ended(self, process: SeatbeltProcess) -> None:
-        """Forget it."""
+        """Stop tracking a process."""
         self._running.discard(process)
 
     def new_folder(self) -> str:
-        """A temp folder for the commands of one plan; it goes with the sandbox."""
+        """Create a temp folder for the commands of one plan. It is removed with the sandbox."""
         import tempfile
 
         folder = os.path.realpath(tempfile.mkdtemp(prefix="codex-tmp-"))
@@ -137,7 +135,7 @@ class SeatbeltSandbox:
         return folder
 
     async def aclose(self) -> None:
-        """End all commands with their descendants, and remove their temp folders. Safe to call twice."""
+        """End all commands with their descendants, and remove their temp folders. May be called more than once."""
         import shutil
 
         for process in tuple(self._running):
@@ -145,17 +143,17 @@ class SeatbeltSandbox:
         while self._folders:
             await asyncio.to_thread(shutil.rmtree, self._folders.pop(), ignore_errors=True)
 
-    def _probed(self) -> SandboxReport:
+    def _new_report(self) -> SandboxReport:
         if self._executable is None and sys.platform != "darwin":
             return SandboxReport(
                 available=False,
-                reason=f"Seatbelt is a part of macOS, and this is {sys.platform}",
-                cure="use the sandbox of this system (`landlock` on Linux)",
+                reason=f"Seatbelt requires macOS, and this system is {sys.platform}",
+                hint="use the sandbox of this system (`landlock` on Linux)",
             )
         if not os.access(self.executable, os.X_OK):
             return SandboxReport(
                 available=False,
                 reason=f"there is no executable {self.executable}",
-                cure="restore it; it is a part of macOS",
+                hint="restore it; it is part of macOS",
             )
         return SandboxReport(available=True, level="seatbelt", protections=_PROTECTIONS, partly=_PARTLY, reason=_WEAK)

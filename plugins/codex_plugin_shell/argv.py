@@ -17,7 +17,7 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 from codex_plugin_shell.report import json_report
 from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
@@ -64,6 +64,7 @@ class Shell:
     """Runs a program with arguments and waits for its end."""
 
     parallel_safe = True
+    tells_clients = True
     aliases = ("container.exec",)
     spec = FunctionSpec(
         "shell",
@@ -96,6 +97,7 @@ class LocalShell:
     """The shell tool that some models know by themselves."""
 
     parallel_safe = True
+    tells_clients = True
     spec = NativeSpec("local_shell", "local_shell")
 
     def offered(self, facts: TurnFacts) -> bool:

@@ -17,7 +17,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
-from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 from codex_plugin_shell.report import text_report
 from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
@@ -56,6 +56,7 @@ class ShellCommand:
     """Runs a script in the user's shell and waits for its end."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "shell_command",
         "Runs a shell script and returns its output and exit code. Set workdir rather than using cd.",

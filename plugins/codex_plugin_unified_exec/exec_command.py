@@ -20,7 +20,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
-from codex_framework.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
 from codex_plugin_unified_exec.offering import is_offered
 from codex_plugin_unified_exec.report import report
 from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
@@ -98,6 +98,7 @@ class ExecCommand:
     """Runs a script; hands back its output, or a session if it takes longer."""
 
     parallel_safe = True
+    tells_clients = True
     spec = FunctionSpec(
         "exec_command",
         "Runs a shell command. Returns its output and exit code, or, if it is still running when the yield time is over, the "

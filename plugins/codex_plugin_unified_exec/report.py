@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from codex_framework import ToolContext, ToolOutput
-from codex_framework.roles.tools import OutputWindow
+from codex_framework.contract.roles.commands import OutputWindow
 
 __all__ = ["report"]
 

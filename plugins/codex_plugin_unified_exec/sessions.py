@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 
 from codex_framework import ToolContext, ToolError
-from codex_framework.roles.tools import RunningCommand
+from codex_framework.contract.roles.commands import RunningCommand
 
 __all__ = ["Session", "Sessions", "sessions_of", "wait_for_end"]
 

@@ -17,7 +17,7 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_framework.protocol.events.command import TerminalInteractionEvent
+from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
 from codex_plugin_unified_exec.offering import is_offered
 from codex_plugin_unified_exec.report import report
 from codex_plugin_unified_exec.sessions import Session, sessions_of, wait_for_end
@@ -68,6 +68,7 @@ class WriteStdin:
     """Types into a running command, or waits for it; hands back what it has printed since."""
 
     parallel_safe = False
+    tells_clients = True
     spec = FunctionSpec(
         "write_stdin",
         "Types into a command that exec_command left running, or waits for it. Returns what it has printed since the last look.",

@@ -18,7 +18,7 @@ _MOST_BYTES = 20 * 1024 * 1024
 """Largest file that is sent as it is: base64 adds a third, and providers end at about 50 MB a request."""
 
 _SENDABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_CURE = "Install Pillow (pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
+_HINT = "Install Pillow (pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
 
 
 def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
@@ -37,7 +37,7 @@ def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
     if pillow is None:
         if found.mime in _SENDABLE and len(data) <= _MOST_BYTES:
             return data, found.mime  # the provider makes it smaller
-        raise ToolError(f"unable to send image: {_obstacle(data, found)}. {_CURE}")
+        raise ToolError(f"unable to send image: {_obstacle(data, found)}. {_HINT}")
     sent, mime = _converted(pillow, data, found, None if original else LONGEST_SIDE)
     if len(sent) > _MOST_BYTES:
         raise ToolError(f"unable to send image: {_obstacle(sent, Picture(mime, found.width, found.height))}")

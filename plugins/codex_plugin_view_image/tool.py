@@ -20,7 +20,7 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
-from codex_framework.protocol.events.command import ViewImageToolCallEvent
+from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
 
 __all__ = ["ViewImage"]
 
@@ -61,6 +61,7 @@ class ViewImage:
     """Puts an image file into the conversation."""
 
     parallel_safe = True
+    tells_clients = True
     spec: ToolSpec = _PLAIN
 
     def offered(self, facts: TurnFacts) -> bool:

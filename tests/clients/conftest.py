@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework.replies import Reply
+from codex_framework.testing.scripted import Reply
 from codex_framework.testing.server import ResponsesServer
 
 COMMAND = Path(sys.executable).with_name("codex-framework")

@@ -33,12 +33,12 @@ def test_the_agent_mends_a_real_repository(cli: Any, played: Any) -> None:
 def test_it_shows_the_plan_the_failure_the_diff_and_the_success(cli: Any, played: Any) -> None:
     lines = played.out.splitlines()
     assert lines[0].startswith("sandbox  ")
-    assert lines[1] == "you      A test of this repository fails. Find out why and mend it."
+    assert lines[1] == "you      A test in this repository fails. Find out why and fix it."
     order = [
-        "plan     → Run the tests  · Read the code  · Mend it  · Run the tests again",
+        "plan     → Run the tests  · Read the code  · Fix it  · Run the tests again",
         "         FAILED (failures=1)",
         "patch    M slug.py",
-        "plan     ✓ Run the tests  ✓ Read the code  ✓ Mend it  → Run the tests again",
+        "plan     ✓ Run the tests  ✓ Read the code  ✓ Fix it  → Run the tests again",
         "         OK",
         '-    return title.lower().replace(" ", "-")',
         '+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))',

@@ -80,7 +80,7 @@ def test_options_before_exec_count_and_lists_are_joined() -> None:
         (["--json=1"], "unexpected value '1'"),
         (["a", "b"], "unexpected argument 'b'"),
         (["--last"], "belongs to `exec resume`"),
-        (["resume"], "or give --last"),
+        (["resume"], "or add --last"),
         (["review"], "not available"),
     ],
 )
@@ -178,7 +178,7 @@ def test_options_before_the_command_are_taken(cli: Any) -> None:
 def test_options_of_exec_before_another_command_are_refused(cli: Any) -> None:
     ran = cli.run("-m", "gpt-5.4", "plugins")
     assert ran.status == 2
-    assert "these options go with `exec`, not with `plugins`" in ran.err
+    assert "these options belong to `exec`, not to `plugins`" in ran.err
 
 
 def test_an_unknown_command_is_told(cli: Any) -> None:

@@ -161,7 +161,7 @@ def test_an_approval_is_denied_at_once_and_visibly(cli: Any) -> None:
     ran = cli.json("-c", "approval_policy=on-request", "hi")
     assert ran.status == 0
     (warning,) = ran.items("error")
-    assert warning["message"].startswith("denied, since nobody can be asked in exec")
+    assert warning["message"].startswith("nobody can answer, so the answer is no")
     (command,) = ran.items("command_execution")
     assert command["status"] == "declined"
     assert command["exit_code"] is None
@@ -173,7 +173,7 @@ def test_a_patch_that_needs_leave_is_denied_and_told(cli: Any) -> None:
     ran = cli.json("-c", "approval_policy=on-request", "-s", "read-only", "hi")
     assert ran.status == 0
     (warning,) = ran.items("error")
-    assert warning["message"] == f"denied, since nobody can be asked in exec: a patch of {cli.work / 'a.txt'}"
+    assert warning["message"] == f"nobody can answer, so the answer is no: a patch of {cli.work / 'a.txt'}"
     assert not (cli.work / "a.txt").exists()
     assert ran.items("agent_message") == [{"type": "agent_message", "text": "Refused."}]
 

@@ -43,7 +43,7 @@ domains = { "pypi.org" = "allow" }
 """
     cli.configure(base_url=cli.servers[0].url, more=profile)
     assert banner(cli.exec("hi"))["sandbox"] == (
-        "workspace-write [workdir, $TMPDIR, /srv/shop] (network access by proxy) (profile shop)"
+        "workspace-write [workdir, $TMPDIR, /srv/shop] (network access through a proxy) (profile shop)"
     )
 
 

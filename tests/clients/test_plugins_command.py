@@ -84,8 +84,10 @@ def test_json_has_all_of_it(invoke):
         "problems": [
             {
                 "fact": "it needs the package 'nowhere_to_be_found', which is not installed",
-                "cure": "pip install 'acme-none[none]'",
+                "hint": "pip install 'acme-none[none]'",
                 "slug": "missing-extra",
+                "path": None,
+                "line": None,
             }
         ],
     }
@@ -129,5 +131,5 @@ def test_a_new_plugin_is_written_where_it_is_wanted(invoke, tmp_path):
     done = invoke("new", "mine", "--path", str(tmp_path))
     folder = tmp_path / "codex_contrib_mine"
     assert done.exit_code == 0
-    assert done.output.splitlines()[0] == f"Wrote {folder}. Next:"
+    assert done.output.splitlines()[0] == f"Created {folder}. Next steps:"
     assert folder.joinpath("src/codex_contrib_mine/words.py").is_file()

@@ -15,9 +15,10 @@ from types import MappingProxyType
 
 import pytest
 
-from codex_framework.cli.sandbox_report import examined, proved
-from codex_framework.process.spawn import Unconfined
-from codex_framework.roles.sandboxes import Protection, SandboxReport
+from codex_framework.cli.sandbox_report import examine_sandboxes, run_attacks
+from codex_framework.commands.process.spawn import Unconfined
+from codex_framework.contract.permissions.file_access import Protection
+from codex_framework.contract.roles.sandboxes import SandboxReport
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 pytestmark = pytest.mark.skipif(not LandlockSandbox().probe().available, reason="no landlock sandbox here")
@@ -87,9 +88,9 @@ def test_the_network_is_as_asked_for(cli, network, expected):
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        (("--mode", "read-only", "--add-writable", "/var"), 1, "--add-writable goes with the mode workspace-write"),
+        (("--mode", "read-only", "--add-writable", "/var"), 1, "--add-writable requires the mode workspace-write"),
         (("--mode", "workspace-write", "--add-writable", "/no/such"), 1, "/no/such does not exist"),
-        (("--mode", "workspace-write", "-P", ":workspace"), 2, "say the same thing"),
+        (("--mode", "workspace-write", "-P", ":workspace"), 2, "cannot be used together"),
         (("-P", ":nope"), 1, "there is no permission profile ':nope'"),
         (("-C", "/no/such/folder"), 1, "/no/such/folder"),
         (("-c", "framework.sandbox='nope'"), 125, "there is no sandbox named 'nope'"),
@@ -140,6 +141,7 @@ def test_the_doctor_tells_what_holds(cli):
 
 
 def test_what_is_proved_agrees_with_the_claims(cli):
+    """It takes seconds: ninety attacks, each a program in a sandbox."""
     ran = cli.run("sandbox", "prove", "--json")
     found = json.loads(ran.out)
     assert ran.status == 0
@@ -168,7 +170,8 @@ class Leaky:
 
 
 def test_what_gets_through_a_leaky_sandbox_is_found():
-    found = asyncio.run(proved({"leaky": Leaky(lifetime="")}, None))
+    """It takes seconds: ninety attacks, each a program."""
+    found = asyncio.run(run_attacks({"leaky": Leaky(lifetime="")}, None))
     results = {one["attack"]: one["result"] for one in found["attacks"]}
     assert results["overwrite a file outside"] == "escaped"
     assert results["change the mode of a file outside"] == "escaped"
@@ -181,7 +184,7 @@ def test_a_sandbox_that_is_refused_says_so():
 
     async def examine():
         try:
-            return await examined({"landlock": sandbox}, None)
+            return await examine_sandboxes({"landlock": sandbox}, None)
         finally:
             await sandbox.aclose()
 

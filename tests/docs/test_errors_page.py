@@ -20,7 +20,7 @@ def slugs() -> Iterator[str]:
                 match node:
                     case ast.Call(func=ast.Name(id="ModelInfo")):
                         continue  # a model's slug is its name
-                    case ast.Call(func=ast.Name(id="PluginProblem"), args=[_, _, ast.Constant(value=str(slug))]):
+                    case ast.Call(func=ast.Name(id="PluginProblem"), args=[_, _, ast.Constant(value=str(slug)), *_]):
                         yield slug
                     case ast.Call(keywords=keywords):
                         yield from (word.value.value for word in keywords if _is_slug(word))

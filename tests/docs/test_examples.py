@@ -2,7 +2,7 @@
 
 A Python block runs as a script of its own, in an empty folder, with a ``$CODEX_HOME`` whose provider answers every request. A block
 marked ``python no-run`` needs something that is not here, and is only compiled; one marked ``python as NAME.py`` is a file that the
-text works with, and is compiled too. The tutorial and the hook reference have tests of their own.
+text works with, and is compiled too. The tutorial, the page on installing and the hook reference have tests of their own.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ import pytest
 from codex_framework.cli.commands import root
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 from codex_framework.config import load_config
-from codex_framework.scripts import read_script
+from codex_framework.testing.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     *sorted(
-        page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "tutorial" and page.name != "hooks.md"
+        page
+        for page in (ROOT / "docs").rglob("*.md")
+        if page.parent.name != "tutorial" and page.name not in ("hooks.md", "install.md")
     ),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework.plugins.registry import ROLES, load_registry
 from codex_framework.plugins.validation import hooks
-from codex_framework.registry import ROLES, load_registry
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import ModelInfo, TurnFacts
-from codex_framework.registry import load_registry
-from codex_framework.roles.tools import FunctionSpec
+from codex_framework import ModelInfo
+from codex_framework.contract.roles.tool_specs import FunctionSpec
+from codex_framework.plugins.registry import load_registry
+from codex_framework.testing import turn_facts
 
 PAGES = Path(__file__).parents[2] / "docs" / "plugins"
 PLUGINS = [point for point in distribution("codex-framework").entry_points if point.group == "codex_framework"]
-FACTS = TurnFacts(model=ModelInfo(slug="any", image_detail_original=True, apply_patch="function"), config={})
+FACTS = turn_facts(model=ModelInfo(slug="any", image_detail_original=True, apply_patch="function"), config={})
 
 _CONFIG = re.compile(r"(?:config|tools|features|setting|table|project|options)\.get\(\s*\"(\w+)\"")
 _OUTER = {"features", "tools", "framework", "projects"}

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework import Kernel, hookimpl, hookspecs
+from codex_framework import Kernel, Thread, hookimpl
 from codex_framework.config import load_config
-from codex_framework.protocol.items import is_output
-from codex_framework.registry import Registry, load_registry
+from codex_framework.contract import hookspecs
+from codex_framework.contract.protocol.items import is_output
+from codex_framework.plugins.registry import Registry, load_registry
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import say
 
@@ -77,29 +78,45 @@ def registry_of() -> Callable[..., Registry]:
 
 
 @pytest.fixture
-def run_turn(tmp_path: Path, codex_home: Path) -> Callable[..., Turn]:
-    """Run one turn in a kernel with these plugins and a scripted model."""
+def run_thread(tmp_path: Path, codex_home: Path) -> Callable[..., Any]:
+    """Drive a thread of a kernel with these plugins and a scripted model."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "poem.txt").write_text("roses are red\nviolets are blue\n")
 
     def run(
-        *plugins: object, replies: Sequence[Any] = (say("Done."),), config: Sequence[str] = (), **settings: Any
-    ) -> Turn:
-        async def turn() -> Turn:
+        drive: Callable[..., Awaitable[Any]],
+        *plugins: object,
+        replies: Sequence[Any] = (say("Done."),),
+        config: Sequence[str] = (),
+        **settings: Any,
+    ) -> Any:
+        async def driven() -> Any:
             scripted = Scripted(replies)
             environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin"}
             overrides = ('sandbox_mode="danger-full-access"', 'approval_policy="never"', 'model_provider="scripted"')
             loaded = load_config(cwd=workspace, environ=environ, overrides=(*overrides, *config))
             everything = [scripted, *plugins]
             async with await Kernel.create(loaded, environ=environ, entry_points=(), plugins=everything) as kernel:
-                thread = await kernel.start_thread(**settings)
-                result = await thread.run("Hello!")
-                outputs = [item.output for item in thread.history.items if is_output(item)]
-                warnings = kernel.registry.warnings
-            requests = scripted.model.requests
-            return Turn(result.final_message, result.error, outputs, requests, result.events, warnings)
+                return await drive(kernel, await kernel.start_thread(**settings), scripted.model)
 
-        return asyncio.run(turn())
+        return asyncio.run(driven())
+
+    return run
+
+
+@pytest.fixture
+def run_turn(run_thread: Callable[..., Any]) -> Callable[..., Turn]:
+    """Run one turn in a kernel with these plugins and a scripted model."""
+
+    async def turn(kernel: Kernel, thread: Thread, model: ScriptedModel) -> Turn:
+        result = await thread.run("Hello!")
+        outputs = [item.output for item in thread.history.items if is_output(item)]
+        warnings = kernel.registry.warnings
+        return Turn(result.final_message, result.error, outputs, model.requests, result.events, warnings)
+
+    def run(*plugins: object, **more: Any) -> Turn:
+        found: Turn = run_thread(turn, *plugins, **more)
+        return found
 
     return run

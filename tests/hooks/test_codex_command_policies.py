@@ -9,19 +9,19 @@ import pytest
 
 from codex_framework import (
     CodexError,
-    CommandFacts,
     CommandRequest,
     CommandVerdict,
     Decision,
     NetworkTarget,
     ReviewDecision,
     ToolContext,
+    TurnFacts,
     Verdict,
     hookimpl,
     tool,
 )
-from codex_framework.protocol.items import is_output
-from codex_framework.protocol.ops import ExecApproval, TextInput, UserInputOp
+from codex_framework.contract.protocol.items import is_output
+from codex_framework.contract.protocol.ops import ExecApproval, TextInput, UserInputOp
 from codex_framework.testing import ContractViolation, Offer, call, check_command_policy, say
 
 
@@ -73,21 +73,21 @@ class Sound:
         self.prefixes: set[tuple[str, ...]] = set()
         self.hosts: dict[tuple[str, str], Verdict] = {}
 
-    def judge(self, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
+    def judge(self, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
         if any(command.argv[: len(prefix)] == prefix for prefix in self.prefixes):
             return CommandVerdict(verdict=Verdict.ALLOW, bypass_sandbox=True)
         if command.argv[0] == "ls":
             return CommandVerdict(verdict=Verdict.ASK, by_rule=True)
         return CommandVerdict(verdict=Verdict.FORBID, reason=REASON)
 
-    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+    def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
         return self.hosts.get((target.host, target.protocol))
 
-    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+    def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
         self.prefixes.add(prefix)
         return "kept"
 
-    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+    def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
         if facts.codex_home is None or not facts.codex_home.is_dir():
             raise CodexError("there is nowhere to keep it", hint="Make a folder.")
         self.hosts[target.host, target.protocol] = Verdict.ALLOW if allow else Verdict.FORBID

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codex_framework import CodexError, hookimpl
-from codex_framework.protocol.events import WarningEvent
-from codex_framework.protocol.items import Message, message_text
+from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.protocol.items import Message, message_text
 
 
 def test_codex_context_sources_example_is_in_the_first_prompt(example, run_turn):

@@ -46,7 +46,7 @@ def test_codex_interceptors_example_changes_the_request(example, run_turn):
 def test_codex_interceptors_act_by_their_order(run_turn):
     turn = run_turn(Plugin(), replies=[call("say_hi"), say("Done.")])
     assert turn.requests[0].instructions.endswith("earlylate")
-    assert turn.outputs == ["hi earlylate"]
+    assert turn.outputs == ["hi lateearly"], "the first interceptor is the outermost"
 
 
 def test_codex_interceptors_may_refuse_a_call(run_turn):

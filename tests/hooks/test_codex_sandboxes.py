@@ -19,7 +19,7 @@ class Tools:
 
 def test_codex_sandboxes_example_is_probed_and_found_unavailable(example, registry_of):
     sandbox = registry_of(example("codex_sandboxes")).sandboxes["nowhere"]
-    assert sandbox.probe() == SandboxReport(available=False, reason="this is an example", cure="write a real one")
+    assert sandbox.probe() == SandboxReport(available=False, reason="this is an example", hint="write a real one")
 
 
 def test_codex_sandboxes_without_an_available_one_no_confined_command_runs(example, run_turn):

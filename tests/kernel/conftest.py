@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from codex_framework.replies import ReplySource
 from codex_framework.testing import KernelFactory, Offer
-from codex_framework.thread import Thread
+from codex_framework.testing.scripted import ReplySource
+from codex_framework.threads.thread import Thread
 
 MakeThread = Callable[..., AbstractAsyncContextManager[Thread]]
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.access import deny_write_text
-from codex_framework.access import file_access as realised
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
-from codex_framework.roles.sandboxes import PROTECTED_NAMES, FileAccess, NetworkMode, WritableRoot
+from codex_framework.commands.access import deny_write_text
+from codex_framework.commands.access import file_access as resolved
+from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, WritableRoot
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
 
 
 def file_access(policy, cwd, environ):
-    return realised(permissions_of(policy), cwd, environ)
+    return resolved(permissions_of(policy), cwd, environ)
 
 
 def only_workspace(*roots: Path, **options: bool) -> WorkspaceWrite:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from codex_framework import FunctionSpec, ThreadError, ToolCall, ToolContext
-from codex_framework.protocol.events import ErrorEvent, ShutdownCompleteEvent, TurnStartedEvent
-from codex_framework.protocol.items import is_output
+from codex_framework.contract.protocol.events import ErrorEvent, ShutdownCompleteEvent, TurnStartedEvent
+from codex_framework.contract.protocol.items import is_output
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import call, say
-from codex_framework.turn import Status
 
 ANY = {"type": "object", "properties": {}}
 
@@ -41,6 +41,11 @@ class Idle:
 
     async def after_tool(self, tool_call: Any, output: Any) -> Any:
         return output
+
+
+def driver_of(thread: Any) -> Any:
+    """What performs the commands of the running turn."""
+    return thread._tasks._active.run.driver
 
 
 def outputs(thread: Any) -> list[Any]:
@@ -94,7 +99,7 @@ def test_an_interrupt_before_a_calls_first_step_ends_the_turn_at_once(make_threa
     async def main() -> None:
         async with make_thread([call("t"), say("done")], tools=[giving("ok")]) as thread:
             turn = asyncio.ensure_future(thread.run("go"))
-            while thread._driver is None or not thread._driver._calls:  # the very moment the call's task exists
+            while not thread.running or not driver_of(thread)._calls:  # the very moment the call's task exists
                 await asyncio.sleep(0)
                 if turn.done():
                     break
@@ -111,7 +116,7 @@ def test_a_call_cancelled_before_it_began_is_answered(make_thread: Any) -> None:
             async with asyncio.timeout(3):
                 async for event in thread.stream("go"):
                     if isinstance(event, TurnStartedEvent):
-                        driver = thread._driver
+                        driver = driver_of(thread)
                         perform = driver._perform
 
                         def at_once(command: Any, driver: Any = driver, perform: Any = perform) -> None:

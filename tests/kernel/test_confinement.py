@@ -7,10 +7,11 @@ import signal
 import attrs
 import pytest
 
-from codex_framework.confinement import choose, denied
-from codex_framework.errors import SandboxError
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode, SandboxReport
-from codex_framework.roles.tools import CommandResult
+from codex_framework.commands.confinement import choose, denied
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.roles.commands import CommandResult
+from codex_framework.contract.roles.sandboxes import SandboxReport
 
 
 @attrs.frozen
@@ -30,7 +31,7 @@ class Box:
 
 GOOD = Box("good", SandboxReport(available=True, level="strong"))
 OTHER = Box("other", SandboxReport(available=True))
-BROKEN = Box("broken", SandboxReport(available=False, reason="no kernel support", cure="use a newer kernel"))
+BROKEN = Box("broken", SandboxReport(available=False, reason="no kernel support", hint="use a newer kernel"))
 
 
 def boxes(*given):
@@ -59,7 +60,7 @@ def test_without_a_working_sandbox_the_reasons_and_cures_are_told():
         choose(boxes(BROKEN), None, FileAccess(network=NetworkMode.ON))
     assert (
         str(caught.value)
-        == "commands have to be confined (read-only), but no sandbox works here (broken: no kernel support)"
+        == "commands must be confined (read-only), but no sandbox works here (broken: no kernel support)"
     )
     assert caught.value.hint == "use a newer kernel"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from codex_framework import FunctionSpec, ModelError, ToolCall, ToolContext
-from codex_framework.protocol.items import is_output
-from codex_framework.roles.providers import Completed, ItemDone, ModelEvent, ProviderInfo
+from codex_framework.contract.protocol.items import is_output
+from codex_framework.contract.roles.models import Completed, ItemDone, ModelEvent, ProviderInfo
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import call, say
-from codex_framework.turn import Status
 
 
 class Store:
@@ -107,7 +107,7 @@ class Stubborn:
 def test_a_tool_that_ignores_cancellation_does_not_hold_an_interrupt(
     make_thread: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codex_framework.driver.CANCEL_PATIENCE_S", 0.05)
+    monkeypatch.setattr("codex_framework.threads.turn.driver.CANCEL_PATIENCE_S", 0.05)
 
     async def main() -> None:
         tool = Stubborn()
@@ -217,7 +217,7 @@ async def never_stops_after_the_end(_: Any) -> AsyncIterator[ModelEvent]:
 
 
 def test_a_stream_that_goes_on_after_its_end_is_cut(make_thread: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codex_framework.driver.TAIL_PATIENCE_S", 0.05)
+    monkeypatch.setattr("codex_framework.threads.turn.sampling.TAIL_PATIENCE_S", 0.05)
 
     async def main() -> None:
         options = {"providers": [Provider(never_stops_after_the_end)], "config": ['model_provider="odd"']}

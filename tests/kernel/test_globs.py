@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework import globs
-from codex_framework.globs import (
+from codex_framework.contract.permissions import globs
+from codex_framework.contract.permissions.globs import (
     TooManyMatches,
     alternatives,
     deny_matcher,

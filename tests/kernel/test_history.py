@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.history import History, normalised
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -23,7 +22,8 @@ from codex_framework.protocol.items import (
     is_output,
     user_message,
 )
-from codex_framework.protocol.wire import read_item, to_wire
+from codex_framework.contract.protocol.wire import read_item, to_wire
+from codex_framework.threads.history import History, normalised
 
 call_ids = st.sampled_from(["a", "b", "c"])
 items = st.one_of(

@@ -10,11 +10,12 @@ import pytest
 
 from codex_framework import CodexError, Kernel, ProviderInfo, ThreadError
 from codex_framework.config import Config, load_config
-from codex_framework.protocol.events import TokenCountEvent, WarningEvent
-from codex_framework.protocol.items import Message, is_output, message_text
+from codex_framework.config.settings import settings_from
+from codex_framework.contract.protocol.events import TokenCountEvent, WarningEvent
+from codex_framework.contract.protocol.items import Message, is_output, message_text
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import call, custom_call, say
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.turn import Status
 
 
 def config_for(home: Path, workspace: Path, *overrides: str) -> Config:
@@ -55,9 +56,7 @@ def test_a_kernel_without_plugins_starts_and_says_what_it_lacks(codex_home: Path
 
 
 def settings_with(kernel: Kernel, provider: ProviderInfo):  # type: ignore[no-untyped-def]
-    from codex_framework.config.settings import Settings
-
-    return Settings.from_config(kernel.config, {"openai": provider})
+    return settings_from(kernel.config, {"openai": provider})
 
 
 def test_the_bundled_plugins_carry_a_job_to_its_end_and_a_thread_over_a_restart(

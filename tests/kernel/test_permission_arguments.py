@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.permission_arguments import permission_fields
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     AdditionalPermissions,
@@ -14,6 +13,7 @@ from codex_framework.protocol.permissions import (
     Special,
     SpecialPath,
 )
+from codex_framework.toolkit.permission_arguments import permission_fields
 
 
 def additional(raw):

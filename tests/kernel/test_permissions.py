@@ -10,18 +10,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codex_framework.access import file_access
-from codex_framework.errors import CodexError
-from codex_framework.globs import deny_matcher
-from codex_framework.links import RealPaths
-from codex_framework.permissions import (
+from codex_framework.commands.access import file_access
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode, PathRule
+from codex_framework.contract.permissions.globs import deny_matcher
+from codex_framework.contract.permissions.links import RealPaths
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.permissions.profile import (
     Permissions,
     SandboxOptions,
     builtin_permissions,
     permissions_from_list,
     permissions_of,
 )
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     AdditionalPermissions,
@@ -36,10 +38,8 @@ from codex_framework.protocol.permissions import (
     SpecialPath,
     UnrestrictedFiles,
 )
-from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
-from codex_framework.protocol.wire import WireError, read, to_wire
-from codex_framework.roles.networks import NetworkRules
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode, PathRule
+from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
+from codex_framework.contract.protocol.wire import WireError, read, to_wire
 
 READ, WRITE, DENY = AccessMode.READ, AccessMode.WRITE, AccessMode.DENY
 ROOT, WORKSPACE = SpecialPath(Special.ROOT), SpecialPath(Special.WORKSPACE_ROOTS)
@@ -156,13 +156,13 @@ def place(tmp_path):
     return tmp_path.resolve()
 
 
-def realised(permissions, place, cwd="work", **environ):
+def resolved(permissions, place, cwd="work", **environ):
     return file_access(permissions, place / cwd, {"HOME": str(place / "home"), **environ})
 
 
 def test_the_longest_path_decides_and_of_equal_ones_the_stricter(place):
     work = place / "work"
-    access = realised(
+    access = resolved(
         workspace(
             (work / "docs", READ),
             (work / "secrets", DENY),
@@ -191,7 +191,7 @@ def test_patterns_start_from_each_workspace_root_the_home_or_the_folder(place):
         (GlobPattern("~/.s?h"), DENY),
         (GlobPattern("relative/*"), DENY),
     ]
-    access = realised(workspace(*entries, workspace_roots=(str(odd), "~/more")), place)
+    access = resolved(workspace(*entries, workspace_roots=(str(odd), "~/more")), place)
     for path in (
         "work/a.pem",
         "work/x/y/a.key",
@@ -206,7 +206,7 @@ def test_patterns_start_from_each_workspace_root_the_home_or_the_folder(place):
 
 
 def test_a_pattern_without_a_wildcard_left_is_a_path(place):
-    access = realised(workspace((GlobPattern(f"{place}/work/\\[x\\]"), DENY)), place)
+    access = resolved(workspace((GlobPattern(f"{place}/work/\\[x\\]"), DENY)), place)
     assert access.denied == (place / "work/[x]",)
     assert access.denied_globs == ()
 
@@ -215,20 +215,20 @@ def test_what_is_symbolic_follows_the_folder(place):
     permissions = workspace(
         (SpecialPath(Special.WORKSPACE_ROOTS, "docs"), READ), workspace_roots=(str(place / "home"),)
     )
-    first, second = realised(permissions, place), realised(permissions, place, cwd="other")
+    first, second = resolved(permissions, place), resolved(permissions, place, cwd="other")
     assert [first.may_write(place / name / "x") for name in ("work", "other", "home")] == [True, False, True]
     assert [second.may_write(place / name / "x") for name in ("work", "other", "home")] == [False, True, True]
     assert not second.may_write(place / "other/docs/x")
-    assert first is realised(permissions, place), "the same again is the same object"
+    assert first is resolved(permissions, place), "the same again is the same object"
 
 
 def test_equal_answers_are_one_object_and_different_ones_are_not(place):
     floor = SandboxOptions(loopback=True)
-    assert realised(workspace(), place) is realised(workspace(("/", READ)), place)
-    assert realised(workspace(), place) is not realised(workspace(options=floor), place)
-    assert realised(workspace(options=floor), place).network is NetworkMode.LOOPBACK
+    assert resolved(workspace(), place) is resolved(workspace(("/", READ)), place)
+    assert resolved(workspace(), place) is not resolved(workspace(options=floor), place)
+    assert resolved(workspace(options=floor), place).network is NetworkMode.LOOPBACK
     rules = [NetworkRules(domains={"a.b": word}) for word in ("allow", "deny", "allow")]
-    made = [realised(workspace(network=NetworkPermission.ENABLED, network_rules=one), place) for one in rules]
+    made = [resolved(workspace(network=NetworkPermission.ENABLED, network_rules=one), place) for one in rules]
     assert made[0] is made[2]
     assert made[0] is not made[1]
     assert hash(made[0]) == hash(made[2].evolve())
@@ -245,7 +245,7 @@ def test_without_a_home_the_one_of_the_account_counts(home, place):
 def test_where_no_home_is_known_at_all_nothing_in_it_can_be_denied_and_nothing_is_given(place, monkeypatch):
     monkeypatch.setenv("HOME", "nowhere")
     for entry in (("~/.ssh", DENY), (GlobPattern("~/*.x"), DENY)):
-        with pytest.raises(CodexError, match="cannot be kept here") as caught:
+        with pytest.raises(CodexError, match="cannot be enforced here") as caught:
             file_access(workspace(entry), place / "work", {})
         assert caught.value.slug == "permissions"
     access = file_access(workspace(("~/x", WRITE)), place / "work", {})
@@ -254,16 +254,16 @@ def test_where_no_home_is_known_at_all_nothing_in_it_can_be_denied_and_nothing_i
 
 @pytest.mark.parametrize("tmpdir", ["", "relative", "with\0null", "/nowhere/at/all"])
 def test_an_odd_temp_folder_does_no_harm(tmpdir, place):
-    access = realised(workspace((SpecialPath(Special.TMPDIR), WRITE)), place, TMPDIR=tmpdir)
+    access = resolved(workspace((SpecialPath(Special.TMPDIR), WRITE)), place, TMPDIR=tmpdir)
     expected = {place / "work"} | ({Path(tmpdir)} if tmpdir.startswith("/") else set())
     assert {root.root for root in access.roots} == expected
-    assert realised(workspace((SpecialPath(Special.TMPDIR), DENY)), place, TMPDIR=tmpdir).may_write(place / "work/x")
+    assert resolved(workspace((SpecialPath(Special.TMPDIR), DENY)), place, TMPDIR=tmpdir).may_write(place / "work/x")
 
 
 def test_names_of_any_bytes_are_paths(place):
     name = os.fsdecode(b"caf\xe9\n[x]")
     (place / "work" / name).mkdir()
-    access = realised(workspace((f"{place}/work/{name}", DENY), ("/nul\0here", WRITE)), place)
+    access = resolved(workspace((f"{place}/work/{name}", DENY), ("/nul\0here", WRITE)), place)
     assert not access.may_read(place / "work" / name / "x")
     assert not access.may_write(Path("/nul\0here"))
     assert not access.may_read(Path(f"{place}/work/\0"))
@@ -271,7 +271,7 @@ def test_names_of_any_bytes_are_paths(place):
 
 def test_dots_in_a_path_lead_where_they_lead(place):
     (place / "work/link").symlink_to(place / "other/deep")
-    access = realised(workspace((f"{place}/work/../other/./deep", DENY), (f"{place}/home/..//home/.ssh/", DENY)), place)
+    access = resolved(workspace((f"{place}/work/../other/./deep", DENY), (f"{place}/home/..//home/.ssh/", DENY)), place)
     assert not access.may_read(place / "other/deep/x")
     assert not access.may_read(place / "work/link/x")
     assert not access.may_read(place / "home/.ssh")
@@ -280,14 +280,14 @@ def test_dots_in_a_path_lead_where_they_lead(place):
 
 def test_a_place_of_a_newer_version_gives_nothing_and_cannot_be_denied(place):
     unknown = SpecialPath(Special.UNKNOWN, None, "moon")
-    assert realised(workspace((unknown, WRITE)), place) is realised(workspace(), place)
-    with pytest.raises(CodexError, match="the place 'moon' is not known"):
-        realised(workspace((unknown, DENY)), place)
+    assert resolved(workspace((unknown, WRITE)), place) is resolved(workspace(), place)
+    with pytest.raises(CodexError, match="the path 'moon' is unknown"):
+        resolved(workspace((unknown, DENY)), place)
 
 
 def test_a_wrong_pattern_from_a_client_is_an_error_and_no_gap(place):
     with pytest.raises(CodexError, match="a brace is not closed"):
-        realised(workspace((GlobPattern("/x/*.{a"), DENY)), place)
+        resolved(workspace((GlobPattern("/x/*.{a"), DENY)), place)
 
 
 def test_an_unknown_place_stays_what_it_is_on_the_wire():
@@ -326,7 +326,7 @@ def test_a_folder_reached_by_a_link_is_the_folder_itself(place):
 
 def test_what_is_denied_by_a_link_is_denied_and_the_link_stays(place):
     (place / "work/link").symlink_to("../other")
-    access = realised(workspace((place / "work/link/deep", DENY)), place)
+    access = resolved(workspace((place / "work/link/deep", DENY)), place)
     assert not access.may_read(place / "other/deep/x")
     assert not access.may_read(place / "work/link/deep/x")
     assert access.mode_of(place / "work/link") is READ, "or a command could turn it elsewhere"
@@ -336,15 +336,15 @@ def test_a_link_that_commands_could_have_made_gives_nothing_new(place):
     (place / "work/link").symlink_to("../other")
     (place / "work/inside").symlink_to("docs")
     (place / "fixed").symlink_to("other")
-    assert not realised(workspace((place / "work/link", WRITE)), place).may_write(place / "other/x")
-    assert realised(workspace((place / "fixed", WRITE)), place).may_write(place / "other/x")
-    assert not realised(workspace((place / "work/inside", READ)), place).may_write(place / "work/docs/x")
-    assert not realised(workspace().with_writable([f"{place}/work/link"]), place).may_write(place / "other/x")
+    assert not resolved(workspace((place / "work/link", WRITE)), place).may_write(place / "other/x")
+    assert resolved(workspace((place / "fixed", WRITE)), place).may_write(place / "other/x")
+    assert not resolved(workspace((place / "work/inside", READ)), place).may_write(place / "work/docs/x")
+    assert not resolved(workspace().with_writable([f"{place}/work/link"]), place).may_write(place / "other/x")
 
 
 def test_a_denied_link_cannot_be_followed(place):
     (place / "work/a.key").symlink_to("../other")
-    access = realised(workspace((SpecialPath(Special.WORKSPACE_ROOTS, "*.key"), DENY)), place)
+    access = resolved(workspace((SpecialPath(Special.WORKSPACE_ROOTS, "*.key"), DENY)), place)
     assert not access.may_read(place / "work/a.key")
     assert not access.may_read(place / "work/a.key/deep/x")
     assert access.may_read(place / "other/deep/x")
@@ -352,14 +352,14 @@ def test_a_denied_link_cannot_be_followed(place):
 
 def test_a_file_that_may_be_written_has_no_protected_names(place):
     (place / "other/file").touch()
-    access = realised(restricted((ROOT, READ), (place / "other/file", WRITE)), place)
+    access = resolved(restricted((ROOT, READ), (place / "other/file", WRITE)), place)
     assert access.rules == (PathRule(place / "other/file", WRITE),)
 
 
 NAMES = ["a", "b", "c"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 10)
 @given(
     links=st.dictionaries(
         st.lists(st.sampled_from(NAMES), min_size=1, max_size=2).map("/".join),
@@ -450,7 +450,7 @@ def of_tree(permissions, root):
     return file_access(permissions, root / "work", {"TMPDIR": str(root / "home"), "HOME": str(root / "home")})
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(profile=PROFILES, additions=ADDITIONS)
 @example(profile=([(ROOT, READ)], [("work/s*", DENY)]), additions=[("work/secrets/open", WRITE)])
 @example(profile=([(ROOT, READ)], [("work/s*", DENY)]), additions=[("around", WRITE)])
@@ -485,7 +485,7 @@ def places_of(entry, root):
     }[entry.path.kind]
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(profile=PROFILES, additions=ADDITIONS)
 def test_the_policy_told_to_older_clients_never_lets_more_be_written(tree, profile, additions):
     permissions = made(profile, tree).with_entries(entries_of(additions, tree))
@@ -531,7 +531,7 @@ def test_what_is_denied_in_what_is_added_is_denied(tree):
 def test_a_part_of_the_workspace_does_not_lie_outside_of_it(subpath, tree):
     place = SpecialPath(Special.WORKSPACE_ROOTS, subpath)
     assert of_tree(workspace().with_entries([FileEntry(place, WRITE)]), tree) is of_tree(workspace(), tree)
-    with pytest.raises(CodexError, match="cannot be kept here"):
+    with pytest.raises(CodexError, match="cannot be enforced here"):
         of_tree(workspace((place, DENY)), tree)
     raw = {"path": {"type": "special", "value": {"kind": "project_roots", "subpath": subpath}}, "access": "write"}
     with pytest.raises(WireError, match=r"path"):

@@ -9,16 +9,19 @@ import sys
 import codex_framework
 
 NAMES = """
-AccessMode NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget PathRule Protection ProxyPorts ReviewFacts
-ApprovalPolicy ApprovalReviewer Argument Cassette ChildProcess CodexError CommandFacts CommandFailed CommandPolicy
-CommandRequest CommandResult CommandVerdict Completed ConfigError Confinement ContextFacts ContextSource Decision
-Event EventMsg FatalToolError Fault FileAccess Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec
-InputImage InputText Interceptor ItemAdded ItemDone Kernel Launch Measurement Message ModelClient ModelError
-ModelEvent ModelInfo ModelProvider ModelRequest NativeSpec Notification Notifier Observer Op OutputText PluginError
-ProviderInfo ReasoningDelta Reply ResponseItem ReviewDecision Sandbox SandboxError SandboxPolicy SandboxReport Script
-StoredThread Telemetry TextDelta Thread ThreadError ThreadMeta ThreadRecorder ThreadStore Tool ToolCall ToolContext
-ToolError ToolOutput ToolRefused ToolSpec TurnFacts TurnResult Unconfined Verdict WritableRoot __version__ freeform_tool hookimpl
-parse_arguments play_reply read_script run shell_argv tool user_shell
+AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess Closed
+CodexError CommandFailed CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
+Component ConfigError Confinement ContextSource ContextStatus Decision Event EventMsg FatalToolError FileAccess Fragment
+FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded ItemDone
+Kernel KernelContext Launch Limits Measurement Message ModelClient ModelError ModelEvent ModelInfo ModelProvider
+ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification Notifier Observer
+Op OpHandler Outcome OutputText PathRule Plugin PluginContext PluginError Protection ProviderInfo ProxyPorts
+ReasoningDelta Request RequestResolvedEvent ResponseItem ReviewDecision RolledBack RunError RunResult SampleResult
+Sandbox SandboxError SandboxPolicy SandboxReport ServiceError ServiceKey Settings Span Status StopTurn StoredThread Task
+TaskContext Telemetry TextDelta Thread ThreadClient ThreadComponent ThreadContext ThreadError ThreadMeta ThreadRecorder
+ThreadStore Tool ToolApprovalRequestEvent ToolCall ToolContext ToolError ToolOutput ToolRefused ToolSpec Trace
+TurnContext TurnEnded TurnFacts Unconfined Usage UserInput Value Verdict WritableRoot __version__ freeform_tool handles
+hookimpl parse_arguments run shell_argv tool user_shell
 """.split()  # noqa: SIM905
 
 
@@ -46,7 +49,7 @@ def test_importing_the_package_imports_nothing_else_of_it():
 
 def test_loading_plugins_imports_nothing_heavy():
     code = (
-        "import sys; from codex_framework.registry import load_registry; registry = load_registry({});"
+        "import sys; from codex_framework.plugins.registry import load_registry; registry = load_registry({});"
         "print(sorted({'httpx', 'cattrs', 'tomlkit', 'click', 'importlib.metadata', 'tree_sitter', 'dataclasses',"
         " 'email'} & set(sys.modules)), any(report.name == 'shell' for report in registry.reports))"
     )

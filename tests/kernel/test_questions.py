@@ -12,7 +12,6 @@ import pytest
 
 from codex_framework import (
     AccessMode,
-    CommandFacts,
     CommandRequest,
     CommandVerdict,
     FileAccess,
@@ -25,18 +24,19 @@ from codex_framework import (
     ToolCall,
     ToolContext,
     ToolOutput,
+    TurnFacts,
     Verdict,
 )
-from codex_framework.errors import CodexError
-from codex_framework.permissions import additional_from_wire
-from codex_framework.process.spawn import Unconfined
-from codex_framework.protocol.events import ErrorEvent, TurnAbortedEvent
-from codex_framework.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
-from codex_framework.protocol.items import FunctionCallOutput, Message, message_text
-from codex_framework.protocol.ops import ExecApproval, PatchApproval
-from codex_framework.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
-from codex_framework.roles.networks import BlockedRequest
-from codex_framework.roles.sandboxes import ChildProcess, Launch
+from codex_framework.commands.process.spawn import Unconfined
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.profile import additional_from_wire
+from codex_framework.contract.protocol.events import ErrorEvent, TurnAbortedEvent
+from codex_framework.contract.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.contract.protocol.items import FunctionCallOutput, Message, message_text
+from codex_framework.contract.protocol.ops import ExecApproval, PatchApproval
+from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
+from codex_framework.contract.roles.networks import BlockedRequest
+from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 from codex_framework.testing.replies import call, say
 
 OUTSIDE_TMP = "sandbox_workspace_write.exclude_slash_tmp = true\n"  # folders of tests lie there
@@ -137,23 +137,23 @@ class Keeper:
         self.prefixes: list[tuple[str, ...]] = []
         self.hosts: dict[str, bool] = {}
 
-    def judge(self, command: CommandRequest, facts: CommandFacts) -> CommandVerdict | None:
+    def judge(self, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
         if command.argv[:1] in self.prefixes:
             return CommandVerdict(verdict=Verdict.ALLOW)
         return self._verdict
 
-    def judge_network(self, target: NetworkTarget, facts: CommandFacts) -> Verdict | None:
+    def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
         if target.host not in self.hosts:
             return None
         return Verdict.ALLOW if self.hosts[target.host] else Verdict.FORBID
 
-    def remember_prefix(self, prefix: tuple[str, ...], facts: CommandFacts) -> str:
+    def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
         if self._broken:
             raise CodexError("the disk is full")
         self.prefixes.append(prefix)
         return f"kept {' '.join(prefix)}"
 
-    def remember_host(self, target: NetworkTarget, facts: CommandFacts, *, allow: bool) -> str:
+    def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
         self.hosts[target.host] = allow
         return f"{'allowed' if allow else 'denied'} {target.host}"
 
@@ -270,7 +270,7 @@ def test_a_prefix_that_cannot_be_kept_holds_for_once_and_the_model_hears_of_it(p
     keeper = Keeper(ASKS, broken=True)
     assert played.play(Shell("echo", "a"), lambda event: accepted, turns=2, policies=[keeper]) == ["0 a\n"] * 2
     assert len(played.asked) == 2
-    assert played.notes == ["The rule could not be saved, so it holds for this once only: the disk is full"] * 2
+    assert played.notes == ["The rule could not be saved, so it applies only once: the disk is full"] * 2
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_additional_permissions_widen_the_sandbox_for_the_one_call(played: Playe
 def test_additional_permissions_are_refused_where_nobody_may_be_asked(played: Played, tmp_path: Path) -> None:
     for policy, word in ((ApprovalPolicy.NEVER, "Never"), (GranularApproval(False, True, True), "Granular")):
         (refusal,) = played.play(wanting(tmp_path), policy=policy, config=FEATURE)
-        assert refusal == f"approval policy is {word}: additional permissions cannot be asked for; work without them"
+        assert refusal == f"approval policy is {word}: additional permissions cannot be requested; work without them"
     (refusal,) = played.play(wanting(tmp_path))
     assert "enable `features.exec_permission_approvals`" in refusal
     (refusal,) = played.play(Shell("true", escalate="with_additional_permissions"), config=FEATURE)
@@ -521,8 +521,8 @@ class Patch:
         self._paths = paths
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        from codex_framework.protocol.events.command import AddFile
-        from codex_framework.roles.tools import PatchRequest
+        from codex_framework.contract.protocol.events.command import AddFile
+        from codex_framework.contract.roles.tools import PatchRequest
 
         await context.approve_patch(PatchRequest(changes={str(path): AddFile("x") for path in self._paths}))
         return ToolOutput(" ".join(str(context.access.may_write(path)) for path in self._paths))
@@ -556,7 +556,7 @@ def test_too_much_is_never_offered(played: Played, tmp_path: Path) -> None:
 
 
 def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, tmp_path: Path) -> None:
-    from codex_framework.protocol.events.thread import WarningEvent
+    from codex_framework.contract.protocol.events.thread import WarningEvent
     from codex_framework.testing import Offer
 
     async def main() -> tuple[list[Any], list[str]]:
@@ -572,9 +572,9 @@ def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, t
 
     outputs, warnings = asyncio.run(asyncio.wait_for(main(), 60))
     assert outputs == ["rejected by user", "patch rejected by user"]
-    assert [text for text in warnings if "denied" in text] == [
-        "denied, since nobody listens who could answer: the command echo ran",
-        f"denied, since nobody listens who could answer: a patch of {tmp_path}/x",
+    assert [text for text in warnings if "nobody" in text] == [
+        "nobody can answer, so the answer is no: the command echo ran",
+        f"nobody can answer, so the answer is no: a patch of {tmp_path}/x",
     ]
 
 
@@ -603,7 +603,7 @@ def test_a_listener_can_answer_what_a_run_asks(make_kernel: Any) -> None:
 
 
 def test_where_the_command_that_asked_is_gone_the_next_one_asks(tmp_path: Path) -> None:
-    from codex_framework.questions import Questions
+    from codex_framework.commands.approval_prompts import ApprovalPrompts
     from codex_framework.testing import call_context
 
     async def main() -> None:
@@ -614,11 +614,12 @@ def test_where_the_command_that_asked_is_gone_the_next_one_asks(tmp_path: Path) 
             return asked[-1]
 
         async with call_context(tmp_path) as context:
-            facts = context.facts.evolve(ask=ask, approval_policy=ApprovalPolicy.ON_REQUEST)
-            questions = Questions(())
+            turn = context.caller.turn.evolve(approval_policy=ApprovalPolicy.ON_REQUEST)
+            caller = context.caller.evolve(ask=ask, turn=turn)
+            questions = ApprovalPrompts(())
             request = CommandRequest(argv=("true",))
             first, second, third = (
-                asyncio.ensure_future(questions.host(target("a.example"), request, facts, tmp_path)) for _ in range(3)
+                asyncio.ensure_future(questions.host(target("a.example"), request, caller, tmp_path)) for _ in range(3)
             )
             await asyncio.sleep(0)
             assert len(asked) == 1
@@ -637,7 +638,7 @@ def test_where_the_command_that_asked_is_gone_the_next_one_asks(tmp_path: Path) 
 def test_a_question_that_nobody_could_answer_refuses_the_host_and_no_more(
     tmp_path: Path, decision: ReviewDecision
 ) -> None:
-    from codex_framework.questions import Questions
+    from codex_framework.commands.approval_prompts import ApprovalPrompts
     from codex_framework.testing import call_context
 
     async def main() -> None:
@@ -645,8 +646,9 @@ def test_a_question_that_nobody_could_answer_refuses_the_host_and_no_more(
             return decision
 
         async with call_context(tmp_path) as context:
-            facts = context.facts.evolve(ask=ask, approval_policy=ApprovalPolicy.ON_REQUEST)
+            turn = context.caller.turn.evolve(approval_policy=ApprovalPolicy.ON_REQUEST)
+            caller = context.caller.evolve(ask=ask, turn=turn)
             request = CommandRequest(argv=("true",))
-            assert await Questions(()).host(target("a.example"), request, facts, tmp_path) is False
+            assert await ApprovalPrompts(()).host(target("a.example"), request, caller, tmp_path) is False
 
     asyncio.run(asyncio.wait_for(main(), 60))

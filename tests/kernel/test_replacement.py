@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.replacement import NotPermittedError, replace_file
+from codex_framework.threads.turn.safe_write import NotPermittedError, replace_file
 
 
 def below(root: Path):  # type: ignore[no-untyped-def]

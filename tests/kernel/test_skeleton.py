@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import CodexError
-from codex_framework.skeleton import render, write_skeleton
+from codex_framework.toolkit.skeleton import render, write_skeleton
 
 TEMPLATE = Path(__file__).parents[2] / "contrib" / "codex_contrib_template"
 
@@ -81,11 +81,11 @@ def test_a_parent_that_is_a_file_is_told(tmp_path):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling to build without a network")
-def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path):
+def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
     folder = write_skeleton("my-team_1", tmp_path)
     site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, "--disable-pip-version-check", "--target", site, folder], check=True)
+    install = [uv, "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*install, "--python", sys.executable, "--target", site, folder], check=True)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests"],
         env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},

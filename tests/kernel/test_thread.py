@@ -21,7 +21,7 @@ from codex_framework import (
     ToolRefused,
     Verdict,
 )
-from codex_framework.protocol.events import (
+from codex_framework.contract.protocol.events import (
     ErrorEvent,
     ExecApprovalRequestEvent,
     ExecCommandEndEvent,
@@ -33,8 +33,8 @@ from codex_framework.protocol.events import (
     TurnDiffEvent,
     WarningEvent,
 )
-from codex_framework.protocol.items import Message, is_output, message_text
-from codex_framework.protocol.ops import (
+from codex_framework.contract.protocol.items import Message, is_output, message_text
+from codex_framework.contract.protocol.ops import (
     ExecApproval,
     Interrupt,
     Shutdown,
@@ -43,10 +43,11 @@ from codex_framework.protocol.ops import (
     ThreadSettingsOverrides,
     UserInputOp,
 )
-from codex_framework.protocol.policies import ApprovalPolicy
-from codex_framework.replies import Fault, Reply
+from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import call, say
-from codex_framework.turn import INTERRUPT_MARKER, Status
+from codex_framework.testing.scripted import Fault, Reply
+from codex_framework.threads.turn.machine import INTERRUPT_MARKER
 
 ANY = {"type": "object", "properties": {}}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import FunctionSpec, ToolCall, ToolContext, ToolOutput
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.events import ErrorEvent
-from codex_framework.protocol.events.thread import SessionConfiguredEvent, ThreadSettingsAppliedEvent
-from codex_framework.protocol.items import FunctionCallOutput
-from codex_framework.protocol.ops import ThreadSettings, ThreadSettingsOverrides
-from codex_framework.protocol.policies import ReadOnly, WorkspaceWrite
-from codex_framework.protocol.wire import read_op, to_wire
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.events import ErrorEvent
+from codex_framework.contract.protocol.events.thread import SessionConfiguredEvent, ThreadSettingsAppliedEvent
+from codex_framework.contract.protocol.items import FunctionCallOutput
+from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.protocol.policies import ReadOnly, WorkspaceWrite
+from codex_framework.contract.protocol.wire import read_op, to_wire
 from codex_framework.testing.replies import call, say
 
 CONFIG = """default_permissions = "p"

@@ -24,7 +24,7 @@ from codex_framework import (
     freeform_tool,
     tool,
 )
-from codex_framework.plugins.registration import spec_problems
+from codex_framework.contract.roles.tool_specs import spec_problems
 
 CONTEXT: Any = object()
 """Passed through untouched; these tools only look at whether they got it."""

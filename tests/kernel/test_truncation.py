@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.protocol.items import InputImage, InputText
-from codex_framework.truncation import line_count, token_count, truncate, truncate_content, truncate_with_lines
+from codex_framework.contract.protocol.items import InputImage, InputText
+from codex_framework.toolkit.truncation import line_count, token_count, truncate, truncate_content, truncate_with_lines
 
 SEQ = "".join(f"{number}\n" for number in range(1, 101))
 

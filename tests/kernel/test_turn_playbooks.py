@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codex_framework.protocol.events.command import ExecApprovalRequestEvent
-from codex_framework.protocol.events.message import UserMessageEvent
-from codex_framework.protocol.events.turn import ErrorEvent, StreamErrorEvent
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.events.message import UserMessageEvent
+from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.protocol.events.turn import ErrorEvent, StreamErrorEvent
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -18,15 +18,24 @@ from codex_framework.protocol.items import (
     Reasoning,
     user_message,
 )
-from codex_framework.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
 from codex_framework.testing import Playbook
-from codex_framework.turn import (
+from codex_framework.threads.turn.machine import (
     INTERRUPT_MARKER,
-    ApprovalAnswered,
-    ApprovalRequested,
+    MAX_CONTINUATIONS,
+    OVERFLOW,
+    Admit,
+    Admitted,
+    CancelCompact,
     CancelSample,
+    CancelStop,
     CancelTool,
     CancelWait,
+    CheckStop,
+    Compact,
+    Compacted,
+    CompactionFailed,
+    Delivered,
     Emit,
     Finish,
     Flush,
@@ -35,13 +44,14 @@ from codex_framework.turn import (
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Outcome,
     Record,
-    Resolve,
+    Refused,
+    Replace,
     RunTool,
     Sample,
     State,
-    Status,
+    StopChecked,
+    StopRequested,
     TimerFired,
     ToolFinished,
     Turn,
@@ -50,13 +60,14 @@ from codex_framework.turn import (
 
 PROMPT = user_message("Do it.")
 MORE = user_message("And that.")
+LATE = user_message("And then?")
+NOTE = user_message("a note")
 MARKER = Record((user_message(INTERRUPT_MARKER),))
 CUT = "stream disconnected before completion: Transport error: network error: error decoding response body"
 NOT_COMPLETED = "stream disconnected before completion: stream closed before response.completed"
 IDLE = "stream disconnected before completion: idle timeout waiting for SSE"
 DISCONNECTED = {"response_stream_disconnected": {"http_status_code": None}}
-ABORT = ReviewDecision(Decision.ABORT)
-APPROVED = ReviewDecision(Decision.APPROVED)
+SUMMARY = Compaction(items=(user_message("the summary"),), message="the summary")
 
 
 def new_turn(**settings: object) -> Turn:
@@ -91,22 +102,15 @@ def reconnecting(number: int, reason: str = CUT) -> Emit:
 
 
 def completed(text: str | None) -> Finish:
-    return Finish(Outcome(Status.COMPLETED, text))
+    return Finish(Outcome(status=Status.COMPLETED, last_agent_message=text))
 
 
 def interrupted(text: str | None = None, reason: str = "interrupted") -> Finish:
-    return Finish(Outcome(Status.INTERRUPTED, text, reason=reason))
+    return Finish(Outcome(status=Status.INTERRUPTED, last_agent_message=text, reason=reason))
 
 
-def request(number: int = 1) -> ApprovalRequested:
-    event = ExecApprovalRequestEvent(
-        call_id=f"call-{number}", turn_id="turn-1", command=("rm",), cwd="/", started_at_ms=0, available_decisions=()
-    )
-    return ApprovalRequested(f"call-{number}", event)
-
-
-def ask(number: int = 1) -> Emit:
-    return Emit(request(number).event)
+def failed(error: str, info: object = "other") -> Finish:
+    return Finish(Outcome(status=Status.FAILED, error=error, info=info))  # type: ignore[arg-type]
 
 
 # The plain course
@@ -298,7 +302,6 @@ def test_a_response_that_breaks_off_is_asked_for_again(reason):
 
 
 def test_h5_a_response_that_always_breaks_off_fails_after_the_last_retry():
-    error = ErrorEvent(CUT, DISCONNECTED)
     assert (
         begun()
         << lost()
@@ -317,9 +320,9 @@ def test_h5_a_response_that_always_breaks_off_fails_after_the_last_retry():
         << TimerFired()
         >> Sample()
         << lost()
-        >> Emit(error)
+        >> Emit(ErrorEvent(CUT, DISCONNECTED))
         >> Flush()
-        >> Finish(Outcome(Status.FAILED, error=error))
+        >> failed(CUT, DISCONNECTED)
     )
 
 
@@ -368,13 +371,12 @@ def test_the_server_may_say_how_long_to_wait_and_the_jitter_is_left_out_then():
 
 
 def test_a_failure_that_cannot_be_mended_ends_the_turn_at_once():
-    error = ErrorEvent("no key", "unauthorized")
     assert (
         begun()
         << ModelFailed("no key", info="unauthorized")
-        >> Emit(error)
+        >> Emit(ErrorEvent("no key", "unauthorized"))
         >> Flush()
-        >> Finish(Outcome(Status.FAILED, error=error))
+        >> failed("no key", "unauthorized")
     )
 
 
@@ -472,14 +474,14 @@ def test_an_interrupt_while_calls_run_waits_for_them_and_answers_those_that_neve
         << ModelItem(custom)
         >> Record((custom,))
         << ModelCompleted()
-        << Interrupted("replaced")
-        >> CancelTool(0)
         << Interrupted()
+        >> CancelTool(0)
+        << Interrupted("replaced")
         << ToolFinished(0, output(text="killed"))
         >> Record((output(text="killed"), CustomToolCallOutput("call-2", "aborted")))
         >> MARKER
         >> Flush()
-        >> interrupted(reason="replaced")
+        >> interrupted()
     )
 
 
@@ -510,6 +512,34 @@ def test_an_interrupt_records_what_was_steered():
     )
 
 
+def test_a_turn_that_is_replaced_leaves_no_marker():
+    assert begun() << Interrupted("replaced") >> CancelSample() >> Flush() >> interrupted(reason="replaced")
+
+
+def test_input_after_an_interrupt_is_kept_for_the_next_turn_while_calls_still_end():
+    play = (
+        running("write")
+        << InputArrived((MORE,))
+        << Interrupted()
+        >> CancelTool(0)
+        << InputArrived((LATE,))
+        << Delivered((NOTE,), when="steer")
+        << ToolFinished(0, output(text="killed"))
+        >> Record((output(text="killed"),))
+        >> Record((MORE,))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+    )
+    assert play
+    assert play.turn.take_pending() == (InputArrived((LATE,)), InputArrived((NOTE,)))
+
+
+def test_a_loop_within_a_task_leaves_the_marker_and_the_flush_to_the_task():
+    assert begun(marks=False) << Interrupted() >> CancelSample() >> interrupted()
+    assert begun(marks=False) << ModelCompleted() >> completed(None)
+
+
 def test_after_the_end_nothing_follows_from_anything():
     play = begun() << ModelCompleted() >> Flush() >> completed(None)
     assert (
@@ -520,12 +550,17 @@ def test_after_the_end_nothing_follows_from_anything():
         << lost()
         << TimerFired()
         << ToolFinished(0, output())
-        << ApprovalAnswered("call-1", APPROVED)
+        << Compacted(SUMMARY)
+        << CompactionFailed("late")
+        << StopChecked(InputArrived((MORE,)))
+        << StopRequested("late")
+        << Admitted(0, InputArrived((MORE,)))
+        << Refused(0, (MORE,))
     )
     assert play.turn.state is State.DONE
 
 
-# Approvals
+# Fatal tools
 
 
 def running(*names: str) -> Playbook:
@@ -538,107 +573,8 @@ def running(*names: str) -> Playbook:
     return play
 
 
-def test_an_approval_is_asked_and_its_answer_given_to_the_call():
-    assert (
-        running("look")
-        << request()
-        >> ask()
-        << ApprovalAnswered("call-1", APPROVED)
-        >> Resolve("call-1", APPROVED)
-        << ToolFinished(0, output())
-        >> Record((output(),))
-        >> Sample()
-    )
-
-
-def test_an_answer_to_nothing_or_for_the_second_time_is_ignored():
-    assert (
-        running("look")
-        << ApprovalAnswered("call-1", APPROVED)
-        << request()
-        >> ask()
-        << ApprovalAnswered("call-9", APPROVED)
-        << ApprovalAnswered("call-1", APPROVED)
-        >> Resolve("call-1", APPROVED)
-        << ApprovalAnswered("call-1", ABORT)
-    )
-
-
-def test_a_denied_call_ends_and_the_turn_goes_on():
-    denied = ReviewDecision(Decision.DENIED)
-    assert (
-        running("look")
-        << request()
-        >> ask()
-        << ApprovalAnswered("call-1", denied)
-        >> Resolve("call-1", denied)
-        << ToolFinished(0, output(text="rejected by user"))
-        >> Record((output(text="rejected by user"),))
-        >> Sample()
-    )
-
-
-def test_two_open_approvals_are_answered_each_by_its_own():
-    assert (
-        running("read_a", "read_b")
-        << request(1)
-        >> ask(1)
-        << request(2)
-        >> ask(2)
-        << ApprovalAnswered("call-2", APPROVED)
-        >> Resolve("call-2", APPROVED)
-        << ApprovalAnswered("call-1", APPROVED)
-        >> Resolve("call-1", APPROVED)
-    )
-
-
-def test_abort_as_an_answer_ends_the_turn():
-    assert (
-        running("look")
-        << request()
-        >> ask()
-        << ApprovalAnswered("call-1", ABORT)
-        >> Resolve("call-1", ABORT)
-        >> CancelTool(0)
-        << ToolFinished(0, output(text="aborted"))
-        >> Record((output(text="aborted"),))
-        >> MARKER
-        >> Flush()
-        >> interrupted()
-    )
-
-
-def test_an_interrupt_answers_what_is_open_and_what_is_still_asked():
-    assert (
-        running("read_a", "read_b")
-        << request(1)
-        >> ask(1)
-        << Interrupted()
-        >> Resolve("call-1", ABORT)
-        >> CancelTool(0)
-        >> CancelTool(1)
-        << request(2)
-        >> Resolve("call-2", ABORT)
-        << ApprovalAnswered("call-1", APPROVED)
-        << ToolFinished(0, output(1))
-        << ToolFinished(1, output(2))
-        >> Record((output(1), output(2)))
-        >> MARKER
-        >> Flush()
-        >> interrupted()
-    )
-
-
-def test_a_question_after_the_end_is_answered_with_abort():
-    assert begun() << ModelCompleted() >> Flush() >> completed(None) << request() >> Resolve("call-1", ABORT)
-
-
-# Fatal tools
-
-
 def test_a_fatal_tool_ends_the_turn_with_every_call_answered():
     one, two, write = function("read_a", 1), function("read_b", 2), function("write", 3)
-    error = ErrorEvent("the disk is gone", "other")
     aborted = output(3, "aborted")
     assert (
         begun()
@@ -655,9 +591,9 @@ def test_a_fatal_tool_ends_the_turn_with_every_call_answered():
         >> CancelTool(1)
         << ToolFinished(1, output(2, "aborted"))
         >> Record((output(1, "fatal"), output(2, "aborted"), aborted))
-        >> Emit(error)
+        >> Emit(ErrorEvent("the disk is gone", "other"))
         >> Flush()
-        >> Finish(Outcome(Status.FAILED, error=error))
+        >> failed("the disk is gone")
     )
 
 
@@ -672,3 +608,616 @@ def test_a_fatal_end_while_the_turn_is_being_interrupted_stays_an_interrupt():
         >> Flush()
         >> interrupted()
     )
+
+
+def test_a_normal_stop_ends_the_turn_as_completed():
+    answer = said("I have")
+    assert (
+        begun()
+        << ModelItem(answer)
+        >> Record((answer,))
+        << StopRequested("The budget is spent.")
+        >> CancelSample()
+        >> Emit(WarningEvent("The budget is spent."))
+        >> Flush()
+        >> completed("I have")
+    )
+
+
+def test_a_stop_while_calls_run_waits_for_them_and_the_first_end_counts():
+    assert (
+        running("write")
+        << StopRequested("")
+        >> CancelTool(0)
+        << StopRequested("again")
+        << Interrupted()
+        << ToolFinished(0, output(text="aborted"), fatal="too late")
+        >> Record((output(text="aborted"),))
+        >> Flush()
+        >> completed(None)
+    )
+    assert (
+        running("write")
+        << Interrupted()
+        >> CancelTool(0)
+        << StopRequested("too late")
+        << ToolFinished(0, output())
+        >> Record((output(),))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+    )
+
+
+def test_a_stop_before_the_first_input_is_ignored():
+    play = Playbook(new_turn()) << StopRequested("")
+    assert play
+    assert play.turn.state is State.NEW
+
+
+# Guards
+
+
+def guarded(**settings: object) -> Playbook:
+    return Playbook(new_turn(guarded=True, **settings))
+
+
+def first_admitted(**settings: object) -> Playbook:
+    play = guarded(**settings)
+    arrived = InputArrived((PROMPT,))
+    assert play << arrived >> Admit(0, arrived) << Admitted(0, arrived) >> Record((PROMPT,)) >> Sample()
+    return play
+
+
+def test_input_is_recorded_as_the_guards_let_it_pass():
+    arrived, changed = InputArrived((PROMPT,), UserMessageEvent("Do it.")), InputArrived((MORE,), UserMessageEvent("!"))
+    assert (
+        guarded()
+        << arrived
+        >> Admit(0, arrived)
+        << Admitted(0, changed)
+        >> Record((MORE,))
+        >> Emit(UserMessageEvent("!"))
+        >> Sample()
+    )
+
+
+def test_refused_input_is_not_recorded_and_ends_a_turn_that_has_nothing_else_without_asking_anybody():
+    arrived = InputArrived((PROMPT,))
+    assert (
+        guarded(checks_stop=True)
+        << arrived
+        >> Admit(0, arrived)
+        << Refused(0, (NOTE,))
+        >> Record((NOTE,))
+        >> Flush()
+        >> completed(None)
+    )
+
+
+def test_where_the_first_input_is_refused_the_steered_one_takes_its_place():
+    first, second = InputArrived((PROMPT,)), InputArrived((MORE,))
+    assert (
+        guarded()
+        << first
+        >> Admit(0, first)
+        << second
+        >> Admit(1, second)
+        << Refused(0)
+        << Admitted(1, second)
+        >> Record((MORE,))
+        >> Sample()
+    )
+
+
+def test_steered_input_that_is_admitted_first_still_comes_after_the_first_sample():
+    first, second = InputArrived((PROMPT,)), InputArrived((MORE,))
+    assert (
+        guarded()
+        << first
+        >> Admit(0, first)
+        << second
+        >> Admit(1, second)
+        << Admitted(1, second)
+        << Admitted(0, first)
+        >> Record((PROMPT,))
+        >> Sample()
+        << ModelCompleted()
+        >> Record((MORE,))
+        >> Sample()
+    )
+
+
+def test_the_next_sample_waits_for_the_guards_and_a_refusal_makes_it_needless():
+    second = InputArrived((MORE,))
+    assert (
+        first_admitted()
+        << second
+        >> Admit(1, second)
+        << ModelCompleted()
+        << Refused(1, (NOTE,))
+        >> Record((NOTE,))
+        >> Flush()
+        >> completed(None)
+    )
+
+
+def test_only_the_first_decision_on_an_input_counts():
+    second = InputArrived((MORE,))
+    assert (
+        first_admitted()
+        << second
+        >> Admit(1, second)
+        << Refused(1)
+        << Admitted(1, second)
+        << Admitted(7, second)
+        << ModelCompleted()
+        >> Flush()
+        >> completed(None)
+    )
+
+
+def test_input_that_nobody_has_decided_on_when_the_turn_is_interrupted_is_told_by_its_key():
+    first, second = InputArrived((PROMPT,)), InputArrived((MORE,))
+    play = guarded() << first >> Admit(0, first) << second >> Admit(1, second) << Admitted(1, second)
+    assert play << Interrupted() >> Record((MORE,)) >> MARKER >> Flush() >> interrupted() << Admitted(0, first)
+    assert play.turn.take_undecided() == (0,)
+    assert play.turn.take_pending() == ()
+
+
+def test_what_was_decided_and_not_recorded_before_a_failure_is_left_over():
+    second, third = InputArrived((MORE,)), InputArrived((LATE,))
+    play = (
+        first_admitted()
+        << second
+        >> Admit(1, second)
+        << third
+        >> Admit(2, third)
+        << Admitted(1, second)
+        << Refused(2, (NOTE,))
+        << ModelFailed("no key")
+        >> Emit
+        >> Flush()
+        >> Finish
+    )
+    assert play
+    assert play.turn.take_pending() == (second,)
+    assert play.turn.take_deliveries() == (Delivered((NOTE,)),)
+    assert play.turn.take_undecided() == ()
+
+
+# Deliveries
+
+
+def test_a_delivery_that_joins_comes_along_with_the_next_sample():
+    look, event = function("look"), WarningEvent("mail")
+    assert (
+        begun()
+        << ModelItem(look)
+        >> Record((look,))
+        >> RunTool(0, look)
+        << Delivered((NOTE,), event)
+        << InputArrived((MORE,))
+        << ModelCompleted()
+        << ToolFinished(0, output())
+        >> Record((output(),))
+        >> Record((MORE,))
+        >> Record((NOTE,))
+        >> Emit(event)
+        >> Sample()
+    )
+
+
+def test_a_delivery_that_joins_is_no_reason_for_a_sample_and_is_left_over():
+    play = begun() << Delivered((NOTE,)) << ModelCompleted() >> Flush() >> completed(None) << Delivered((MORE,))
+    assert play
+    assert play.turn.take_deliveries() == (Delivered((NOTE,)), Delivered((MORE,)))
+    assert play.turn.take_deliveries() == ()
+
+
+def test_a_delivery_that_joins_is_left_over_by_an_interrupt():
+    play = begun() << Delivered((NOTE,)) << Interrupted() >> CancelSample() >> MARKER >> Flush() >> interrupted()
+    assert play
+    assert play.turn.take_deliveries() == (Delivered((NOTE,)),)
+
+
+def test_a_delivery_that_steers_makes_the_turn_go_on():
+    assert begun() << Delivered((NOTE,), when="steer") << ModelCompleted() >> Record((NOTE,)) >> Sample()
+
+
+def test_a_delivery_that_steers_before_the_turn_has_its_input_comes_after_it_and_no_guard_sees_it():
+    arrived = InputArrived((PROMPT,))
+    assert (
+        guarded()
+        << Delivered((NOTE,), when="steer")
+        << arrived
+        >> Admit(0, arrived)
+        << Admitted(0, arrived)
+        >> Record((PROMPT,))
+        >> Sample()
+        << ModelCompleted()
+        >> Record((NOTE,))
+        >> Sample()
+    )
+
+
+def test_a_delivery_that_steers_a_turn_that_never_began_is_kept():
+    play = Playbook(new_turn()) << Delivered((NOTE,), when="steer") << Interrupted() >> Flush() >> interrupted()
+    assert play
+    assert play.turn.take_pending() == (InputArrived((NOTE,)),)
+
+
+def test_a_follow_up_waits_until_nothing_is_left_to_do_and_each_has_its_own_sample():
+    look = function("look")
+    assert (
+        begun(checks_stop=True)
+        << Delivered((NOTE,), when="follow_up")
+        << Delivered((MORE,), when="follow_up")
+        << ModelItem(look)
+        >> Record((look,))
+        >> RunTool(0, look)
+        << ToolFinished(0, output())
+        << ModelCompleted()
+        >> Record((output(),))
+        >> Sample()
+        << ModelCompleted()
+        >> Record((NOTE,))
+        >> Sample()
+        << ModelCompleted()
+        >> Record((MORE,))
+        >> Sample()
+        << ModelCompleted()
+        >> CheckStop(None)
+    )
+
+
+def test_a_follow_up_to_a_turn_that_fails_is_left_over():
+    follow_up = Delivered((NOTE,), when="follow_up")
+    play = (
+        begun() << follow_up << ModelFailed("no key") >> Emit >> Flush() >> Finish << Delivered((MORE,), when="steer")
+    )
+    assert play
+    assert play.turn.take_deliveries() == (follow_up,)
+    assert play.turn.take_pending() == (InputArrived((MORE,)),)
+
+
+# Compaction
+
+
+def due(*reasons: str | None) -> dict[str, object]:
+    """The reasons that the compactor has, one for each time that it is asked; then none."""
+    left = iter(reasons)
+    return {"compacts": True, "due": lambda: next(left, None)}
+
+
+def test_a_compaction_that_is_due_comes_before_the_input_of_the_turn():
+    assert (
+        Playbook(new_turn(**due("context_limit")))
+        << InputArrived((PROMPT,))
+        >> Compact("context_limit")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Record((PROMPT,))
+        >> Sample()
+    )
+
+
+def test_between_two_samples_come_outputs_compaction_input_deliveries():
+    look = function("look")
+    assert (
+        begun(**due(None, "context_limit", "again"))
+        << ModelItem(look)
+        >> Record((look,))
+        >> RunTool(0, look)
+        << Delivered((NOTE,))
+        << ModelCompleted()
+        << InputArrived((MORE,))
+        << ToolFinished(0, output())
+        >> Record((output(),))
+        >> Compact("context_limit")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Record((MORE,))
+        >> Record((NOTE,))
+        >> Sample()
+    )
+
+
+def test_nothing_is_compacted_at_the_end_of_a_turn():
+    assert begun(**due(None, "context_limit")) << ModelCompleted() >> Flush() >> completed(None)
+
+
+def test_a_compaction_that_fails_is_told_and_the_turn_goes_on():
+    assert (
+        Playbook(new_turn(**due("context_limit")))
+        << InputArrived((PROMPT,))
+        >> Compact("context_limit")
+        << CompactionFailed("no summary")
+        >> Emit(WarningEvent("no summary"))
+        >> Record((PROMPT,))
+        >> Sample()
+    )
+
+
+def test_there_is_no_second_compaction_before_a_response_is_whole():
+    assert (
+        Playbook(new_turn(**due("context_limit", "again")))
+        << InputArrived((PROMPT,))
+        >> Compact("context_limit")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Record((PROMPT,))
+        >> Sample()
+        << lost()
+        >> reconnecting(1)
+        >> Wait(0.2)
+        << TimerFired()
+        >> Sample()
+        << ModelCompleted(end_turn=False)
+        >> Compact("again")
+    )
+
+
+def overflow(*, retryable: bool = False) -> ModelFailed:
+    return ModelFailed("too long", retryable=retryable, info=OVERFLOW)
+
+
+def test_an_overflow_is_compacted_once_and_then_fails():
+    assert (
+        begun(compacts=True)
+        << overflow()
+        >> Compact("overflow")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Sample()
+        << overflow(retryable=True)
+        >> Emit(ErrorEvent("too long", OVERFLOW))
+        >> Flush()
+        >> failed("too long", OVERFLOW)
+    )
+
+
+def test_an_overflow_fails_where_nothing_compacts():
+    assert begun() << overflow(retryable=True) >> Emit(ErrorEvent("too long", OVERFLOW)) >> Flush() >> Finish
+
+
+def test_an_overflow_that_cannot_be_compacted_fails_and_says_why():
+    assert (
+        begun(compacts=True)
+        << overflow()
+        >> Compact("overflow")
+        << CompactionFailed("no summary")
+        >> Emit(WarningEvent("no summary"))
+        >> Emit(ErrorEvent("too long", OVERFLOW))
+        >> Flush()
+        >> failed("too long", OVERFLOW)
+    )
+
+
+def test_a_compaction_that_fails_before_a_retry_does_not_fail_the_turn():
+    assert (
+        begun(**due(None, "context_limit"))
+        << lost()
+        >> reconnecting(1)
+        >> Wait(0.2)
+        << TimerFired()
+        >> Compact("context_limit")
+        << CompactionFailed("no summary")
+        >> Emit(WarningEvent("no summary"))
+        >> Sample()
+    )
+
+
+def test_an_interrupt_gives_the_compaction_up_and_what_comes_of_it_is_not_taken():
+    assert (
+        Playbook(new_turn(**due("context_limit")))
+        << InputArrived((PROMPT,))
+        >> Compact("context_limit")
+        << Interrupted()
+        >> CancelCompact()
+        >> Record((PROMPT,))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+        << Compacted(SUMMARY)
+    )
+
+
+def test_calls_of_a_response_that_overflowed_end_before_the_compaction():
+    look = function("look")
+    assert (
+        begun(compacts=True)
+        << ModelItem(look)
+        >> Record((look,))
+        >> RunTool(0, look)
+        << overflow()
+        << ToolFinished(0, output())
+        >> Record((output(),))
+        >> Compact("overflow")
+    )
+
+
+# The end of the turn
+
+
+def stopping(**settings: object) -> Playbook:
+    play = begun(checks_stop=True, **settings)
+    answer = said("Done.")
+    assert play << ModelItem(answer) >> Record((answer,)) << ModelCompleted() >> CheckStop("Done.")
+    return play
+
+
+def test_interceptors_let_the_turn_end():
+    assert stopping() << StopChecked() >> Flush() >> completed("Done.")
+
+
+def test_interceptors_make_the_turn_go_on():
+    assert (
+        stopping()
+        << StopChecked(InputArrived((MORE,)))
+        >> Record((MORE,))
+        >> Sample()
+        << ModelCompleted()
+        >> CheckStop("Done.")
+        << StopChecked()
+        >> Flush()
+        >> completed("Done.")
+    )
+
+
+def test_interceptors_make_a_turn_go_on_25_times_at_most():
+    play = stopping()
+    for _ in range(MAX_CONTINUATIONS - 1):
+        play = play << StopChecked(InputArrived((MORE,))) >> Record((MORE,)) >> Sample()
+        assert play << ModelCompleted() >> CheckStop("Done.")
+    play = play << StopChecked(InputArrived((MORE,))) >> Record((MORE,)) >> Sample()
+    assert play << ModelCompleted() >> Flush() >> completed("Done.")
+
+
+def test_input_of_a_person_ends_the_asking_and_is_answered():
+    assert (
+        stopping()
+        << InputArrived((MORE,))
+        >> CancelStop()
+        >> Record((MORE,))
+        >> Sample()
+        << StopChecked(InputArrived((LATE,)))
+        << ModelCompleted()
+        >> CheckStop("Done.")
+    )
+
+
+def test_input_that_is_refused_while_the_end_is_checked_has_it_checked_again():
+    arrived, second = InputArrived((PROMPT,)), InputArrived((MORE,))
+    assert (
+        first_admitted(checks_stop=True)
+        << ModelCompleted()
+        >> CheckStop(None)
+        << second
+        >> CancelStop()
+        >> Admit(1, second)
+        << Refused(1)
+        >> CheckStop(None)
+        << Admitted(1, arrived)
+        << StopChecked()
+        >> Flush()
+        >> completed(None)
+    )
+
+
+def test_deliveries_wait_for_the_answer_and_then_the_turn_goes_on():
+    assert (
+        stopping()
+        << Delivered((NOTE,), when="follow_up")
+        << Delivered((MORE,), when="steer")
+        << StopChecked(InputArrived((LATE,)))
+        >> Record((MORE,))
+        >> Record((LATE,))
+        >> Sample()
+        << ModelCompleted()
+        >> Record((NOTE,))
+        >> Sample()
+    )
+    assert stopping() << Delivered((NOTE,), when="follow_up") << StopChecked() >> Record((NOTE,)) >> Sample()
+    assert stopping() << Delivered((NOTE,), when="steer") << StopChecked() >> Record((NOTE,)) >> Sample()
+
+
+def test_what_makes_a_turn_go_on_is_recorded_after_a_compaction_that_is_due():
+    assert (
+        stopping(**due(None, "context_limit"))
+        << StopChecked(InputArrived((MORE,)))
+        >> Compact("context_limit")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Record((MORE,))
+        >> Sample()
+    )
+    assert (
+        begun(**due(None, "context_limit"))
+        << Delivered((NOTE,), when="follow_up")
+        << ModelCompleted()
+        >> Compact("context_limit")
+        << Compacted(SUMMARY)
+        >> Replace(SUMMARY)
+        >> Record((NOTE,))
+        >> Sample()
+    )
+
+
+def test_an_interrupt_gives_the_asking_up():
+    assert (
+        stopping()
+        << Interrupted()
+        >> CancelStop()
+        >> MARKER
+        >> Flush()
+        >> interrupted("Done.")
+        << StopChecked(InputArrived((MORE,)))
+    )
+
+
+# Limits
+
+
+def limited(*sentences: str | None) -> dict[str, object]:
+    """What the budget says each time that it is asked; then the last again."""
+    said_yet = list(sentences)
+    return {"limit": lambda: said_yet.pop(0) if len(said_yet) > 1 else said_yet[0]}
+
+
+def test_a_limit_ends_the_turn_at_its_next_sample_without_a_marker():
+    look, sentence = function("look"), "the limit of 1 requests is reached"
+    outcome = Outcome(status=Status.LIMITED, error=sentence, reason="budget_limited")
+    play = (
+        begun(**limited(None, sentence))
+        << ModelItem(look)
+        >> Record((look,))
+        >> RunTool(0, look)
+        << InputArrived((MORE,))
+        << ModelCompleted()
+        << ToolFinished(0, output())
+        >> Record((output(),))
+        >> Record((MORE,))
+        >> Emit(WarningEvent(sentence))
+        >> Flush()
+        >> Finish(outcome)
+    )
+    assert play
+
+
+def test_a_limit_does_not_end_a_turn_that_has_nothing_left_to_do():
+    assert begun(**limited(None, "reached")) << ModelCompleted() >> Flush() >> completed(None)
+
+
+def test_where_a_limit_is_reached_nothing_is_compacted():
+    assert (
+        Playbook(new_turn(**due("context_limit"), **limited("reached")))
+        << InputArrived((PROMPT,))
+        >> Record((PROMPT,))
+        >> Emit(WarningEvent("reached"))
+        >> Flush()
+        >> Finish
+    )
+    assert (
+        begun(compacts=True, **limited(None, None, "reached"))
+        << overflow()
+        >> Emit(WarningEvent("reached"))
+        >> Flush()
+        >> Finish(Outcome(status=Status.LIMITED, error="reached", reason="budget_limited"))
+    )
+
+
+# A loop without an input
+
+
+def test_a_loop_may_begin_with_the_history_as_it_is():
+    turn = new_turn()
+    assert turn.begin() == [Sample()]
+    assert turn.begin() == []
+    assert Playbook(turn) << InputArrived((MORE,)) << ModelCompleted() >> Record((MORE,)) >> Sample()
+
+
+def test_what_was_delivered_before_the_beginning_goes_with_the_first_sample():
+    turn = new_turn()
+    assert Playbook(turn) << Delivered((MORE,), when="steer") << Delivered((NOTE,))
+    assert turn.begin() == [Record((MORE,)), Record((NOTE,)), Sample()]

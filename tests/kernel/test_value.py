@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import pydoc
 import threading
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import attrs
 import pytest
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 
 class Point(Value):
@@ -97,3 +99,73 @@ def test_a_class_is_defined_once_however_many_threads_need_it_first() -> None:
         for thread in threads:
             thread.join()
         assert made == [Raced()] * 4
+
+
+T = TypeVar("T")
+
+
+def test_a_value_may_be_generic() -> None:
+    class Box(Value, Generic[T]):
+        content: T
+
+    class IntBox(Box[int]):
+        label: str = ""
+
+    assert Box[int](3) == Box(3)
+    assert IntBox(3, "three").label == "three"
+    assert Box[str].__args__ == (str,)
+
+
+def test_a_value_derived_from_one_in_use_has_its_own_fields() -> None:
+    class Parent(Value):
+        a: int
+
+    class Child(Parent):
+        b: int = 0
+
+    assert Parent(1).a == 1
+
+    class Grandchild(Child):
+        c: int = 0
+
+    assert Child(1, 2).b == 2
+    assert Grandchild(1, 2, 3) == Grandchild(a=1, b=2, c=3)
+    assert [field.name for field in attrs.fields(Grandchild)] == ["a", "b", "c"]
+    assert Grandchild(1) != Child(1)
+
+
+def test_signature_and_help_show_the_fields_before_the_first_use() -> None:
+    class Parent(Value):
+        a: int
+
+    class Child(Parent, kw_only=True):
+        b: str = "b"
+
+    assert str(inspect.signature(Child)) == "(a: 'int', *, b: 'str' = 'b')"
+    assert str(inspect.signature(Parent)) == "(a: 'int')"
+
+    class Fresh(Value):
+        number: int
+
+    assert "Fresh(number: 'int')" in pydoc.plain(pydoc.render_doc(Fresh))
+
+
+def test_a_class_whose_fields_cannot_be_is_told_each_time() -> None:
+    class Wrong(Value):
+        a: int = 1
+        b: int  # type: ignore[misc]
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="No mandatory attributes"):
+            Wrong(1, 2)
+
+
+def test_an_initialiser_of_its_own_is_kept() -> None:
+    class Own(Value):
+        a: int
+
+        def __init__(self, text: str) -> None:
+            object.__setattr__(self, "a", int(text))
+
+    assert Own("3").a == 3
+    assert list(inspect.signature(Own).parameters) == ["text"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.protocol import events, items, ops, policies
-from codex_framework.protocol.wire import WireError, encode_item, read, read_event, read_item, read_op, to_wire
+from codex_framework.contract.protocol import events, items, ops, policies
+from codex_framework.contract.protocol.wire import WireError, encode_item, read, read_event, read_item, read_op, to_wire
+from codex_framework.contract.value import Value
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -157,3 +159,53 @@ def test_recorded_items_survive_the_way_in_and_out(anchors: Path) -> None:
                 assert to_wire(read_item(entry["payload"])) == without_nulls(entry["payload"])
                 checked += 1
     assert checked > 100
+
+
+class Round(Value):
+    type: ClassVar[str] = "round"
+    radius: int
+
+
+class Square(Value):
+    type: ClassVar[str] = "square"
+    edge_length: int = attrs.field(metadata={"wire": "edgeLength"})
+
+
+class Drawing(Value, kw_only=True):
+    shapes: tuple[Round | Square, ...] = ()
+    frame: Round | Square | None = None
+    drawn_by: str = attrs.field(default="", metadata={"wire": "drawnBy"})
+    secret: str = attrs.field(default="none", metadata={"wire": False})
+
+
+def test_what_is_no_object_fits_no_class() -> None:
+    for value in ("text", ["shapes"], 7, None):
+        with pytest.raises(WireError):
+            read(Drawing, value)
+
+
+def test_fields_can_have_other_names_on_the_wire_and_unions_are_read_by_their_tag() -> None:
+    drawing = Drawing(shapes=(Round(1), Square(2)), frame=Square(3), drawn_by="me", secret="x")
+    wire = to_wire(drawing)
+    assert wire == {
+        "shapes": [{"type": "round", "radius": 1}, {"type": "square", "edgeLength": 2}],
+        "frame": {"type": "square", "edgeLength": 3},
+        "drawnBy": "me",
+    }
+    assert read(Drawing, wire) == drawing.evolve(secret="none")
+    assert read(Drawing, {}) == Drawing()
+
+
+@pytest.mark.parametrize(
+    ("shape", "fact"),
+    [
+        ({"type": "oval"}, "unknown variant 'oval', expected one of round, square"),
+        ({"radius": 1}, "unknown variant None"),
+        ({"type": "square", "edge_length": 1}, "required field missing"),
+        ({"type": "round", "radius": "1"}, "radius"),
+        (7, "unknown variant None"),
+    ],
+)
+def test_what_fits_no_variant_is_named(shape: Any, fact: str) -> None:
+    with pytest.raises(WireError, match=fact):
+        read(Drawing, {"shapes": [shape]})

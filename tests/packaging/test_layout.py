@@ -32,8 +32,18 @@ def test_every_import_package_is_marked_as_typed() -> None:
 def test_the_import_rules_name_every_plugin() -> None:
     linter = PROJECT["tool"]["importlinter"]
     assert linter["root_packages"] == ["codex_framework", *FOLDERS]
-    forbidden, independent, contract_only, _layers = linter["contracts"]
-    assert forbidden["forbidden_modules"] == independent["modules"] == contract_only["source_modules"] == FOLDERS
+    contracts = {contract["type"]: contract for contract in linter["contracts"]}
+    assert contracts["forbidden"]["forbidden_modules"] == contracts["independence"]["modules"] == FOLDERS
+    assert contracts["acyclic_siblings"]["ancestors"] == ["codex_framework", *FOLDERS]
+
+
+def test_plugins_may_import_the_contract_and_the_toolkit_and_no_other_room_of_the_kernel() -> None:
+    (protected,) = (one for one in PROJECT["tool"]["importlinter"]["contracts"] if one["type"] == "protected")
+    root = ROOT / "codex_framework"
+    rooms = {path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    open_rooms = {"contract", "toolkit", "__init__", "__main__"}
+    assert set(protected["protected_modules"]) == {f"codex_framework.{room}" for room in rooms - open_rooms}
+    assert protected["allowed_importers"] == ["codex_framework"]
 
 
 def test_versions_agree() -> None:
@@ -44,5 +54,6 @@ def test_versions_agree() -> None:
 
 @pytest.mark.parametrize("stem", ["utils", "helpers", "common", "base", "core", "manager", "service", "misc"])
 def test_no_module_has_a_name_that_says_nothing(stem: str) -> None:
-    found = [path for folder in ("codex_framework", "plugins") for path in (ROOT / folder).rglob(f"*{stem}*.py")]
+    modules = (path for folder in ("codex_framework", "plugins") for path in (ROOT / folder).rglob("*.py"))
+    found = [path for path in modules if stem in path.stem.split("_")]
     assert found == []

@@ -63,26 +63,28 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 def test_an_installed_plugin_is_there_for_the_model_and_a_removed_one_is_gone(
     kernel_wheel, wheel_builder, fresh_venv, folders, tmp_path
 ):
+    """It takes seconds: an environment is made, and the command started seven times in it."""
     home, workspace = folders
-    programs = fresh_venv(kernel_wheel)
-    (site,) = programs.parent.glob("lib/python3*/site-packages")
+    venv = fresh_venv(kernel_wheel)
+    program = venv.programs / "codex-framework"
+    (site,) = venv.folder.glob("lib/python3*/site-packages")
     before = fingerprints(site)
     assert before, "the kernel is installed"
 
-    first, second = ask_for_words(programs / "codex-framework", home, workspace)
+    first, second = ask_for_words(program, home, workspace)
     assert "count_words" not in names(first)
     assert outputs(second) == ["unsupported call: count_words"]
 
     wheel = wheel_builder(TEMPLATE, tmp_path / "dist")
-    subprocess.run([programs / "pip", "install", "-q", "--no-deps", "--no-index", wheel], check=True)
-    first, second = ask_for_words(programs / "codex-framework", home, workspace)
+    assert venv.pip("install", "--no-deps", "--no-index", wheel).returncode == 0
+    first, second = ask_for_words(program, home, workspace)
     assert "count_words" in names(first)
     assert outputs(second) == ["poem.txt has 4 words."]
-    listed = run_command(programs / "codex-framework", "plugins", "--json", home=home, cwd=workspace)
+    listed = run_command(program, "plugins", "--json", home=home, cwd=workspace)
     (report,) = [report for report in json.loads(listed.stdout) if report["name"] == "template"]
     assert (report["distribution"], report["status"]) == ("codex-contrib-template", "loaded")
     assert fingerprints(site) == before, "nothing of the kernel was changed"
 
-    subprocess.run([programs / "pip", "uninstall", "-q", "-y", "codex-contrib-template"], check=True)
-    first, _ = ask_for_words(programs / "codex-framework", home, workspace)
+    assert venv.pip("uninstall", "codex-contrib-template").returncode == 0
+    first, _ = ask_for_words(program, home, workspace)
     assert "count_words" not in names(first)

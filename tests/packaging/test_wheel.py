@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory, uv: str) -> Path:
     """A folder with a sdist and the wheel that was built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-P", "-m", "build", "--outdir", str(folder), str(ROOT)]
+    command = [uv, "build", "--python", sys.executable, "--out-dir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

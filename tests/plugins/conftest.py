@@ -1,26 +1,38 @@
-"""The kernel's own context of a call, on a thread of its own, without a sandbox."""
+"""The kernel's own context of a call, on a thread of its own, without a sandbox; and whole kernels with a model on loopback."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import pytest
 
-from codex_framework.approval import ApprovalCache
-from codex_framework.commands import CallFacts, CommandPath, Confinements
-from codex_framework.context import CallContext, ThreadStash
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
-from codex_framework.roles.tools import ToolCall, ToolOutput
-from codex_framework.truncation import truncate
-from codex_framework.turn_diff import TurnDiff
+from codex_framework.commands.approval import ApprovalCache
+from codex_framework.commands.caller import Caller
+from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.runner import CommandRunner
+from codex_framework.config import load_config
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.protocol.events import EventMsg, TurnAbortedEvent, TurnCompleteEvent
+from codex_framework.contract.protocol.ops import Op
+from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tools import ToolCall, ToolOutput
+from codex_framework.kernel import Kernel
+from codex_framework.testing import ResponsesServer
+from codex_framework.testing.facts import turn_facts
+from codex_framework.threads import thread as threads
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.turn.call_context import CallContext
+from codex_framework.threads.turn.diff import TurnDiff
+from codex_framework.toolkit.truncation import truncate
+
+T = TypeVar("T")
 
 
 @attrs.define
@@ -31,8 +43,7 @@ class Thread:
     events: list[Any]
 
     async def call(self, tool: Any, arguments: str, *, kind: str = "function", call_id: str = "call") -> str:
-        facts = self.context.facts.evolve(call_id=call_id)
-        context = self.context.evolve(facts=facts)
+        context = self.context.evolve(caller=self.context.caller.evolve(call_id=call_id))
         output = await tool.run(ToolCall(call_id, tool.spec.name, arguments, kind), context)
         assert isinstance(output, ToolOutput)
         assert not output.truncate
@@ -52,7 +63,7 @@ def open_thread(tmp_path: Path) -> Callable[..., Any]:
         model = model or ModelInfo(slug="test")
         events: list[Any] = []
         confinements = Confinements({}, None)
-        commands = CommandPath(
+        commands = CommandRunner(
             policies=policies,
             confinements=confinements,
             environment_policy={},
@@ -65,33 +76,119 @@ def open_thread(tmp_path: Path) -> Callable[..., Any]:
         async def nobody(_: Any) -> Any:
             raise AssertionError("nobody is there to ask")
 
-        facts = CallFacts(
+        caller = Caller(
             call_id="call",
-            turn_id="turn",
-            cwd=tmp_path,
-            access=FileAccess(full=True, network=NetworkMode.ON),
-            approval_policy=approval,
-            permissions=permissions_of(DangerFullAccess()),
-            realise=lambda _: FileAccess(full=True, network=NetworkMode.ON),
-            config=config or {},
+            turn=turn_facts(
+                thread_id="thread",
+                turn_id="turn",
+                cwd=tmp_path,
+                model=model,
+                approval_policy=approval,
+                config=config or {},
+            ),
+            resolve=lambda _: FileAccess(full=True, network=NetworkMode.ON),
             env={},
             emit=events.append,
             ask=nobody,
         )
-        stash = ThreadStash()
+        plugin_state = PluginState()
         context = CallContext(
             thread_id="thread",
             model=model,
-            facts=facts,
+            caller=caller,
             commands=commands,
             patches=ApprovalCache(),
-            stash=stash,
+            plugin_state=plugin_state,
             diff=TurnDiff(tmp_path),
         )
         try:
             yield Thread(context, events)
         finally:
-            assert await stash.aclose() == []
+            assert await plugin_state.aclose() == []
             await confinements.aclose()
 
     return opened
+
+
+class Scene:
+    """Makes kernels that talk to one server."""
+
+    def __init__(self, workspace: Path, codex_home: Path, serve: Callable[..., ResponsesServer]) -> None:
+        self.workspace = workspace
+        self.codex_home = codex_home
+        self._serve = serve
+        self.server: ResponsesServer | None = None
+
+    async def kernel(
+        self, replies: Iterable[Any], *config: str, plugins: Sequence[object] = (), retries: int = 0
+    ) -> Kernel:
+        """Make a kernel. ``config`` are settings as on the command line."""
+        self.server = self._serve(replies)
+        environ = {"CODEX_HOME": str(self.codex_home), "PATH": "/usr/bin:/bin", "HOME": str(self.codex_home)}
+        tries = f"request_max_retries=0, stream_max_retries={retries}"
+        overrides = (
+            'sandbox_mode="danger-full-access"',
+            'approval_policy="never"',
+            'model="gpt-5.5"',
+            'model_provider="here"',
+            f'model_providers.here={{name="here", base_url="{self.server.url}", {tries}}}',
+            *config,
+        )
+        loaded = load_config(cwd=self.workspace, environ=environ, overrides=overrides)
+        return await Kernel.create(loaded, environ=environ, plugins=plugins)
+
+    def play(
+        self,
+        story: Callable[[Kernel], Coroutine[Any, Any, T]],
+        replies: Iterable[Any],
+        *config: str,
+        plugins: Sequence[object] = (),
+        retries: int = 0,
+    ) -> T:
+        """Run a story with a kernel. It is cut off after a minute."""
+
+        async def played() -> T:
+            kernel = await self.kernel(replies, *config, plugins=plugins, retries=retries)
+            async with kernel, asyncio.timeout(60):
+                return await story(kernel)
+
+        return asyncio.run(played())
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The bodies of the requests so far."""
+        assert self.server is not None
+        return [request.json for request in self.server.requests if request.method == "POST"]
+
+    @property
+    def rollout(self) -> Path:
+        """The one session file."""
+        (path,) = (self.codex_home / "sessions").rglob("rollout-*.jsonl")
+        return path
+
+
+@pytest.fixture
+def scene(workspace: Path, codex_home: Path, responses_server: Callable[..., ResponsesServer]) -> Scene:
+    return Scene(workspace, codex_home, responses_server)
+
+
+@pytest.fixture
+def carry_out() -> Callable[..., Any]:
+    """Submit an op and return its events up to the end of the turn that it starts, or its refusal."""
+
+    async def submitted(thread: threads.Thread, op: Op) -> list[EventMsg]:
+        subscription = thread.events()
+        submission = await thread.submit(op)
+        events: list[EventMsg] = []
+        async for event in subscription:
+            if event.id != submission:
+                continue
+            events.append(event.msg)
+            if isinstance(event.msg, (TurnCompleteEvent, TurnAbortedEvent)):
+                break
+            if event.msg.type == "error" and not thread.running:
+                break
+        subscription.close()
+        return events
+
+    return submitted

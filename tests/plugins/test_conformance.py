@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codex_framework import ProviderInfo
-from codex_framework.hookspecs import GROUP
-from codex_framework.registry import load_registry
+from codex_framework.contract.hookspecs import GROUP
+from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import (
     ResponsesServer,
     call,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from codex_framework.protocol.events.command import ExecApprovalRequestEvent
-from codex_framework.protocol.items import FunctionCallOutput
-from codex_framework.protocol.ops import ExecApproval
-from codex_framework.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
+from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent
+from codex_framework.contract.protocol.items import FunctionCallOutput
+from codex_framework.contract.protocol.ops import ExecApproval
+from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
 from codex_framework.testing.replies import call, say
 
 pytestmark = [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework import ToolCall, ToolError, tool
-from codex_framework.plugins.registration import spec_problems
+from codex_framework.contract.roles.tool_specs import spec_problems
 
 SIMPLE = st.sampled_from([str, int, float, bool, Literal["a", "b"], Literal[1, True, None]])
 NAMES = st.from_regex(r"[a-z]{1,6}", fullmatch=True).map(lambda name: f"{name}_")

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["Attempt", "Scene", "escapes", "made_scene", "network_attempts"]
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codex_framework.roles.sandboxes import Confinement, Launch
+from codex_framework.contract.roles.sandboxes import Confinement, Launch
 from codex_framework.testing.conformance.findings import Findings
 
 __all__ = ["Ended", "Runner"]
@@ -66,7 +66,7 @@ class Runner:
                 stdout=launched[1],
                 stderr=launched[2],
             )
-            from codex_framework.errors import CommandFailed, SandboxError
+            from codex_framework.contract.errors import CommandFailed, SandboxError
 
             allowed = (SandboxError, CommandFailed)
             child = await self._findings.awaited(

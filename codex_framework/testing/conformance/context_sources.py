@@ -6,12 +6,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from codex_framework.errors import CodexError
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
-from codex_framework.roles.context import ContextFacts, ContextSource, Fragment
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
+from codex_framework.contract.roles.context import ContextSource, Fragment
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.testing.conformance.findings import Findings, Unmet
 
 __all__ = ["check_context_source"]
@@ -41,14 +48,14 @@ def check_context_source(source: ContextSource, *, cwd: Path | None = None, code
     findings.raise_any()
 
 
-def _circumstances(cwd: Path, codex_home: Path) -> list[ContextFacts]:
+def _circumstances(cwd: Path, codex_home: Path) -> list[TurnFacts]:
     policies: tuple[tuple[SandboxPolicy, FileAccess], ...] = (
         (ReadOnly(), FileAccess()),
         (WorkspaceWrite(), FileAccess.writing(cwd)),
         (DangerFullAccess(), FileAccess(full=True, network=NetworkMode.ON)),
     )
     return [
-        ContextFacts(  # noqa: S604  # the person's shell is a fact, nothing is run
+        TurnFacts(  # noqa: S604  # the person's shell is a fact, nothing is run
             thread_id="thread-1",
             cwd=folder,
             codex_home=codex_home,
@@ -70,7 +77,7 @@ def _circumstances(cwd: Path, codex_home: Path) -> list[ContextFacts]:
     ]
 
 
-def _check_fragments(findings: Findings, source: ContextSource, facts: ContextFacts) -> None:
+def _check_fragments(findings: Findings, source: ContextSource, facts: TurnFacts) -> None:
     try:
         given: list[Any] = _asked(findings, source, facts)
         again = _asked(findings, source, facts)
@@ -92,7 +99,7 @@ def _check_fragments(findings: Findings, source: ContextSource, facts: ContextFa
         )
 
 
-def _asked(findings: Findings, source: ContextSource, facts: ContextFacts) -> list[Fragment]:
+def _asked(findings: Findings, source: ContextSource, facts: TurnFacts) -> list[Fragment]:
     return findings.called(
         "fragments()", lambda: list(source.fragments(facts)), within_s=_WITHIN_S, allowed=(CodexError,)
     )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from codex_framework.errors import CodexError
+from codex_framework.contract.errors import CodexError
 from codex_framework.plugins.validation import role_problems
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]

@@ -8,15 +8,9 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from codex_framework.errors import SandboxError
-from codex_framework.roles.networks import (
-    BlockedRequest,
-    NetworkGate,
-    NetworkProxy,
-    NetworkRules,
-    NetworkTarget,
-    ProxyPorts,
-)
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.roles.networks import BlockedRequest, NetworkGate, NetworkProxy, NetworkTarget, ProxyPorts
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 
 __all__ = ["check_network_proxy"]

@@ -8,25 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from codex_framework.errors import CodexError
-from codex_framework.protocol.policies import (
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     DangerFullAccess,
     GranularApproval,
     ReadOnly,
     WorkspaceWrite,
 )
-from codex_framework.roles.deciders import (
-    CommandFacts,
+from codex_framework.contract.roles.commands import CommandRequest
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.networks import NetworkTarget
+from codex_framework.contract.roles.policies import (
     CommandPolicy,
     CommandVerdict,
     NetworkPolicy,
     Remembers,
     Verdict,
 )
-from codex_framework.roles.networks import NetworkTarget
-from codex_framework.roles.tools import CommandRequest
 from codex_framework.testing.conformance.findings import Findings, Unmet
+from codex_framework.testing.facts import turn_facts
 
 __all__ = ["check_command_policy"]
 
@@ -73,9 +75,9 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder, "home")
             home.mkdir()
-            facts = CommandFacts(
+            facts = turn_facts(
                 approval_policy=ApprovalPolicy.ON_REQUEST,
-                sandbox_policy=WorkspaceWrite(),
+                permissions=permissions_of(WorkspaceWrite()),
                 cwd=Path(folder),
                 config=config or {},
                 codex_home=home,
@@ -85,12 +87,12 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
     findings.raise_any()
 
 
-def _check_commands(findings: Findings, policy: CommandPolicy, facts: CommandFacts) -> None:
+def _check_commands(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
     for argv in _COMMANDS:
         for approval in _APPROVALS:
             for sandbox in (ReadOnly(), WorkspaceWrite(), DangerFullAccess()):
                 for escalate in ("use_default", "require_escalated"):
-                    now = facts.evolve(approval_policy=approval, sandbox_policy=sandbox)
+                    now = facts.evolve(approval_policy=approval, permissions=permissions_of(sandbox))
                     request = CommandRequest(argv=argv, escalate=escalate, prefix_rule=argv[:1])
                     try:
                         _check_verdict(findings, _judged(findings, policy, request, now))
@@ -103,7 +105,7 @@ def _check_commands(findings: Findings, policy: CommandPolicy, facts: CommandFac
         return
 
 
-def _judged(findings: Findings, policy: CommandPolicy, request: CommandRequest, facts: CommandFacts) -> object:
+def _judged(findings: Findings, policy: CommandPolicy, request: CommandRequest, facts: TurnFacts) -> object:
     shown = " ".join(request.argv)
     what = f"judge({shown if len(shown) <= 60 else shown[:60] + '...'!r})"
     verdict = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
@@ -133,7 +135,7 @@ def _check_verdict(findings: Findings, verdict: object) -> None:
     )
 
 
-def _check_more(findings: Findings, policy: CommandPolicy, facts: CommandFacts) -> None:
+def _check_more(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
     """The roles that it may play besides."""
     if isinstance(policy, NetworkPolicy) and findings.members(policy, NetworkPolicy):
         _check_hosts(findings, policy, facts)
@@ -144,7 +146,7 @@ def _check_more(findings: Findings, policy: CommandPolicy, facts: CommandFacts) 
         _check_memory(findings, policy, policy, facts)
 
 
-def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: CommandFacts) -> None:
+def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: TurnFacts) -> None:
     for host in _HOSTS:
         for protocol in ("http", "https", "socks5_tcp", "socks5_udp"):
             try:
@@ -153,7 +155,7 @@ def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: CommandFacts)
                 return
 
 
-def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, facts: CommandFacts) -> object:
+def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, facts: TurnFacts) -> object:
     what = f"judge_network({target.protocol} to {target.host[:60]!r})"
     verdict: object = findings.called(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
     findings.require(
@@ -162,9 +164,9 @@ def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, f
     return verdict
 
 
-def _check_memory(findings: Findings, policy: CommandPolicy, memory: Remembers, facts: CommandFacts) -> None:
+def _check_memory(findings: Findings, policy: CommandPolicy, memory: Remembers, facts: TurnFacts) -> None:
     allowed, denied = NetworkTarget("allowed.example", 443, "https"), NetworkTarget("denied.example", 80, "http")
-    calls: dict[str, Callable[[CommandFacts], str]] = {
+    calls: dict[str, Callable[[TurnFacts], str]] = {
         "remember_prefix": partial(memory.remember_prefix, _PREFIX),
         "remember_host(allow=True)": partial(memory.remember_host, allowed, allow=True),
         "remember_host(allow=False)": partial(memory.remember_host, denied, allow=False),

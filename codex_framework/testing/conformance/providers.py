@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, get_args
 
-from codex_framework.errors import ModelError
-from codex_framework.protocol.items import FunctionCall, FunctionCallOutput, Message, OutputText
-from codex_framework.roles.providers import (
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from codex_framework.contract.roles.models import (
     Completed,
     ItemDone,
     ModelClient,
@@ -18,7 +18,7 @@ from codex_framework.roles.providers import (
     ModelRequest,
     ProviderInfo,
 )
-from codex_framework.roles.tools import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
+from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.requests import model_request
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codex_framework.errors import ThreadError
-from codex_framework.protocol.events.command import (
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
     DeleteFile,
     ExecApprovalRequestEvent,
     UpdateFile,
 )
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     FunctionCall,
     FunctionCallOutput,
@@ -28,11 +30,11 @@ from codex_framework.protocol.items import (
     UnknownItem,
     user_message,
 )
-from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision
-from codex_framework.roles.deciders import ApprovalReviewer, ReviewFacts
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, WorkspaceWrite
+from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.facts import turn_facts
+from codex_framework.testing.turns import LoneTurn
 
 __all__ = ["check_reviewer"]
 
@@ -97,8 +99,8 @@ _HISTORY: tuple[ResponseItem, ...] = (
 def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | None = None) -> None:
     """Check that an approval reviewer keeps to its role.
 
-    It is asked about commands, a host and patches, under several policies. The model behind its delegate says yes, says
-    nonsense, fails and never answers.
+    It is asked about commands, a host and patches, under several policies. The model of the children that it spawns
+    says yes, says nonsense, fails and never answers.
 
     Args:
         reviewer: The reviewer.
@@ -115,7 +117,7 @@ def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | No
     findings.raise_any()
 
 
-class _Delegate:
+class _Model:
     """A model that answers in one way, and knows what became of those who asked."""
 
     def __init__(self, answer: str | Exception | None) -> None:
@@ -123,12 +125,9 @@ class _Delegate:
         self.asked = 0
         self.waiting = 0
 
-    async def __call__(self, prompt: str, *, instructions: str, **settings: Any) -> str:
-        if not isinstance(prompt, str) or not isinstance(instructions, str):
-            raise TypeError("prompt and instructions have to be texts")
-        unknown = settings.keys() - {"model", "reasoning_effort", "output_schema"}
-        if unknown:
-            raise TypeError(f"a delegate knows no {', '.join(sorted(unknown))}")
+    async def __call__(self, prompt: str) -> str:
+        if not isinstance(prompt, str):
+            raise TypeError("the prompt must be a text")
         self.asked += 1
         self.waiting += 1
         try:
@@ -147,6 +146,7 @@ class _Check:
         self._reviewer = reviewer
         self._config = config
         self._threads = 0
+        self._turns: list[LoneTurn] = []
 
     async def run(self) -> None:
         """Everything, one after the other."""
@@ -156,30 +156,34 @@ class _Check:
             GranularApproval(sandbox_approval=True, rules=True, mcp_elicitations=True),
         )
         for policy in policies:
-            await self._ask_all(_Delegate("yes"), policy, "with a model that says 'yes'")
+            await self._ask_all(_Model("yes"), policy, "with a model that says 'yes'")
         for what, answer in (
             ("says nothing of use", "\x00{["),
             ("fails", ThreadError("the model is down")),
             ("breaks its contract", RuntimeError("a defect")),
         ):
-            await self._ask_all(_Delegate(answer), ApprovalPolicy.ON_REQUEST, f"with a model that {what}", unsure=True)
+            await self._ask_all(_Model(answer), ApprovalPolicy.ON_REQUEST, f"with a model that {what}", unsure=True)
         await self._at_once()
         await self._cancel()
+        for child in (child for turn in self._turns for child in turn.thread.children):
+            self._findings.require(
+                child.closed, "a review leaves a child thread running: shut it down, also when cancelled"
+            )
 
     async def _ask_all(
-        self, delegate: _Delegate, policy: ApprovalPolicy | GranularApproval, when: str, *, unsure: bool = False
+        self, model: _Model, policy: ApprovalPolicy | GranularApproval, when: str, *, unsure: bool = False
     ) -> None:
         for request in _REQUESTS:
-            before = delegate.asked
+            before = model.asked
             what = f"review({request.type}, {request.call_id}) {when}"
             try:
                 decision = await self._findings.awaited(
-                    what, self._reviewer.review(request, self._facts(delegate, policy)), within_s=_WITHIN_S
+                    what, self._reviewer.review(request, self._turn(model, policy)), within_s=_WITHIN_S
                 )
             except Unmet:
                 continue
             self._judge(what, decision)
-            if unsure and delegate.asked > before and isinstance(decision, ReviewDecision):
+            if unsure and model.asked > before and isinstance(decision, ReviewDecision):
                 self._findings.require(not decision.approved, f"{what} approves, although it got no answer")
 
     def _judge(self, what: str, decision: object) -> None:
@@ -194,54 +198,37 @@ class _Check:
         )
 
     async def _at_once(self) -> None:
-        delegate = _Delegate("yes")
-        facts = self._facts(delegate, ApprovalPolicy.ON_REQUEST)
+        model = _Model("yes")
+        facts = self._turn(model, ApprovalPolicy.ON_REQUEST)
         reviews = asyncio.gather(*(self._reviewer.review(_REQUESTS[0], facts) for _ in range(_AT_ONCE)))
         what = f"{_AT_ONCE} reviews at once"
         for decision in await self._findings.awaited(what, reviews, within_s=_WITHIN_S):
             self._judge(what, decision)
 
     async def _cancel(self) -> None:
-        delegate = _Delegate(None)
+        model = _Model(None)
         tasks_before = asyncio.all_tasks()
-        task = asyncio.ensure_future(
-            self._reviewer.review(_REQUESTS[0], self._facts(delegate, ApprovalPolicy.ON_REQUEST))
-        )
+        task = asyncio.ensure_future(self._reviewer.review(_REQUESTS[0], self._turn(model, ApprovalPolicy.ON_REQUEST)))
         await asyncio.sleep(0.1)
         await self._findings.cancelled("a review", task)
         await asyncio.sleep(0)
-        self._findings.require(
-            delegate.waiting == 0, "a review that was cancelled leaves its delegate running: its thread would go on"
-        )
+        self._findings.require(model.waiting == 0, "a review that was cancelled leaves its child asking the model")
         self._findings.require(
             not {left for left in asyncio.all_tasks() - tasks_before - {task} if not left.done()},
             "a review that was cancelled leaves tasks behind",
         )
 
-    def _facts(self, delegate: _Delegate, policy: ApprovalPolicy | GranularApproval) -> ReviewFacts:
+    def _turn(self, model: _Model, policy: ApprovalPolicy | GranularApproval) -> Any:
         self._threads += 1
-        kept: dict[object, Any] = {}
-
-        def state(key: object, factory: Callable[[], T]) -> T:
-            if key not in kept:
-                kept[key] = factory()
-            found: T = kept[key]
-            return found
-
-        return ReviewFacts(
+        facts = turn_facts(
             thread_id=f"thread-{self._threads}",
-            turn_id="turn-1",
             cwd=Path("/work"),
             approval_policy=policy,
+            permissions=permissions_of(WorkspaceWrite()),
             access=FileAccess.writing(Path("/work"), network=NetworkMode.OFF),
             config=self._config,
             codex_home=Path("/no such folder"),
-            model=ModelInfo(slug="test-model"),
-            history=_HISTORY,
-            delegate=delegate,
-            state=state,
-            warn=self._warn,
         )
-
-    def _warn(self, text: str) -> None:
-        self._findings.require(isinstance(text, str) and text, f"it warns of {text!r}, which is no sentence")
+        turn = LoneTurn(facts, history=_HISTORY, reply=model)
+        self._turns.append(turn)
+        return turn

@@ -9,19 +9,10 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from codex_framework.errors import CommandFailed, SandboxError
-from codex_framework.protocol.permissions import AccessMode
-from codex_framework.roles.sandboxes import (
-    PROTECTED_NAMES,
-    ChildProcess,
-    Confinement,
-    FileAccess,
-    Launch,
-    NetworkMode,
-    PathRule,
-    Sandbox,
-    SandboxReport,
-)
+from codex_framework.contract.errors import CommandFailed, SandboxError
+from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, PathRule
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch, Sandbox, SandboxReport
 from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
 from codex_framework.testing.conformance.confined import Ended, Runner
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
@@ -69,7 +60,7 @@ async def _whole(findings: Findings, sandbox: Sandbox) -> None:
 
 def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) -> None:
     findings.require(report.reason, "it is not available, and its report gives no reason")
-    findings.require(report.cure, "it is not available, and its report names no cure")
+    findings.require(report.hint, "it is not available, and its report names no hint")
     try:
         findings.called(
             "confine()", lambda: sandbox.confine(FileAccess(), Path("/")), within_s=1.0, allowed=(SandboxError,)

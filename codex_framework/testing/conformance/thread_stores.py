@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codex_framework.errors import ThreadError
-from codex_framework.protocol.events import TurnCompleteEvent
-from codex_framework.protocol.events.message import UserMessageEvent
-from codex_framework.protocol.items import (
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.events import TurnCompleteEvent
+from codex_framework.contract.protocol.events.message import UserMessageEvent
+from codex_framework.contract.protocol.items import (
     FunctionCall,
     FunctionCallOutput,
     Message,
@@ -19,7 +19,7 @@ from codex_framework.protocol.items import (
     ResponseItem,
     user_message,
 )
-from codex_framework.roles.stores import (
+from codex_framework.contract.roles.stores import (
     EventEntry,
     ItemEntry,
     StoredThread,
@@ -109,7 +109,7 @@ def _check_latest(findings: Findings, store: ThreadStore, home: str, first: Thre
 def _meta(cwd: str) -> ThreadMeta:
     import time
 
-    from codex_framework.thread import new_id
+    from codex_framework.threads.ids import new_id
 
     return ThreadMeta(
         id=new_id(),

@@ -9,14 +9,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.context import CallContext
-from codex_framework.errors import ToolError
-from codex_framework.plugins.registration import registered_tool, spec_problems
-from codex_framework.protocol.items import InputImage, InputText, OutputText
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.tools import FreeformSpec, FunctionSpec, NativeSpec, Tool, ToolCall, ToolOutput, TurnFacts
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.protocol.items import InputImage, InputText, OutputText
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, spec_problems
+from codex_framework.contract.roles.tools import Tool
+from codex_framework.plugins.registration import registered_tool
 from codex_framework.testing.calls import call_context
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.facts import turn_facts
+from codex_framework.threads.turn.call_context import CallContext
 
 __all__ = ["check_tool"]
 
@@ -73,7 +77,7 @@ def _check_form(findings: Findings, tool: Tool) -> None:
         findings.require(spec.description.strip(), "its description is empty: the model would not know what it is for")
     findings.require(tool.spec == spec, "its spec differs from one look to the next")
     for model in _MODELS:
-        facts = TurnFacts(model=model, config={})
+        facts = turn_facts(model=model)
         _check_offer(findings, tool, facts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from codex_framework.roles.observers import Measurement, Notification, Notifier, Telemetry
+from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Telemetry
 from codex_framework.testing.conformance.findings import Findings
 
 __all__ = ["check_notifier", "check_telemetry"]

@@ -14,9 +14,9 @@ from codex_contrib_bubblewrap.program import candidates
 from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import ConfigError, FileAccess, Protection, SandboxError
+from codex_framework.contract.permissions.file_access import ResourceLimits
 from codex_framework.plugins import PluginStatus
-from codex_framework.registry import load_registry
-from codex_framework.roles.sandboxes import ResourceLimits
+from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import call, check_sandbox, say
 
 ORDINARY_UID = 61234
@@ -92,7 +92,7 @@ def test_a_program_that_cannot_do_it_is_reported_with_what_it_says(tmp_path):
     broken.chmod(0o755)
     report = BubblewrapSandbox(BubblewrapSettings(path=str(broken))).probe()
     assert (report.available, report.reason) == (False, "bwrap: No permissions to create new namespace")
-    assert "max_user_namespaces" in report.cure
+    assert "max_user_namespaces" in report.hint
 
 
 def test_a_program_that_commands_could_change_is_not_trusted(program, place, monkeypatch):

@@ -16,8 +16,8 @@ from codex_contrib_bubblewrap.limits import counts_by_namespace
 from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import CommandFailed, FileAccess, Launch, SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import ResourceLimits
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.permissions.file_access import ResourceLimits
 
 
 def used(program: str, access: FileAccess, work: Path, use: Callable[[Any], Awaitable[Any]]) -> Any:

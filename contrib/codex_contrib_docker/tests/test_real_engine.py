@@ -169,7 +169,7 @@ def test_a_real_engine_hands_on_signals_and_ends_everything(engine, place):
 
 
 def test_a_real_engine_gives_a_terminal_and_a_network_where_wanted(engine, place):
-    from codex_framework.process.running import start_command
+    from codex_framework.commands.process.running import start_command
 
     async def use() -> tuple[int, str]:
         sandbox = DockerSandbox(DockerSettings(image=IMAGE, engine=engine, timeout_s=60.0))

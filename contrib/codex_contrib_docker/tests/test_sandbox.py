@@ -17,9 +17,9 @@ from codex_contrib_docker.engine import find
 from codex_contrib_docker.sandbox import DockerSandbox
 from codex_contrib_docker.settings import DockerSettings
 from codex_framework import CommandFailed, ConfigError, FileAccess, Launch, NetworkMode, Protection, SandboxError
+from codex_framework.contract.permissions.file_access import ResourceLimits
 from codex_framework.plugins import PluginStatus
-from codex_framework.registry import load_registry
-from codex_framework.roles.sandboxes import ResourceLimits
+from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import call, check_sandbox, say
 
 
@@ -49,7 +49,7 @@ def test_without_an_image_it_says_what_to_set():
     sandbox = DockerSandbox()
     check_sandbox(sandbox)
     assert (sandbox.probe().available, sandbox.probe().reason) == (False, "no image is configured")
-    assert "[framework.plugins.docker] image" in sandbox.probe().cure
+    assert "[framework.plugins.docker] image" in sandbox.probe().hint
 
 
 def test_without_an_engine_it_says_what_to_install(tmp_path):
@@ -68,19 +68,19 @@ def test_an_engine_that_everybody_could_have_put_there_is_not_asked(engine, work
 
 
 @pytest.mark.parametrize(
-    ("fault", "image", "reason", "cure"),
+    ("fault", "image", "reason", "hint"),
     [
         ("down", "work", "Cannot connect to the Docker daemon", "start the engine"),
         ("hangs", "work", "it does not answer within 3 s", ""),
         ("", "other", "No such image: other", "build or pull the image"),
     ],
 )
-def test_an_engine_that_cannot_be_used_is_reported_with_a_cure(engine, fault, image, reason, cure):
+def test_an_engine_that_cannot_be_used_is_reported_with_a_cure(engine, fault, image, reason, hint):
     engine.break_(fault)
     report = engine.sandbox(image=image).probe()
     assert not report.available
     assert reason in report.reason
-    assert cure in report.cure
+    assert hint in report.hint
 
 
 def test_commands_of_a_plan_share_a_container(engine, work):

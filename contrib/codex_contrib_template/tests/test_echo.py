@@ -6,11 +6,11 @@ from codex_contrib_template.echo import Echo
 from codex_framework.testing import check_provider
 
 
-def test_the_provider_keeps_to_its_role():
+def test_the_provider_fulfils_its_role():
     check_provider(Echo())
 
 
-def test_the_provider_answers_with_what_it_was_told(run_turn):
+def test_the_provider_repeats_the_message(run_turn):
     run = run_turn("Good morning!", config='model_provider = "template-echo"\n')
     assert (run.final_message, run.error) == ("You said: Good morning!", None)
 

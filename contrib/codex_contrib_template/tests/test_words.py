@@ -1,4 +1,4 @@
-"""The tool: its role, and how the model sees it. The fixtures come with codex-framework."""
+"""The tool: its role, and its use by a model. The fixtures are part of codex-framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def poem(workspace):
     return file
 
 
-def test_the_tool_keeps_to_its_role(poem):
+def test_the_tool_fulfils_its_role(poem):
     check_tool(count_words, {"path": "poem.txt"}, workspace=poem.parent)
 
 
@@ -32,7 +32,7 @@ def test_the_words_of_a_file_are_counted(run_turn, poem):
     assert run.outputs == ("poem.txt has 6 words.\nLongest: violets, roses",)
 
 
-def test_a_missing_file_is_told_to_the_model(run_turn):
+def test_a_missing_file_is_reported_to_the_model(run_turn):
     run = run_turn("Count.", [call("count_words", path="nowhere.txt"), say("There is none.")])
     (output,) = run.outputs
     assert "nowhere.txt" in output

@@ -1,7 +1,7 @@
-"""What runs in the launcher and inside the sandbox: the standard library only, started as ``python -I -S``.
+"""The code of the launcher and of the processes in the sandbox. It uses only the standard library and runs as ``python -I -S``.
 
-Nothing here imports ``codex_framework``; modules import each other relatively, because the launcher finds this package by its
-folder and not by its place among the installed packages.
+Nothing here imports ``codex_framework``. Imports within this package are relative, because the launcher finds the package by
+its folder and not among the installed packages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Confining a process for good: namespaces, mounts, Landlock and seccomp in their order. Any failure means it may not run commands.
+"""Permanent confinement of a process: namespaces, mounts, Landlock and seccomp, in this order.
 
-The order matters: mounts need privileges in the new namespaces, Landlock forbids mounting, the filter forbids most of the rest.
+The order matters: mounts need privileges in the new namespaces, Landlock forbids mounting, and the filter forbids most of the
+remaining steps. After a failure the process must not run commands.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ __all__ = ["LANDLOCK", "NAMESPACES", "Refused", "User", "enclose"]
 
 NAMESPACES = "namespaces"
 LANDLOCK = "landlock"
-"""The two levels: all layers, and Landlock with seccomp only."""
+"""The two levels: all layers, and only Landlock with seccomp."""
 
 _LOOPBACK_IS_UP = ("loopback", "proxy")
-"""Modes with a network of the sandbox's own in which more than nothing works."""
+"""Modes with a network namespace whose loopback interface works."""
 
 
 class User(NamedTuple):
-    """Who starts a sandbox, as seen from outside. ``counted``: the system counts this user's processes."""
+    """The user who starts a sandbox, as seen from outside. ``counted`` means that the system counts this user's processes."""
 
     uid: int
     gid: int
     counted: bool
 
 
-class Refused(Exception):  # noqa: N818  # a turn of events, not a fault
-    """A layer could not be put on.
+class Refused(Exception):  # noqa: N818  # an event, not an error
+    """A layer could not be applied.
 
     Attributes:
         stage: ``namespaces`` (this machine does not grant them), ``mounts``, ``network``, ``limits``, ``privileges``, ``landlock``,
             ``seccomp`` or ``floor``.
-        error: What the system said.
+        error: The system's error.
     """
 
     def __init__(self, stage: str, error: OSError) -> None:
@@ -57,21 +58,21 @@ def _stage(name: str) -> Iterator[None]:
 
 
 def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
-    """Confine this process as the plan says; returns what is held back, by which layer (:mod:`.protections`).
+    """Confine this process as planned, and return the enforcing layer of each protection (:mod:`.protections`).
 
     Args:
-        plan: A plan's data (``Plan.data``), and without namespaces the ``ports`` that may be connected to.
-        level: With ``namespaces``, the process has just been started in new ones.
+        plan: The data of a plan (``Plan.data``). Without namespaces it may also contain the ``ports`` that may be connected to.
+        level: With ``namespaces``, the process was just started in new namespaces.
         user: The user outside.
 
     Raises:
-        Refused: A layer could not be put on, or does not hold what the plan demands; the process must end.
+        Refused: A layer could not be applied, or the plan's floor is not satisfied. The process must end.
     """
-    own = level == NAMESPACES
+    has_namespaces = level == NAMESPACES
     mode = plan["network"]
     bounded = []
-    outer = grants.outer_devices() if own else []
-    if own:
+    outer = grants.outer_devices() if has_namespaces else []
+    if has_namespaces:
         with _stage("namespaces"):
             namespaces.map_identity(user.uid, user.gid)
             mounts.separate()
@@ -88,29 +89,29 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
             if mode in _LOOPBACK_IS_UP:
                 network.raise_loopback()
     with _stage("network"):
-        if not own and mode in _LOOPBACK_IS_UP and not plan.get("ports"):
-            raise OSError(errno.EOPNOTSUPP, "there is no network namespace to keep it in", mode)
+        if not has_namespaces and mode in _LOOPBACK_IS_UP and not plan.get("ports"):
+            raise OSError(errno.EOPNOTSUPP, "this requires a network namespace", mode)
     with _stage("limits"):
-        if limits.bound(plan["limits"], counted=user.counted, own=own):
+        if limits.bound(plan["limits"], counted=user.counted, has_namespaces=has_namespaces):
             bounded.append("resource limit")
     with _stage("privileges"):
-        if own:
+        if has_namespaces:
             namespaces.drop_privileges()
         else:
             namespaces.rule_out_privileges()
     with _stage("landlock"):
-        rules = itertools.chain(grants.rules(plan, own_mounts=own), outer)
-        open_tcp = mode == "on" or (own and mode in _LOOPBACK_IS_UP)
+        rules = itertools.chain(grants.rules(plan, own_mounts=has_namespaces), outer)
+        open_tcp = mode == "on" or (has_namespaces and mode in _LOOPBACK_IS_UP)
         abi = landlock.restrict(rules, network=open_tcp, ports=plan.get("ports", ()))
         for descriptor, _ in outer:
             os.close(descriptor)
     with _stage("seccomp"):
-        seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, own=own)))
-    enforced = protections.protections(own=own, abi=abi, bounded=", ".join(bounded))
+        seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, has_namespaces=has_namespaces)))
+    enforced = protections.protections(has_namespaces=has_namespaces, abi=abi, bounded=", ".join(bounded))
     with _stage("floor"):
-        lacking = protections.missing(enforced, plan, own=own)
+        lacking = protections.missing(enforced, plan, has_namespaces=has_namespaces)
         if lacking:
-            raise OSError(errno.EPERM, "not held back", ", ".join(lacking))
+            raise OSError(errno.EPERM, "not enforced", ", ".join(lacking))
     if plan["limits"]["processes"] is None:
-        del enforced["process-count"]  # it was not asked for, so nothing is known
+        del enforced["process-count"]  # it was not requested, so nothing is known about it
     return enforced

@@ -1,4 +1,4 @@
-"""Ending every process below this one, however it detached itself and however fast it multiplies."""
+"""Ends every process below this one, even if it has detached itself or keeps forking."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Iterable
 __all__ = ["Ending", "end_trees"]
 
 _ROUNDS = 200
-_LONGEST_PAUSE_S = 0.02
+_MAX_PAUSE_S = 0.02
 
 
 class Ending:
     """Ends the descendants of this process.
 
     Args:
-        alone: Signals from here reach nobody else: this is the first process of its namespace, or Landlock keeps them in. So one
-            of them can go to everybody at once, which nothing outruns.
+        alone: Whether signals from this process can reach only its descendants, because it is the first process of its namespace
+            or because Landlock restricts its signals. One signal can then reach all of them, and forking cannot outrun it.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
@@ -36,11 +36,11 @@ class Ending:
                 return
             if not self.kill_at_once():
                 end_trees(_children(os.getpid()))
-            time.sleep(pause)  # not a blocking wait: the list of children may miss one that is on the move
-            pause = min(pause + 0.0005, _LONGEST_PAUSE_S)
+            time.sleep(pause)  # not a blocking wait, because the list of children may miss one that is being moved
+            pause = min(pause + 0.0005, _MAX_PAUSE_S)
 
     def kill_at_once(self) -> bool:
-        """Kill every process below this one by one signal, where that can be done; whether it can."""
+        """Kill every process below this one with a single signal, if that is possible. Return whether it is."""
         everybody_else = -1
         if self._alone:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -48,7 +48,7 @@ class Ending:
         return self._alone
 
     def end(self, number: int, frame: object) -> None:  # noqa: ARG002
-        """The same and then this process; a signal handler."""
+        """Handle a signal: end all descendants, then this process."""
         self.end_descendants()
         os._exit(0)
 
@@ -56,38 +56,39 @@ class Ending:
 def end_trees(roots: Iterable[int]) -> None:
     """Stop these processes and all below them, then kill them.
 
-    Killed one by one, the rest could use the room for more. Stopped ones take it up, so a limit on their number ends the race.
+    If they were killed one by one, the others could replace them by forking. Stopped processes still count towards the limit on
+    their number, which ends the race.
     """
     roots = list(roots)
     stopped: set[int] = set()
     for _ in range(_ROUNDS):
-        found = _below(roots) - stopped
-        if not found:
+        running = _below(roots) - stopped
+        if not running:
             break
-        _signal(found, signal.SIGSTOP)
-        stopped |= found
+        _signal(running, signal.SIGSTOP)
+        stopped |= running
     _signal(stopped, signal.SIGKILL)
 
 
 def _below(roots: Iterable[int]) -> set[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     waiting = list(roots)
     while waiting:
         pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in pids:
+            pids.add(pid)
             waiting += _children(pid)
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
-    """The children of a process; orphans of ended ones become those of the nearest process that adopts."""
-    found: list[int] = []
+    """Return the children of a process. Orphans become children of the nearest process that adopts them."""
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
-    return found
+                pids += map(int, file.read().split())
+    return pids
 
 
 def _signal(pids: Iterable[int], number: int) -> None:

@@ -1,6 +1,6 @@
-"""A confined process that starts commands, one at a time: in its own namespaces it is process 1.
+"""A confined process that starts commands, one at a time. In its own namespaces it is process 1.
 
-Commands are started with vfork from here, so they inherit the confinement and nothing has to be done for each of them.
+Commands are started from here with vfork, so they inherit the confinement without any further steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User
         enforced = enclose(plan, level, user)
         ending = Ending(alone=level == NAMESPACES or landlock.abi_version() >= landlock.ABI_SCOPE)
         if level == NAMESPACES:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of ids takes it away
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of ids clears this setting
         else:
             signal.signal(signal.SIGTERM, ending.end)
         send(connection, {"ready": level, "enforced": enforced})
@@ -45,7 +45,7 @@ def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User
         with contextlib.suppress(OSError):
             _refuse(connection, refused.stage, refused.error)
     except OSError:
-        pass  # the framework is gone, and so is who could be told
+        pass  # the framework is gone, so there is nobody to report to
     finally:
         os._exit(0)
 
@@ -66,7 +66,7 @@ def _detach(connection: socket.socket, level: str) -> None:
 
 
 def _children_file() -> int | None:
-    """The list of this process's children with their ids outside; readable for as long as it stays open."""
+    """Open the list of this process's children with their ids outside of the sandbox. It stays readable while it is open."""
     try:
         return os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -74,7 +74,7 @@ def _children_file() -> int | None:
 
 
 class Instance:
-    """Serves one connection."""
+    """The server for one connection."""
 
     def __init__(
         self, connection: socket.socket, children: int | None, bounds: dict[str, int | None], ending: Ending
@@ -87,10 +87,10 @@ class Instance:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._wake = reader
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _noticed)
+        signal.signal(signal.SIGCHLD, _ignore)
 
     def serve(self) -> None:
-        """Start commands and tell of their ends until the other side is gone."""
+        """Start commands and report their ends until the other side is gone."""
         waiting = select.poll()
         waiting.register(self._connection, select.POLLIN)
         waiting.register(self._wake, select.POLLIN)
@@ -100,11 +100,11 @@ class Instance:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 512)
                 self._reap()
-            if self._connection.fileno() in ready and not self._obey():
+            if self._connection.fileno() in ready and not self._handle():
                 self._ending.end_descendants()
                 return
 
-    def _obey(self) -> bool:
+    def _handle(self) -> bool:
         message, descriptors = receive(self._connection)
         if message is None:
             return False
@@ -114,37 +114,37 @@ class Instance:
             return self._listen()
         elif self._main is not None:
             if message["signal"] == signal.SIGKILL:
-                self._ending.kill_at_once()  # the group is a part of it; a bomb of processes leaves no time for two steps
+                self._ending.kill_at_once()  # the group is a part of it; a fork bomb leaves no time for two steps
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._main, message["signal"])
         return True
 
     def _listen(self) -> bool:
-        """Hand out new sockets at the proxy's ports; nobody in here accepts from them."""
+        """Send new listening sockets at the proxy's ports. Nobody in the sandbox accepts connections from them."""
         try:
             with network.listening() as sockets:
-                ports = [one.getsockname()[1] for one in sockets]
-                send(self._connection, {"listening": ports}, [one.fileno() for one in sockets])
+                ports = [listener.getsockname()[1] for listener in sockets]
+                send(self._connection, {"listening": ports}, [listener.fileno() for listener in sockets])
         except OSError as error:
             _refuse(self._connection, "network", error)
             return False
         return True
 
-    def _run(self, wanted: dict[str, Any], descriptors: list[int]) -> None:
+    def _run(self, request: dict[str, Any], descriptors: list[int]) -> None:
         ours: list[int] = []
-        if wanted["named"]:
-            ours, descriptors = _terminal_in_here(descriptors)
+        if request["named"]:
+            ours, descriptors = _inner_terminal(descriptors)
         stdin, stdout, stderr = descriptors
         try:
             process = subprocess.Popen(
-                wanted["argv"],
-                cwd=wanted["cwd"],
-                env=wanted["env"],
+                request["argv"],
+                cwd=request["cwd"],
+                env=request["env"],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                preexec_fn=self._before(tty=wanted["tty"]),  # noqa: PLW1509  # this process has one thread
+                preexec_fn=self._before(tty=request["tty"]),  # noqa: PLW1509  # this process has only one thread
             )
         except OSError as error:
             send(self._connection, {"failed": error.errno, "text": error.strerror})
@@ -154,7 +154,7 @@ class Instance:
             return
         else:
             self._main = process.pid
-            process.returncode = 0  # reaped here, not by it
+            process.returncode = 0  # reaped here, not by subprocess
             send(self._connection, {"started": self._pid_outside()}, ours)
         finally:
             for descriptor in {*descriptors, *ours}:
@@ -162,12 +162,12 @@ class Instance:
         self._reap()
 
     def _before(self, *, tty: bool) -> Callable[[], None] | None:
-        """What is left to do between fork and exec; None where nothing is, for a vfork is the cheaper one."""
+        """Return the function to run between fork and exec. None means that nothing is needed, which allows the cheaper vfork."""
         if self._bounds["memory_bytes"] is None:
             return _take_terminal if tty else None
 
         def prepare() -> None:
-            limits.bound_memory(self._bounds)  # not earlier: this process itself may need more
+            limits.bound_memory(self._bounds)  # not earlier, because this process itself may need more
             if tty:
                 _take_terminal()
 
@@ -177,7 +177,7 @@ class Instance:
         if self._children is None:
             return None
         listed = os.pread(self._children, 4096, 0).split()
-        return int(listed[0]) if listed else None  # adopted orphans stand behind it
+        return int(listed[0]) if listed else None  # adopted orphans come after it
 
     def _reap(self) -> None:
         while True:
@@ -194,10 +194,11 @@ class Instance:
                 return
 
 
-def _terminal_in_here(given: list[int]) -> tuple[list[int], list[int]]:
-    """A terminal of this sandbox's, which has a name in here, like the one that is given: its other side, and it thrice.
+def _inner_terminal(given: list[int]) -> tuple[list[int], list[int]]:
+    """Open a terminal that has a name inside of this sandbox, with the settings of the given one.
 
-    Where there is none to be had: nothing, and what was given.
+    Returns our side in a list, and the command's side three times. If no terminal is available, returns an empty list and the
+    given descriptors.
     """
     try:
         ours, theirs = os.openpty()
@@ -215,5 +216,5 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _noticed(number: int, frame: object) -> None:
-    """Nothing to do: the signal's arrival has been written to the wake-up pipe."""
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing. The arrival of the signal was already written to the wake-up pipe."""

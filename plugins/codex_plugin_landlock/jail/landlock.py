@@ -1,4 +1,4 @@
-"""Landlock: file access by an allow-list that a process puts on itself and its descendants."""
+"""Landlock: an allow-list for file access that a process applies to itself and its descendants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _PR_SET_NO_NEW_PRIVS = 38
 
 MINIMUM_ABI = 3
-"""Below it ``truncate`` is not covered (Linux 6.2), so files outside of the roots could be emptied."""
+"""Older versions do not cover ``truncate`` (added in Linux 6.2), so files outside of the roots could be emptied."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -30,11 +30,11 @@ _BIND_TCP, _CONNECT_TCP = 0b01, 0b10
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL = 0b11
 
 ABI_NETWORK, ABI_SCOPE = 4, 6
-"""From which on TCP can be refused, and signals and abstract unix sockets kept within the sandbox."""
+"""The first versions that can restrict TCP, and that can restrict signals and abstract unix sockets to the sandbox."""
 
 
 def abi_version() -> int:
-    """The highest Landlock ABI of this kernel; 0 where there is none."""
+    """Return the highest Landlock ABI of this kernel, or 0 if Landlock is unavailable."""
     try:
         return call("landlock_create_ruleset", _CREATE_RULESET, None, 0, 1)
     except OSError:
@@ -53,15 +53,15 @@ def _handled(abi: int) -> int:
 
 
 def restrict(rules: Iterable[tuple[int, int]], *, network: bool, ports: Iterable[int] = ()) -> int:
-    """Confine this process for good; returns the ABI that was used.
+    """Confine this process permanently, and return the ABI that was used.
 
     Args:
-        rules: Descriptors of folders or files, each with the rights below it (-1: all). Not closed.
-        network: Whether TCP stays open.
-        ports: Where it does not: what may be connected to all the same, on whatever host. Needs :data:`ABI_NETWORK`.
+        rules: Descriptors of folders or files, each with the rights below it (-1: all). They are not closed.
+        network: Whether TCP stays unrestricted.
+        ports: If TCP is restricted, the ports that may still be connected to, on any host. Needs :data:`ABI_NETWORK`.
 
     Raises:
-        OSError: It cannot be enforced; the process is not confined then.
+        OSError: The rules cannot be enforced. The process is then not confined.
     """
     abi = abi_version()
     if abi < 1:

@@ -1,4 +1,4 @@
-"""The launcher: a small process with one thread that starts confined instances on request, and ends with its parent."""
+"""The launcher: a small single-threaded process that starts confined instances on request, and ends with its parent."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def main(descriptor: int) -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
         with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, _noticed if number == signal.SIGTERM else signal.SIG_DFL)
+            signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     Launcher(socket.socket(fileno=descriptor)).serve()
 
 
 class Launcher:
-    """Keeps the instances it has started, and their placeholders."""
+    """The instances that this process has started, and their placeholders."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._held: dict[int, dict[str, int]] = {}
-        self._plain: set[int] = set()  # of these, the ones without namespaces
+        self._placeholders: dict[int, dict[str, int]] = {}
+        self._without_namespaces: set[int] = set()  # the instances without namespaces
         self._parent = pidfd_open(os.getppid())
         self._user = User(os.geteuid(), os.getegid(), limits.counts_processes())
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _noticed)
+        signal.signal(signal.SIGCHLD, _ignore)
 
     def serve(self) -> None:
-        """Start instances until the parent has closed the connection or is gone; then end them all."""
+        """Start instances until the parent closes the connection or ends; then end them all."""
         waiting = select.poll()
         for source in (self._connection.fileno(), self._wake, self._parent):
             waiting.register(source, select.POLLIN)
@@ -62,14 +62,14 @@ class Launcher:
                     self._reap()
                 if self._parent in ready:
                     return
-                if self._connection.fileno() in ready and not self._obey():
+                if self._connection.fileno() in ready and not self._handle():
                     return
         finally:
             self._end_all()
-            for held in self._held.values():
-                placeholders.release(held)
+            for created in self._placeholders.values():
+                placeholders.release(created)
 
-    def _obey(self) -> bool:
+    def _handle(self) -> bool:
         try:
             message, descriptors = receive(self._connection)
         except OSError:
@@ -77,7 +77,7 @@ class Launcher:
         if message is None:
             return False
         if "end" in message:
-            self._let_go()
+            self._shut_down()
             return False
         with socket.socket(fileno=descriptors[0]) as connection:
             if "try" in message:
@@ -92,46 +92,46 @@ class Launcher:
         return True
 
     def _try(self, connection: socket.socket) -> None:
-        from .trial import tried  # asked for by people, so it is not read at every start
+        from .trial import try_layers  # imported here because trials are rare
 
         with contextlib.suppress(OSError):
-            send(connection, {"tried": tried(self._user)})
+            send(connection, {"tried": try_layers(self._user)})
 
     def _end_all(self) -> None:
-        """End the instances with all that is in them. Those without namespaces know best how, so they are told first."""
+        """End all instances with everything in them. Those without namespaces end themselves best, so they get a signal first."""
         until = time.monotonic() + _GRACE_S
-        for pid in self._plain:
+        for pid in self._without_namespaces:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         with contextlib.suppress(ChildProcessError):
-            while self._plain and time.monotonic() < until:
+            while self._without_namespaces and time.monotonic() < until:
                 ended, _ = os.waitpid(-1, os.WNOHANG)
-                self._plain.discard(ended)
+                self._without_namespaces.discard(ended)
                 if not ended:
                     time.sleep(0.001)
         Ending().end_descendants()
 
-    def _let_go(self) -> None:
-        """Nothing runs in any instance: clean up and hang up, before waiting until their namespaces are taken down."""
-        for pid, held in self._held.items():
+    def _shut_down(self) -> None:
+        """Clean up and close the connection before the namespaces are taken down. No instance runs a command at this point."""
+        for pid, created in self._placeholders.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            placeholders.release(held)
-        self._held.clear()
+            placeholders.release(created)
+        self._placeholders.clear()
         self._connection.close()
 
     def _start(self, connection: socket.socket, plan: dict[str, Any], level: str) -> None:
-        held = placeholders.hold(wanted(plan)) if level == NAMESPACES else {}
+        created = placeholders.hold(wanted(plan)) if level == NAMESPACES else {}
         try:
             pid = namespaces.enter(network=plan["network"] == "on") if level == NAMESPACES else os.fork()
         except OSError:
-            placeholders.release(held)
+            placeholders.release(created)
             raise
         if pid == 0:
             live(connection, plan, level, self._user)
-        self._held[pid] = held
+        self._placeholders[pid] = created
         if level != NAMESPACES:
-            self._plain.add(pid)
+            self._without_namespaces.add(pid)
         with contextlib.suppress(OSError):
             send(connection, {"instance": pid})
 
@@ -143,15 +143,18 @@ class Launcher:
                 return
             if pid == 0:
                 break
-            placeholders.release(self._held.pop(pid, {}))
-            self._plain.discard(pid)
+            placeholders.release(self._placeholders.pop(pid, {}))
+            self._without_namespaces.discard(pid)
         self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """Kill what an instance without namespaces left behind when it was killed itself: it has become our child."""
+        """Kill the descendants of an instance without namespaces that was killed itself. They have become our children."""
         with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as file:
-            end_trees(pid for pid in map(int, file.read().split()) if pid not in self._held)
+            end_trees(pid for pid in map(int, file.read().split()) if pid not in self._placeholders)
 
 
-def _noticed(number: int, frame: object) -> None:
-    """Nothing to do (programs that are started do not inherit it): a signal's arrival has been written to the wake-up pipe."""
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing. The arrival of the signal was already written to the wake-up pipe.
+
+    Started programs do not inherit this handler.
+    """

@@ -1,6 +1,6 @@
-"""Messages between the framework, the launcher and the sandboxes: JSON in one packet, descriptors beside it.
+"""Messages between the framework, the launcher and the sandboxes: JSON in one packet, with descriptors.
 
-What does not fit into a packet travels in a memory file whose descriptor comes first.
+A message that does not fit in a packet is sent in a memory file, whose descriptor comes first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 __all__ = ["receive", "send"]
 
-_MOST_INLINE = 64 * 1024
-_MOST_DESCRIPTORS = 8
+_MAX_INLINE = 64 * 1024
+_MAX_DESCRIPTORS = 8
 _IN_FILE = b"F"
 _INLINE = b"J"
 
@@ -27,7 +27,7 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
         OSError: The other side is gone, or the packet did not fit.
     """
     data = json.dumps(message, separators=(",", ":")).encode()
-    if len(data) <= _MOST_INLINE:
+    if len(data) <= _MAX_INLINE:
         _send(connection, _INLINE + data, descriptors)
         return
     from .syscalls import memory_file
@@ -47,14 +47,14 @@ def _send(connection: socket.socket, data: bytes, descriptors: Sequence[int]) ->
 
 
 def receive(connection: socket.socket, flags: int = 0) -> tuple[dict[str, Any] | None, list[int]]:
-    """Receive one message and the descriptors that came with it (closed on exec); None at the end.
+    """Receive one message with its descriptors, which are closed on exec. The message is None at the end of the connection.
 
     Raises:
-        BlockingIOError: There is none now.
+        BlockingIOError: No message is available now.
         OSError: The connection broke.
     """
-    space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)
-    data, ancillary, _, _ = connection.recvmsg(_MOST_INLINE + 1, space, flags | socket.MSG_CMSG_CLOEXEC)
+    space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array.array("i").itemsize)
+    data, ancillary, _, _ = connection.recvmsg(_MAX_INLINE + 1, space, flags | socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

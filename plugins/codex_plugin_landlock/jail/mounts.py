@@ -1,7 +1,7 @@
-"""The file system as a sandbox sees it: everything as the outermost rule says, and each part of the plan as its own says.
+"""The file system of a sandbox: the outermost rule applies to everything, and each part of the plan has its own rule.
 
-Copies of all trees that stay visible are taken first and attached afterwards, outer ones first, so that a part may lie anywhere:
-below ``/dev``, below a denied folder, or in a root that is made anew.
+All trees that stay visible are copied first and attached afterwards, outer ones first. So a part may be anywhere: below
+``/dev``, below a denied folder, or in a new root.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 
 _STAGE = DEV
-"""Where a new root grows until it takes the old one's place: any folder that is everywhere."""
+"""The folder in which a new root is built until it replaces the old one. Any folder that always exists would do."""
 
 _REAL, _FRESH, _CLOSED = "real", "fresh", "closed"
-"""Surroundings of a part: the files of the outside; folders of our own, in which commands may write, or in which nothing else is."""
+"""The surroundings of a part: files from outside; our own folders that commands may write; our own folders that they may not."""
 
 
 def separate() -> None:
-    """Let no mount made here be seen outside. The process must be in user, mount and process namespaces of its own.
+    """Hide the mounts made here from the outside. The process must have its own user, mount and process namespaces.
 
     Raises:
         OSError: Mounting is refused here.
@@ -47,17 +47,17 @@ def separate() -> None:
 
 
 def copies(plan: dict[str, Any]) -> dict[str, int]:
-    """Detached copies of what a plan lets be read or written where its surroundings are not the same, by path.
+    """Return detached copies, by path, of the readable or writable parts whose surroundings differ.
 
     Raises:
-        OSError: One cannot be copied; the error names it.
+        OSError: A part cannot be copied; the error names it.
     """
-    wanted = (part for part in parts(plan) if part.kind != DENIED and not part.pinned and not _is_own(plan, part))
-    return {part.path: _tree(part) for part in wanted if os.path.lexists(part.path)}
+    visible = (part for part in parts(plan) if part.kind != DENIED and not part.pinned and not _is_private(plan, part))
+    return {part.path: _tree(part) for part in visible if os.path.lexists(part.path)}
 
 
 def cover(plan: dict[str, Any]) -> None:
-    """Make everything what the plan says of ``/``, without devices and set-uid programs, and mount a ``/dev`` and ``/proc``.
+    """Apply the plan's rule for ``/`` to everything, disable devices and set-uid programs, and mount a new ``/dev`` and ``/proc``.
 
     Raises:
         OSError: Mounting is refused here.
@@ -78,7 +78,7 @@ def cover(plan: dict[str, Any]) -> None:
 
 
 def attach(plan: dict[str, Any], trees: dict[str, int]) -> None:
-    """Attach the copies, outer ones first, and cover what must not be read. A new root then becomes ``/``.
+    """Attach the copies, outer ones first, and cover denied paths. A new root then becomes ``/``.
 
     Raises:
         OSError: A step failed; the error names it.
@@ -111,7 +111,7 @@ def _base(plan: dict[str, Any]) -> str:
     return _STAGE if plan["root"] == DENIED else ""
 
 
-def _is_own(plan: dict[str, Any], part: Part) -> bool:
+def _is_private(plan: dict[str, Any], part: Part) -> bool:
     return part.path == DEV or (part.path == TMP and plan["private_tmp"])
 
 
@@ -123,25 +123,25 @@ def _tree(part: Part) -> int:
 
 
 def _links(plan: dict[str, Any]) -> list[tuple[str, str]]:
-    """Symlinks right below ``/``, like ``/bin``, that lead to something which is not denied, or has something in it that is not."""
+    """Return the symlinks directly below ``/``, such as ``/bin``, whose target is not denied or contains something that is not."""
     kinds = {"/": plan["root"], **{part.path: part.kind for part in parts(plan)}}
-    found = []
+    links = []
     with os.scandir("/") as entries:
         for entry in entries:
             if entry.is_symlink() and entry.path not in kinds:
                 real = os.path.realpath(entry.path)
                 kind = next(kinds[path] for path in (real, *above(real)) if path in kinds)
                 if kind != DENIED or any(is_below(path, real) for path in kinds):
-                    found.append((entry.name, os.readlink(entry.path)))
-    return found
+                    links.append((entry.name, os.readlink(entry.path)))
+    return links
 
 
 class _View:
-    """What commands will see, while it is put together.
+    """The file system for commands, while it is being built.
 
     Args:
-        base: Where it grows; empty if it is ``/`` itself.
-        closed_root: Its root is a folder of our own.
+        base: The folder in which it is built; empty if it is ``/`` itself.
+        closed_root: Whether its root is one of our own folders.
     """
 
     def __init__(self, base: str, *, closed_root: bool) -> None:
@@ -152,23 +152,23 @@ class _View:
 
     def add(self, path: str, tree: int) -> None:
         """Attach a copy."""
-        if self._around(path) != _REAL:
+        if self._surroundings_of(path) != _REAL:
             self._make_point(path, folder=stat.S_ISDIR(os.fstat(tree).st_mode))
         move_mount(tree, self._base + path)
         os.close(tree)
         self._surroundings[path] = _REAL
 
     def add_tmp(self) -> None:
-        """Mount a ``/tmp`` that is empty."""
-        if self._around(TMP) != _REAL:
+        """Mount an empty ``/tmp``."""
+        if self._surroundings_of(TMP) != _REAL:
             self._make_point(TMP, folder=True)
         mount("tmpfs", self._base + TMP, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")
         self._surroundings[TMP] = _FRESH
 
     def remount(self, part: Part) -> None:
-        """Mount a part of which there is no copy over itself: it is only pinned, or it exists in here alone."""
+        """Mount a part without a copy over itself. Such a part is only pinned, or exists only in the sandbox."""
         where = self._base + part.path
-        if self._around(part.path) == _FRESH:
+        if self._surroundings_of(part.path) == _FRESH:
             self._make_point(part.path, folder=True)
         elif not part.pinned or not os.path.lexists(where):
             return
@@ -180,10 +180,10 @@ class _View:
         os.close(tree)
 
     def deny(self, path: str, *, holds_parts: bool) -> None:
-        """Put something empty and unreadable over a path: a folder that cannot be listed, or a file."""
+        """Cover a path with something empty and unreadable: a folder that cannot be listed, or a file."""
         where = self._base + path
         if not os.path.lexists(where):
-            if self._around(path) == _REAL:
+            if self._surroundings_of(path) == _REAL:
                 return
             self._make_point(path, folder=True)
         self._surroundings[path] = _CLOSED
@@ -198,24 +198,24 @@ class _View:
         os.close(tree)
 
     def finish(self) -> None:
-        """Let nothing be changed in the folders of our own that commands may not write in."""
+        """Make our own folders read-only, except those that commands may write."""
         for mask in self._masks:
             (os.rmdir if os.path.isdir(mask) else os.unlink)(mask)
         for where in (*self._unfinished, self._base + DEV):
             mount_setattr(where, ATTR_RDONLY, recursive=False)
 
-    def _around(self, path: str) -> str:
+    def _surroundings_of(self, path: str) -> str:
         return next(self._surroundings[folder] for folder in above(path) if folder in self._surroundings)
 
     def _make_point(self, path: str, *, folder: bool) -> None:
-        """Make something to mount over, and the folders above it; they cannot be listed unless commands may write there."""
+        """Create a mount point and its parent folders. They cannot be listed, unless commands may write there."""
         where = self._base + path
         if os.path.lexists(where):
             return
-        mode = 0o755 if self._around(path) == _FRESH else 0o111
-        missing = [one for one in above(where) if not os.path.lexists(one)]
-        for one in reversed(missing):
-            os.mkdir(one, mode)
+        mode = 0o755 if self._surroundings_of(path) == _FRESH else 0o111
+        missing = [parent for parent in above(where) if not os.path.lexists(parent)]
+        for parent in reversed(missing):
+            os.mkdir(parent, mode)
         if folder:
             os.mkdir(where, mode)
         else:

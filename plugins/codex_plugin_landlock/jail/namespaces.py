@@ -1,4 +1,4 @@
-"""Namespaces of its own for a sandbox, and giving up every privilege in them."""
+"""The namespaces of a sandbox, and dropping all privileges in them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _PR_SET_SECUREBITS = 28
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _LOCKED_SECUREBITS = 0xEF
-"""No privileges for uid 0, none kept over a change of ids, no ambient ones; all of it for good."""
+"""No privileges for uid 0, none kept across a change of ids, and no ambient ones; all locked."""
 
 _CAPSET = 126 if MACHINE == "x86_64" else 91
 _CAP_VERSION_3 = 0x20080522
-_MOST_CAPABILITIES = 64
+_MAX_CAPABILITIES = 64
 
 
 def enter(*, network: bool) -> int:
     """Fork into new user, mount, process, IPC, host-name and cgroup namespaces, and a network one unless ``network``.
 
-    Returns 0 in the child and its id in the parent.
+    Returns 0 in the child and the child's id in the parent.
 
     Raises:
-        OSError: They are not to be had here.
+        OSError: The namespaces are unavailable here.
     """
     flags = NEW_USER | NEW_NS | NEW_PID | NEW_IPC | NEW_UTS | NEW_CGROUP
     return clone(flags if network else flags | NEW_NET)
 
 
 def set_dumpable(*, dumpable: bool) -> None:
-    """Whether other processes of this user may look into this one."""
+    """Set whether other processes of this user may inspect this one."""
     prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
@@ -54,17 +54,17 @@ def map_identity(uid: int, gid: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Give up every capability for good.
+    """Drop all capabilities permanently.
 
     Raises:
-        OSError: One of the steps failed; privileges may be left.
+        OSError: One of the steps failed; some privileges may remain.
     """
     prctl(_PR_SET_SECUREBITS, _LOCKED_SECUREBITS)
-    for capability in range(_MOST_CAPABILITIES):
+    for capability in range(_MAX_CAPABILITIES):
         try:
             prctl(_PR_CAPBSET_DROP, capability)
         except OSError:
-            break  # the kernel does not know so many
+            break  # the kernel has fewer capabilities
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = struct.pack("II", _CAP_VERSION_3, 0)
     call("capset", _CAPSET, header, bytes(24))
@@ -72,10 +72,10 @@ def drop_privileges() -> None:
 
 
 def rule_out_privileges() -> None:
-    """The same without namespaces. With ``no_new_privs``, who has no capabilities cannot get any.
+    """Drop privileges without namespaces. With ``no_new_privs``, a process without capabilities cannot get any.
 
     Raises:
-        OSError: Capabilities could not be given up.
+        OSError: The capabilities could not be dropped.
     """
     if _has_capabilities():
         drop_privileges()
@@ -89,5 +89,5 @@ def _has_capabilities() -> bool:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:  # pathlib would cost the launcher's start 2 ms
+    with open(path, "w") as file:  # pathlib would add 2 ms to the launcher's start
         file.write(text)

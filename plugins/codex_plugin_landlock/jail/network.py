@@ -1,4 +1,4 @@
-"""A network of a sandbox's own: the loopback address and nothing else, and the sockets on it where a proxy listens."""
+"""The private network of a sandbox: only the loopback address, and the listening sockets of a proxy on it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 __all__ = ["HTTP_PORT", "SOCKS_PORT", "listening", "raise_loopback"]
 
 HTTP_PORT, SOCKS_PORT = 3128, 8081
-"""Where a command finds its proxy (Codex's ports)."""
+"""The ports at which a command finds its proxy (Codex's ports)."""
 
 _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
 _UP = 0x1
 
 
 def raise_loopback() -> None:
-    """Bring the loopback interface of a new network namespace up; 127.0.0.1 and ::1 work from then on.
+    """Bring up the loopback interface of a new network namespace, so that 127.0.0.1 and ::1 work.
 
     Raises:
         OSError: The system refused it.
@@ -34,17 +34,19 @@ def raise_loopback() -> None:
 
 @contextlib.contextmanager
 def listening() -> Iterator[tuple[socket.socket, ...]]:
-    """Listening sockets at the proxy's ports, for HTTP and for SOCKS; closed here afterwards, for who they were sent to has his own.
+    """Yield listening sockets at the proxy's ports, for HTTP and for SOCKS.
+
+    They are closed here afterwards, because the process that they were sent to has its own copies.
 
     Raises:
-        OSError: A port is taken.
+        OSError: A port is in use.
     """
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         sockets = []
         for port in (HTTP_PORT, SOCKS_PORT):
-            made = opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(("127.0.0.1", port))
-            made.listen(128)
-            sockets.append(made)
+            listener = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen(128)
+            sockets.append(listener)
         yield tuple(sockets)

@@ -1,8 +1,8 @@
-"""Empty folders in the place of protected or denied paths that do not exist, so that there is something to mount over.
+"""Placeholders: empty folders in place of protected or denied paths that do not exist, so that there is something to mount over.
 
-A sandbox of another process may need the same one at the same time: each user of a placeholder holds a shared lock on it, and the
-last one removes it. A placeholder tells itself from a user's folder by its odd mode, so one that a killed process left behind is
-removed by the next one.
+A sandbox of another process may need the same placeholder at the same time. So each user of a placeholder holds a shared lock
+on it, and the last one removes it. An unusual mode distinguishes a placeholder from a user's folder, so one that a killed
+process left behind is removed by its next user.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _ATTEMPTS = 50
 
 
 def hold(paths: Iterable[str]) -> dict[str, int]:
-    """Make the missing ones of ``paths``, outer ones first, and lock all placeholders among them; returns their descriptors.
+    """Create placeholders for missing ``paths``, outer ones first, lock all placeholders among them, and return their descriptors.
 
-    A path whose parent does not exist, or cannot be written by this user either, needs no protection and is left out.
+    A path whose parent does not exist, or is not writable for this user, needs no protection and is skipped.
     """
-    held: dict[str, int] = {}
+    placeholders: dict[str, int] = {}
     for path in paths:
         descriptor = _hold(path)
         if descriptor is not None:
-            held[path] = descriptor
-    return held
+            placeholders[path] = descriptor
+    return placeholders
 
 
 def _hold(path: str) -> int | None:
@@ -56,9 +56,9 @@ def _hold(path: str) -> int | None:
     return None
 
 
-def release(held: dict[str, int]) -> None:
-    """Give placeholders up, and remove those that nobody else uses, inner ones first."""
-    for path, descriptor in reversed(held.items()):
+def release(placeholders: dict[str, int]) -> None:
+    """Unlock placeholders, and remove those that nobody else uses, inner ones first."""
+    for path, descriptor in reversed(placeholders.items()):
         if _lock(descriptor, fcntl.LOCK_EX) and _same(descriptor, path):
             _remove(path)
         os.close(descriptor)
@@ -67,14 +67,14 @@ def release(held: dict[str, int]) -> None:
 def _remove(path: str) -> None:
     try:
         os.rmdir(path)
-    except OSError:  # something was put into it: then it is an ordinary folder from now on
+    except OSError:  # something was created in it, so it is now an ordinary folder
         with contextlib.suppress(OSError):
             os.chmod(path, _MODE & 0o777)
 
 
 def _is_placeholder(descriptor: int) -> bool:
-    found = os.fstat(descriptor)
-    return stat.S_IMODE(found.st_mode) == _MODE and found.st_uid == os.geteuid()
+    status = os.fstat(descriptor)
+    return stat.S_IMODE(status.st_mode) == _MODE and status.st_uid == os.geteuid()
 
 
 def _lock(descriptor: int, kind: int) -> bool:
@@ -86,7 +86,7 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 
 def _same(descriptor: int, path: str) -> bool:
-    """Whether ``path`` still is what was opened."""
+    """Return whether ``path`` is still the opened folder."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except OSError:

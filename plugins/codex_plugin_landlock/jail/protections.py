@@ -1,6 +1,6 @@
-"""Which layer holds what back: said of a machine before anything was tried, and by a sandbox of itself.
+"""The enforcing layer of each protection, as expected on a machine and as reported by a sandbox.
 
-The keys are the values of ``codex_framework.roles.sandboxes.Protection``, which this package does not import.
+The keys are the values of ``codex_framework.contract.permissions.file_access.Protection``, which this package does not import.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ __all__ = ["PARTLY", "missing", "protections"]
 _ABI_NETWORK, _ABI_SCOPE = 4, 6
 
 
-def protections(*, own: bool, abi: int, bounded: str) -> dict[str, str]:
-    """What is held back, by which layer; an empty text: it is not.
+def protections(*, has_namespaces: bool, abi: int, bounded: str) -> dict[str, str]:
+    """Return the enforcing layers of each protection. An empty text means that a protection is not enforced.
 
     Args:
-        own: With namespaces and mounts of its own.
-        abi: Landlock's.
-        bounded: What limits the number of processes.
+        has_namespaces: Whether the sandbox has its own namespaces and mounts.
+        abi: The ABI of Landlock.
+        bounded: The mechanisms that limit the number of processes.
     """
     scopes, tcp = abi >= _ABI_SCOPE, abi >= _ABI_NETWORK
     sockets = _joined("seccomp", "Landlock (abstract)" if scopes else "")
     resources = "resource limits of each process, where configured"
-    if own:
+    if has_namespaces:
         return {
             "writing": "read-only mounts, Landlock",
             "metadata": "read-only mounts",
-            "protected-names": "read-only mounts; missing ones by a placeholder while a sandbox lives",
+            "protected-names": "read-only mounts; missing names by placeholders while a sandbox exists",
             "reading": "mounts",
             "processes": "process namespace, own /proc",
             "signals": _joined("process namespace", "Landlock" if scopes else ""),
@@ -60,34 +60,34 @@ def protections(*, own: bool, abi: int, bounded: str) -> dict[str, str]:
 
 
 PARTLY = {
-    "protected-names": "Landlock, by listing what stands beside them; missing ones are not protected",
-    "reading": "Landlock, by listing what stands beside it; names can be listed",
-    "processes": "Landlock: no tracing; they stay visible",
+    "protected-names": "Landlock, by allowing the entries next to them; missing names are not protected",
+    "reading": "Landlock, by allowing the entries next to denied ones; names can be listed",
+    "processes": "Landlock: no tracing; other processes stay visible",
     "shared-memory": "seccomp; /dev/shm is shared",
-    "terminals": "seccomp: no typing into them; other terminals of the user can be opened",
+    "terminals": "seccomp: no injected input; other terminals of the user can be opened",
 }
-"""What of the rest is held back without namespaces of its own, and what is not."""
+"""The partial protections without namespaces, with their gaps."""
 
 
-def missing(held: Mapping[str, str], plan: Mapping[str, Any], *, own: bool) -> dict[str, str]:
-    """What a plan's floor asks for and is not held back; each with what would help, if it is in the plan's own hands.
+def missing(enforced: Mapping[str, str], plan: Mapping[str, Any], *, has_namespaces: bool) -> dict[str, str]:
+    """Return the protections of a plan's floor that are not enforced, each with a hint if the plan itself is the reason.
 
     Args:
-        held: What is held back in general.
-        plan: A plan's data.
-        own: With namespaces and mounts of its own.
+        enforced: The enforced protections.
+        plan: The data of a plan.
+        has_namespaces: Whether the sandbox has its own namespaces and mounts.
     """
     limits = plan["limits"]
-    without = {
+    hints = {
         "process-count": "set sandbox_limits.processes" if limits["processes"] is None else "",
         "resources": "set sandbox_limits.memory_mb and file_size_mb"
         if limits["memory_bytes"] is None or limits["file_bytes"] is None
         else "",
         "network": "choose a profile without allowed hosts, or allow user namespaces"
-        if plan["network"] == "proxy" and not own
+        if plan["network"] == "proxy" and not has_namespaces
         else "",
     }
-    return {one: without.get(one, "") for one in plan["floor"] if not held.get(one) or without.get(one)}
+    return {name: hints.get(name, "") for name in plan["floor"] if not enforced.get(name) or hints.get(name)}
 
 
 def _joined(*parts: str) -> str:

@@ -1,4 +1,4 @@
-"""A seccomp filter: rules by system call, assembled as a binary tree over their numbers."""
+"""A seccomp filter: rules for system calls, assembled into a binary tree over their numbers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NR, _ARCH, _ARGS = 0, 4, 16
 _X32_BIT = 0x40000000
 
 Instruction: TypeAlias = tuple[int, int, int, int]
-"""Code, jump if true, jump if false, constant."""
+"""Code, jump offset if true, jump offset if false, constant."""
 
 
 class Check(NamedTuple):
-    """One look at an argument. It holds if ``(low word of the argument & mask)`` is (or is not) among ``values``.
+    """A condition on an argument. It holds if ``(low word of the argument & mask)`` is (or is not) in ``values``.
 
-    ``mask`` None looks at all 64 bits and holds if the argument is not zero.
+    If ``mask`` is None, all 64 bits are checked, and the condition holds if the argument is not zero.
     """
 
     argument: int
@@ -37,7 +37,7 @@ class Check(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Refuse with ``error`` if every one of ``when`` holds (always, where there is none)."""
+    """Refuse a call with ``error`` if all conditions in ``when`` hold. Without conditions, always refuse."""
 
     error: int
     when: tuple[Check, ...] = ()
@@ -47,7 +47,7 @@ _REFUSED = Rule(errno.EPERM)
 _UNKNOWN = Rule(errno.ENOSYS)
 
 _NAMESPACES = 0x7E020080
-"""All ``CLONE_NEW*`` flags that ``clone`` and ``unshare`` know."""
+"""All ``CLONE_NEW*`` flags of ``clone`` and ``unshare``."""
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _DGRAM, _SEQPACKET = 1, 2, 5
@@ -56,7 +56,7 @@ _TCP = 6
 _MSG_FASTOPEN = 0x20000000
 _WORD = 0xFFFFFFFF
 _SET_UID = 0o4000
-_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit by which O_TMPFILE differs from O_DIRECTORY
+_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit that distinguishes O_TMPFILE from O_DIRECTORY
 _TERMINAL_REQUESTS = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS
 _DEVICE_KINDS = (0o020000, 0o060000)
 _KIND = 0o170000
@@ -87,20 +87,20 @@ _ON_OTHERS = {
     "migrate_pages": 0,
     "move_pages": 0,
 }
-"""Calls that take another process's id, and which argument it is."""
+"""Calls that take the id of another process, with the position of this argument."""
 
 
-def rules_for(*, network: str, own: bool) -> dict[str, tuple[Rule, ...]]:
-    """The rules of a sandbox, by system call; the first that applies counts.
+def rules_for(*, network: str, has_namespaces: bool) -> dict[str, tuple[Rule, ...]]:
+    """Return the rules of a sandbox by system call. The first rule that applies is used.
 
     Args:
-        network: How commands reach it: ``off``, ``loopback``, ``proxy`` or ``on``.
-        own: Whether the sandbox has namespaces of its own.
+        network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
+        has_namespaces: Whether the sandbox has its own namespaces.
     """
     rules: dict[str, tuple[Rule, ...]] = dict.fromkeys(_ALWAYS_REFUSED, (_REFUSED,))
     rules.update(
         dict.fromkeys(("clone3", "openat2"), (_UNKNOWN,))
-    )  # their flags lie in memory: let libc use the older call
+    )  # their flags are in memory, so libc must use the older call
     rules["clone"] = rules["unshare"] = (_if(Check(0, _NAMESPACES, (0,), among=False)),)
     rules["ioctl"] = (_if(Check(1, _WORD, _TERMINAL_REQUESTS)),)
     rules["mknod"] = (_if(Check(1, _KIND, _DEVICE_KINDS)), _set_uid(1))
@@ -109,8 +109,8 @@ def rules_for(*, network: str, own: bool) -> dict[str, tuple[Rule, ...]]:
     rules["fchmodat"] = rules["fchmodat2"] = (_set_uid(2),)
     rules["open"] = (_if(Check(1, _CREATES, (0,), among=False), Check(2, _SET_UID, (_SET_UID,))),)
     rules["openat"] = (_if(Check(2, _CREATES, (0,), among=False), Check(3, _SET_UID, (_SET_UID,))),)
-    rules.update(_SOCKETS[network if own or network != "proxy" else "ports"])
-    if not own:
+    rules.update(_SOCKETS[network if has_namespaces or network != "proxy" else "ports"])
+    if not has_namespaces:
         rules.update(dict.fromkeys(_REFUSED_WITHOUT_IPC_NAMESPACE, (_REFUSED,)))
         rules.update({name: (_if(Check(position, None)),) for name, position in _ON_OTHERS.items()})
     return rules
@@ -125,7 +125,7 @@ def _set_uid(argument: int) -> Rule:
 
 
 def _opens_fast(argument: int) -> Check:
-    """Data in a connection's first packet: connects without asking Landlock."""
+    """Check for data in a connection's first packet, which connects without asking Landlock."""
     return Check(argument, _MSG_FASTOPEN, (_MSG_FASTOPEN,))
 
 
@@ -133,7 +133,7 @@ _PAIR = (
     _if(Check(0, _WORD, (_AF_UNIX,), among=False)),
     _if(Check(1, _TYPE, (_STREAM, _SEQPACKET), among=False)),
 )
-"""Pairs for talking within a command always work; datagram pairs never, because they can be re-addressed by path."""
+"""Socket pairs within a command always work. Datagram pairs never do, because they can be re-addressed by path."""
 
 _UNADDRESSED = _if(Check(4, None))
 _INTERNET = _if(Check(0, _WORD, (_AF_INET, _AF_INET6), among=False))
@@ -154,7 +154,7 @@ _SOCKETS: dict[str, dict[str, tuple[Rule, ...]]] = {
         "socket": (
             _INTERNET,
             _if(Check(1, _TYPE, (_STREAM,), among=False)),
-            _if(Check(2, _WORD, (0, _TCP), among=False)),  # Landlock does not see MPTCP and SCTP
+            _if(Check(2, _WORD, (0, _TCP), among=False)),  # Landlock does not cover MPTCP and SCTP
         ),
         "sendto": (_UNADDRESSED, _if(_opens_fast(3))),
         "sendmsg": (_if(_opens_fast(2)),),
@@ -166,18 +166,18 @@ _SOCKETS: dict[str, dict[str, tuple[Rule, ...]]] = {
         "socket": (
             _if(Check(0, _WORD, (_AF_INET, _AF_INET6, _AF_NETLINK), among=False)),
             _if(Check(0, _WORD, (_AF_NETLINK,), among=False), Check(1, _TYPE, (_STREAM, _DGRAM), among=False)),
-            _if(Check(0, _WORD, (_AF_NETLINK,)), Check(2, _WORD, (0,), among=False)),  # other than route
+            _if(Check(0, _WORD, (_AF_NETLINK,)), Check(2, _WORD, (0,), among=False)),  # anything but route
         ),
     },
 }
-"""Rules for sockets by the network's mode; ``ports`` where this machine's network is shared and Landlock lets TCP connect to
-single ports only."""
+"""Rules for sockets by network mode. ``ports`` applies if the machine's network is shared and Landlock allows TCP connections only
+to some ports."""
 
 
 def assemble(
     rules: Mapping[str, Sequence[Rule]], numbers: Mapping[str, int] = NUMBERS, architecture: int = ARCHITECTURE
 ) -> list[Instruction]:
-    """The program for ``rules``. Calls that this architecture does not have are left out."""
+    """Assemble the program for ``rules``. Calls that this architecture lacks are omitted."""
     blocks = sorted((numbers[name], _block(rule)) for name, rule in rules.items() if name in numbers)
     return [
         (_LOAD_WORD, 0, 0, _ARCH),
@@ -191,7 +191,7 @@ def assemble(
 
 
 def _tree(blocks: Sequence[tuple[int, list[Instruction]]]) -> list[Instruction]:
-    """Choose among blocks by the number in the accumulator, halving each time."""
+    """Select a block by the number in the accumulator, by binary search."""
     if not blocks:
         return [(_RETURN, 0, 0, _ALLOW)]
     if len(blocks) == 1:
@@ -199,7 +199,7 @@ def _tree(blocks: Sequence[tuple[int, list[Instruction]]]) -> list[Instruction]:
         return [(_JUMP_EQ, 1, 0, number), (_RETURN, 0, 0, _ALLOW), *body]
     middle = len(blocks) // 2
     lower, upper = _tree(blocks[:middle]), _tree(blocks[middle:])
-    # A conditional jump reaches 255 instructions, a plain one any distance.
+    # A conditional jump reaches 255 instructions, an unconditional one any distance.
     return [(_JUMP_GE, 0, 1, blocks[middle][0]), (_JUMP, 0, 0, len(lower)), *lower, *upper]
 
 
@@ -213,7 +213,7 @@ def _block(rules: Sequence[Rule]) -> list[Instruction]:
 
 
 def _rule(rule: Rule) -> list[Instruction]:
-    """Code that returns the rule's error, or goes on behind itself."""
+    """Return code that returns the rule's error, or continues after itself."""
     program: list[Instruction] = [(_RETURN, 0, 0, _ERRNO | rule.error)]
     for check in reversed(rule.when):
         program = [*_check(check, len(program)), *program]
@@ -221,7 +221,7 @@ def _rule(rule: Rule) -> list[Instruction]:
 
 
 def _check(check: Check, skip: int) -> list[Instruction]:
-    """Code that goes on behind itself if the check holds, and ``skip`` further if not."""
+    """Return code that continues after itself if the check holds, and ``skip`` instructions further if not."""
     offset = _ARGS + 8 * check.argument
     if check.mask is None:
         return [
@@ -250,7 +250,7 @@ _MODE_FILTER = 2
 
 
 def available() -> bool:
-    """Whether this kernel has seccomp and the architecture is known."""
+    """Return whether this kernel supports seccomp and the architecture is known."""
     if not ARCHITECTURE:
         return False
     try:
@@ -261,7 +261,7 @@ def available() -> bool:
 
 
 def install(program: Sequence[Instruction]) -> None:
-    """Put the filter on this process for good.
+    """Apply the filter to this process permanently.
 
     Raises:
         OSError: The kernel refused it.

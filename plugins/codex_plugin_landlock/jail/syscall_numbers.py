@@ -1,4 +1,4 @@
-"""Numbers of the system calls that the filter knows, for x86_64 and aarch64 (Linux ``asm/unistd`` headers)."""
+"""The numbers of the filtered system calls on x86_64 and aarch64 (from Linux's ``asm/unistd`` headers)."""
 
 from __future__ import annotations
 

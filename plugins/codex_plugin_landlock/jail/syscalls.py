@@ -1,4 +1,4 @@
-"""System calls that Python does not offer, by ctypes. Every failure is an :class:`OSError` that names the call."""
+"""System calls that Python lacks, through ctypes. Every failure is an :class:`OSError` that names the call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
 
-# PyDLL keeps the interpreter lock: a clone that returns in the child must find it held.
+# PyDLL keeps the interpreter lock, which must be held when a clone returns in the child.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
@@ -79,7 +79,7 @@ def call(name: str, number: int, *arguments: int | bytes | ctypes.Array[ctypes.c
     """Make system call ``number``.
 
     Raises:
-        OSError: It failed; ``name`` is the error's file name.
+        OSError: The call failed; ``name`` is the error's file name.
     """
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = int(_syscall(ctypes.c_long(number), *values))
@@ -90,10 +90,10 @@ def call(name: str, number: int, *arguments: int | bytes | ctypes.Array[ctypes.c
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """``prctl(2)``.
+    """Call ``prctl(2)``.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     padded = (*arguments, 0, 0, 0, 0)[:4]
     result = int(_prctl(ctypes.c_int(option), *(ctypes.c_ulong(value) for value in padded)))
@@ -104,45 +104,45 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def clone(flags: int) -> int:
-    """A fork into new namespaces: 0 in the child, its process id in the parent. Only for a process with one thread.
+    """Fork into new namespaces. Return 0 in the child and its process id in the parent. Only for single-threaded processes.
 
     Raises:
-        OSError: No new process; the namespaces are not to be had.
+        OSError: The namespaces are unavailable; no process was created.
     """
     sigchld = 17
     return call("clone", _CLONE, flags | sigchld, 0, 0, 0, 0)
 
 
-def close_but(kept: int, first: int = 3) -> None:
-    """Close every descriptor from ``first`` on except ``kept``.
+def close_but(keep: int, first: int = 3) -> None:
+    """Close every descriptor from ``first`` on, except ``keep``.
 
-    ``os.closerange`` would try each number up to the end where Python was built without the system call.
+    ``os.closerange`` would try every number if Python was built without this system call.
     """
-    if kept > first:
-        call("close_range", _CLOSE_RANGE, first, kept - 1, 0)
-    call("close_range", _CLOSE_RANGE, kept + 1, 0xFFFFFFFF, 0)
+    if keep > first:
+        call("close_range", _CLOSE_RANGE, first, keep - 1, 0)
+    call("close_range", _CLOSE_RANGE, keep + 1, 0xFFFFFFFF, 0)
 
 
 def memory_file(name: str) -> int:
-    """A file without a path, closed on exec (not every Python has ``os.memfd_create``)."""
+    """Return a file without a path, closed on exec. Not every Python has ``os.memfd_create``."""
     closed_on_exec = 1
     return call("memfd_create", _MEMFD_CREATE, name.encode(), closed_on_exec)
 
 
 def pidfd_open(pid: int) -> int:
-    """A descriptor that becomes readable when process ``pid`` ends (not every Python has ``os.pidfd_open``).
+    """Return a descriptor that becomes readable when process ``pid`` ends. Not every Python has ``os.pidfd_open``.
 
     Raises:
-        OSError: There is no such process.
+        OSError: The process does not exist.
     """
     return call("pidfd_open", _PIDFD_OPEN, pid, 0)
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
-    """``mount(2)``.
+    """Call ``mount(2)``.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     call(
         f"mount {kind or 'flags'} on {target}",
@@ -156,48 +156,48 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def detach(path: str) -> None:
-    """Unmount what is at ``path``, with all below it, as soon as nobody uses it any more.
+    """Unmount ``path`` with everything below it, as soon as nobody uses it any more.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     lazily = 2
     call(f"umount {path}", _UMOUNT2, os.fsencode(path), lazily)
 
 
 def pivot_root(new: str, old: str) -> None:
-    """Make the mount ``new`` the root of this mount namespace, and attach the former one at ``old``.
+    """Make the mount ``new`` the root of this mount namespace, and attach the old root at ``old``.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     call(f"pivot_root {new}", _PIVOT_ROOT, os.fsencode(new), os.fsencode(old))
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:
-    """A detached copy of the mounts at ``path``, as a descriptor; a symlink is copied itself.
+    """Return a detached copy of the mounts at ``path``, as a descriptor. A symlink is not followed.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_SYMLINK_NOFOLLOW | (_AT_RECURSIVE if recursive else 0)
     return call(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 
 def move_mount(tree: int, path: str) -> None:
-    """Attach a detached copy over ``path`` (a symlink is covered itself).
+    """Attach a detached copy over ``path``. A symlink is not followed.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     call(f"move_mount {path}", _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(path), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def mount_setattr(target: int | str, on: int, *, recursive: bool = True) -> None:
-    """Turn mount attributes on, for a descriptor from :func:`open_tree` or a path.
+    """Enable mount attributes for a descriptor from :func:`open_tree` or a path.
 
     Raises:
-        OSError: It failed.
+        OSError: The call failed.
     """
     attributes = struct.pack("QQQQ", on, 0, 0, 0)
     flags = _AT_RECURSIVE if recursive else 0

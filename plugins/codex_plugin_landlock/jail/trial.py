@@ -1,4 +1,4 @@
-"""Every layer tried by itself, in a process that is thrown away: what this machine grants, and what it says where it does not."""
+"""A trial of every layer by itself, in a disposable process, with the system's error if the layer does not work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .syscalls import (
     pidfd_open,
 )
 
-__all__ = ["tried"]
+__all__ = ["try_layers"]
 
 _WITHIN_MS = 5000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
@@ -40,11 +40,11 @@ _WORKS = "+"
 class _Layer(NamedTuple):
     name: str
     flags: int
-    put_on: Callable[[User], None]
+    apply: Callable[[User], None]
 
 
-def tried(user: User) -> list[tuple[str, str]]:
-    """The layers by name, each with an empty text where it works and else with what is wrong."""
+def try_layers(user: User) -> list[tuple[str, str]]:
+    """Return the layers by name with their faults. An empty text means that a layer works."""
     return [(layer.name, _outcome(layer, user)) for layer in _LAYERS]
 
 
@@ -62,8 +62,8 @@ def _outcome(layer: _Layer, user: User) -> str:
         if not _ends(pid):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        said = os.read(reader, _TEXT_BYTES).decode() or "the trial ended without a word"
-        return "" if said == _WORKS else said
+        answer = os.read(reader, _TEXT_BYTES).decode() or "the trial ended without an answer"
+        return "" if answer == _WORKS else answer
     finally:
         os.close(reader)
         if writer >= 0:
@@ -81,14 +81,14 @@ def _ends(pid: int) -> bool:
 
 
 def _try(layer: _Layer, user: User, writer: int) -> None:
-    """In the child. Does not return."""
+    """Run the trial in the child process. Does not return."""
     text = "it did not take effect"
     try:
         if layer.flags & NEW_USER:
             namespaces.map_identity(user.uid, user.gid)
         if layer.flags & NEW_NS:
             mounts.separate()
-        layer.put_on(user)
+        layer.apply(user)
         text = _WORKS
     except OSError as error:
         text = _text(error)
@@ -101,7 +101,7 @@ def _try(layer: _Layer, user: User, writer: int) -> None:
 
 
 class _WithoutEffect(Exception):  # noqa: N818
-    """A layer was put on, and what it should hold back still works."""
+    """A layer was applied, but what it should prevent still works."""
 
 
 def _text(error: OSError) -> str:
@@ -168,7 +168,7 @@ def _landlock(user: User) -> None:  # noqa: ARG001
 
 
 def _seccomp(user: User) -> None:  # noqa: ARG001
-    seccomp.install(seccomp.assemble(seccomp.rules_for(network="off", own=True)))
+    seccomp.install(seccomp.assemble(seccomp.rules_for(network="off", has_namespaces=True)))
     _refused(lambda: socket.socket(socket.AF_INET), "sockets can still be made")
 
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from codex_framework.config import Config, load_config
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 
 @attrs.frozen

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.config import Settings
+from codex_framework.config import settings_from
 from codex_framework.config.keys import dotted
 from codex_framework.config.lines import line_of
-from codex_framework.roles.providers import ProviderInfo
+from codex_framework.contract.roles.models import ProviderInfo
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.toml"))
 BUILTIN = {name: ProviderInfo(id=name, name=name) for name in ("openai", "ollama")}
@@ -26,7 +26,7 @@ def test_a_usual_configuration_loads(place, file):
     shutil.copy(file, place.codex_home / "config.toml")
     config = place.load()
     assert config.warnings == ()
-    assert Settings.from_config(config, BUILTIN).model
+    assert settings_from(config, BUILTIN).model
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from codex_framework.config.dotenv import load_dotenv
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 
 def load(folder, text, **environ):

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from codex_framework.config.edit import clear_path, set_path
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 TEXT = """\
 # mine

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codex_framework.config import load_config
 from codex_framework.config.keys import lookup, merge
-from codex_framework.errors import ConfigError
+from codex_framework.contract.errors import ConfigError
 
 
 def test_without_any_file_there_is_nothing(place):
@@ -104,13 +104,13 @@ def test_an_unknown_profile_is_an_error_that_lists_the_known_ones(place):
     place.write('[profiles.fast]\nmodel = "m"\n')
     place.write("", "slow.config.toml")
     error = place.error(profile="quick")
-    assert str(error) == "there is no profile 'quick'; there are: fast, slow"
-    assert error.hint == f"Write its settings into {place.codex_home}/quick.config.toml, or name another profile."
+    assert str(error) == "there is no profile 'quick'; existing profiles: fast, slow"
+    assert error.hint == f"Write its settings to {place.codex_home}/quick.config.toml, or name another profile."
 
 
 def test_a_profile_name_cannot_reach_outside_the_home(place):
     (place.home / "evil.config.toml").write_text('model = "evil"\n')
-    assert str(place.error(profile="../evil")) == "there is no profile '../evil'; there are none"
+    assert str(place.error(profile="../evil")) == "there is no profile '../evil'; no profile exists"
 
 
 def test_the_user_config_can_be_left_out(place):
@@ -137,8 +137,8 @@ def test_the_settings_of_an_untrusted_project_are_left_out_with_a_warning(place,
     config = place.load()
     assert config.get("model") is None
     assert config.trust == level
-    cure = f'set `projects."{place.project}".trust_level = "trusted"` in {place.codex_home}/config.toml.'
-    assert config.warnings == (f"{file}: ignored, because this project is not trusted. To trust it, {cure}",)
+    hint = f'set `projects."{place.project}".trust_level = "trusted"` in {place.codex_home}/config.toml.'
+    assert config.warnings == (f"{file}: ignored, because this project is not trusted. To trust it, {hint}",)
 
 
 def test_a_project_cannot_name_servers_and_programs(place):
@@ -152,7 +152,7 @@ def test_a_project_cannot_name_servers_and_programs(place):
     assert config.get("model_providers") is None
     assert config.get("notify") is None
     assert config.warnings == tuple(
-        f"{file}:{line}: `{key}` is ignored: a project's own file may not set it. Set it in your config.toml."
+        f"{file}:{line}: `{key}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
         for key, line in (("model_provider", 2), ("model_providers", 5), ("notify", 3))
     )
 

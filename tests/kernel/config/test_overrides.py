@@ -77,7 +77,7 @@ def test_later_overrides_beat_earlier_ones_and_tables_are_merged(place):
 def test_an_override_is_checked_like_a_file(place):
     assert str(place.error("modle=x")) == "-c: unknown key `modle`. Did you mean `model`?"
     assert str(place.error("history.max_bytes=lots")) == (
-        '-c: `history.max_bytes` is the text "lots", but must be a whole number, 0 or more'
+        '-c: `history.max_bytes` is the string "lots", but must be an integer of at least 0'
     )
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.access import file_access
+from codex_framework.commands.access import file_access
 from codex_framework.config.permissions import named_permissions, profile_names, starting_permissions
-from codex_framework.errors import ConfigError
-from codex_framework.permissions import SECRET_PLACES, builtin_permissions, permissions_of
-from codex_framework.protocol.permissions import (
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.permissions.file_access import NetworkMode
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.permissions.profile import SECRET_PLACES, builtin_permissions, permissions_of
+from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     FileEntry,
@@ -24,9 +26,7 @@ from codex_framework.protocol.permissions import (
     Special,
     SpecialPath,
 )
-from codex_framework.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
-from codex_framework.roles.networks import NetworkRules
-from codex_framework.roles.sandboxes import NetworkMode
+from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 
 NO_TMP = '":slash_tmp" = "read"\n'  # where the folders of these tests lie
 WORKSPACE = f'extends = ":workspace"\n[permissions.p.filesystem]\n{NO_TMP}'
@@ -176,55 +176,58 @@ def test_the_table_of_the_mode_changes_no_profile(place):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[permissions.p.filesystem]\n":root" = "raed"', "2: ':root' is 'raed'; it has to be read, write or deny"),
-        ('[permissions.p.filesystem]\n":root" = 3', "2: ':root' is 3; it has to be read, write or deny"),
+        ('[permissions.p.filesystem]\n":root" = "raed"', "2: ':root' is 'raed', but must be read, write or deny"),
+        ('[permissions.p.filesystem]\n":root" = 3', "2: ':root' is 3, but must be read, write or deny"),
         ('[permissions.p.filesystem]\n":root" = true', '2: `permissions.p.filesystem.":root"` is true, but must be'),
         ('[permissions.p.filesystem]\n":root" = []', '2: `permissions.p.filesystem.":root"` is a list, but must be'),
-        ('[permissions.p.filesystem]\n":workspace_roots" = { a = [] }', "2: 'a' is []; it has to be read"),
+        ('[permissions.p.filesystem]\n":workspace_roots" = { a = [] }', "2: 'a' is [], but must be read"),
         ('[permissions.p.filesystem]\n":workspace_roots" = { a = { b = "read" } }', "2: 'a' is {'b': 'read'}"),
         (
             '[permissions.p.filesystem]\n":moon" = "deny"',
-            "2: ':moon' is no place that is known here, so it cannot be denied",
+            "2: ':moon' is not a known path, so it cannot be denied",
         ),
-        ('[permissions.p.filesystem]\n":moon" = { x = "none" }', "2: ':moon' is no place"),
-        ('[permissions.p.filesystem]\n":minimal" = { x = "read" }', "2: :minimal has no parts of its own"),
+        ('[permissions.p.filesystem]\n":moon" = { x = "none" }', "2: ':moon' is not a known path"),
+        ('[permissions.p.filesystem]\n":minimal" = { x = "read" }', "2: :minimal cannot have a table"),
         ('[permissions.p.filesystem]\nother = "read"', "2: 'other' is not an absolute path"),
         ('[permissions.p.filesystem]\n"~you/x" = "read"', "2: '~you/x' is not an absolute path"),
         ('[permissions.p.filesystem]\n"" = "read"', "'' is not an absolute path"),
-        ('[permissions.p.filesystem]\n"/a\\u0000b" = "deny"', "'/a\\x00b' has a NUL character in it"),
-        ('[permissions.p.filesystem]\n":workspace_roots" = { "../x" = "write" }', "2: '../x' does not lie below"),
-        ('[permissions.p.filesystem]\n":workspace_roots" = { "/x" = "write" }', "2: '/x' does not lie below"),
-        ('[permissions.p.filesystem]\n":workspace_roots" = { "~/x" = "write" }', "2: '~/x' does not lie below"),
+        ('[permissions.p.filesystem]\n"/a\\u0000b" = "deny"', "'/a\\x00b' contains a NUL character"),
+        ('[permissions.p.filesystem]\n":workspace_roots" = { "../x" = "write" }', "2: '../x' is not below"),
+        ('[permissions.p.filesystem]\n":workspace_roots" = { "/x" = "write" }', "2: '/x' is not below"),
+        ('[permissions.p.filesystem]\n":workspace_roots" = { "~/x" = "write" }', "2: '~/x' is not below"),
         (
             '[permissions.p.filesystem]\n"/a/*.x" = "read"',
-            "2: the pattern '/a/*.x' can only be denied, not given 'read'",
+            "2: the pattern '/a/*.x' can only be denied, not set to 'read'",
         ),
         (
             '[permissions.p.filesystem]\n"/a/[z-a]" = "deny"',
-            "2: the pattern '/a/[z-a]' is wrong: bad character range z-a",
+            "2: the pattern '/a/[z-a]' is invalid: bad character range z-a",
         ),
-        ('[permissions.p.filesystem]\n"/a/*.{x" = "deny"', "2: the pattern '/a/*.{x' is wrong: a brace is not closed"),
-        ('[permissions.p.filesystem]\n"/a/*/../b" = "deny"', "2: the pattern '/a/*/../b' has `..` in it"),
-        ('[permissions.p.filesystem]\n"/**/*.x" = "deny"', "2: the pattern '/**/*.x' begins at the root"),
-        ('[permissions.p.filesystem]\n"/{a,*}/x" = "deny"', "2: the pattern '/{a,*}/x' begins at the root"),
+        (
+            '[permissions.p.filesystem]\n"/a/*.{x" = "deny"',
+            "2: the pattern '/a/*.{x' is invalid: a brace is not closed",
+        ),
+        ('[permissions.p.filesystem]\n"/a/*/../b" = "deny"', "2: the pattern '/a/*/../b' contains `..`"),
+        ('[permissions.p.filesystem]\n"/**/*.x" = "deny"', "2: the pattern '/**/*.x' starts at the root"),
+        ('[permissions.p.filesystem]\n"/{a,*}/x" = "deny"', "2: the pattern '/{a,*}/x' starts at the root"),
         (
             "[permissions.p.filesystem]\nglob_scan_max_depth = 0",
-            "2: `glob_scan_max_depth` is 0, not a number from 1 on",
+            "2: `glob_scan_max_depth` is 0, but must be an integer of at least 1",
         ),
         ('[permissions.p.filesystem]\nglob_scan_max_depth = "3"', "2: `glob_scan_max_depth` is '3'"),
         ("[permissions.p.filesystem]\nglob_scan_max_depth = true", "2: "),
-        ('filesystem = "read"', "2: `permissions.p.filesystem` is the text"),
+        ('filesystem = "read"', "2: `permissions.p.filesystem` is the string"),
         ("network = true", "2: `permissions.p.network` is true, but must be a table"),
         ("description = 3", "2: `permissions.p.description` is the number 3"),
         ('extends = [":workspace"]', "2: `permissions.p.extends` is a list"),
         ('workspace_roots = ["/a"]', "2: `permissions.p.workspace_roots` is a list"),
-        ('workspace_roots = { "/a" = "yes" }', '2: `permissions.p.workspace_roots."/a"` is the text "yes"'),
+        ('workspace_roots = { "/a" = "yes" }', '2: `permissions.p.workspace_roots."/a"` is the string "yes"'),
         ('extend = ":workspace"', "2: unknown key `permissions.p.extend`. Did you mean `extends`?"),
-        ('extends = "q"', "2: 'p' extends 'q', which does not exist; there are: :read-only,"),
+        ('extends = "q"', "2: 'p' extends 'q', which does not exist; existing profiles: :read-only,"),
         ('extends = "p"', "2: the permission profile 'p' extends itself (p -> p)"),
         ('extends = ":danger-full-access"', "2: 'p' extends ':danger-full-access', which has no limits"),
         ('[permissions.p.network]\nenabled = "yes"', "2: `enabled` is 'yes'"),
-        ("[permissions.p.network]\nallowed = []", "2: `allowed` is no setting of the network"),
+        ("[permissions.p.network]\nallowed = []", "2: `allowed` is not a network setting"),
         (
             "[permissions.p.network]\ndangerously_allow_all_unix_sockets = 1",
             "2: `dangerously_allow_all_unix_sockets` is 1",
@@ -233,12 +236,12 @@ def test_the_table_of_the_mode_changes_no_profile(place):
         ("[permissions.p.network]\nmode = []", "2: `mode` is []"),
         ('[permissions.p.network]\nenable_socks5 = "no"', "2: `enable_socks5` is 'no'"),
         ('[permissions.p.network]\ndomains = ["a"]', "2: `domains` is ['a'], not a table"),
-        ('[permissions.p.network]\ndomains = { "a" = "ask" }', "'a' is 'ask'; it has to be allow or deny"),
-        ('[permissions.p.network]\ndomains = { "a" = [] }', "'a' is []; it has to be allow or deny"),
+        ('[permissions.p.network]\ndomains = { "a" = "ask" }', "'a' is 'ask', but must be allow or deny"),
+        ('[permissions.p.network]\ndomains = { "a" = [] }', "'a' is [], but must be allow or deny"),
         ('[permissions.p.network]\ndomains = { "*" = "deny" }', "'*' can only be allowed, not denied"),
         (
             '[permissions.p.network]\nunix_sockets = { "/s" = "maybe" }',
-            "'/s' is 'maybe'; it has to be allow or deny or none",
+            "'/s' is 'maybe', but must be allow or deny or none",
         ),
     ],
 )
@@ -250,14 +253,14 @@ def test_what_is_wrong_is_named_with_its_line_and_a_cure(place, text, message):
     ("text", "message"),
     [
         ("permissions = 3", "1: `permissions` is the number 3, but must be a table"),
-        ('[permissions]\np = ":workspace"', '2: `permissions.p` is the text ":workspace", but must be a table'),
+        ('[permissions]\np = ":workspace"', '2: `permissions.p` is the string ":workspace", but must be a table'),
         (
             '[permissions.p]\nextends = "q"\n[permissions.q]\nextends = "p"',
             "4: the permission profile 'q' extends itself (p -> q -> p)",
         ),
         (
             '[permissions.":mine"]\n[permissions.p]',
-            "1: the permission profile ':mine' has a name that is kept for built-in",
+            "1: the name of the permission profile ':mine' is reserved for built-in",
         ),
     ],
 )

@@ -3,18 +3,19 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from codex_framework.config import Settings, plugin_config
+from codex_framework.config import plugin_settings, settings_from
 from codex_framework.config.settings import fallback_model, fallback_warning
-from codex_framework.errors import ConfigError
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import (
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     DangerFullAccess,
     GranularApproval,
     ReadOnly,
     WorkspaceWrite,
 )
-from codex_framework.roles.providers import ModelInfo, ProviderInfo
+from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
+from codex_framework.contract.roles.settings import Settings
 
 OPENAI = ProviderInfo(id="openai", name="OpenAI", base_url="https://api.openai.com/v1", requires_openai_auth=True)
 REPLAY = ProviderInfo(id="replay", name="Replay", wire_api="replay", options={"speed": 1})
@@ -23,7 +24,7 @@ BUILTIN = {"openai": OPENAI, "replay": REPLAY}
 
 def settings(place, text="", *overrides):
     place.write(text)
-    return Settings.from_config(place.load(*overrides), BUILTIN)
+    return settings_from(place.load(*overrides), BUILTIN)
 
 
 def error(place, text, *overrides):
@@ -158,7 +159,7 @@ def test_a_policy_that_is_sent_back_as_it_was_told_widens_nothing(place):
 def test_a_permission_profile_that_cannot_be_applied_is_an_error(place):
     found = error(place, 'default_permissions = "strict"\n[permissions.loose]\nfilesystem = { ":root" = "read" }\n')
     assert str(found) == (
-        f"{place.codex_home}/config.toml:1: there is no permission profile 'strict'; there are:"
+        f"{place.codex_home}/config.toml:1: there is no permission profile 'strict'; existing profiles:"
         " :read-only, :workspace, :workspace-no-secrets, :danger-full-access, loose"
     )
 
@@ -204,16 +205,17 @@ def test_well_known_providers_cannot_be_redefined(place, name):
 def test_an_unknown_provider_is_an_error_that_lists_the_known_ones(place):
     found = error(place, 'model_provider = "opnai"\n[model_providers.p]\nbase_url = "x"\n')
     assert (
-        str(found) == f"{place.codex_home}/config.toml:1: unknown model provider 'opnai'; there are: openai, p, replay"
+        str(found)
+        == f"{place.codex_home}/config.toml:1: unknown model provider 'opnai'; existing providers: openai, p, replay"
     )
-    assert found.hint == "Write a table [model_providers.opnai], or set model_provider to one of these."
+    assert found.hint == "Add a table [model_providers.opnai], or set model_provider to one of these."
 
 
 def test_without_any_provider_the_error_says_how_to_get_one(place):
     with pytest.raises(ConfigError) as caught:
-        Settings.from_config(place.load(), {})
+        settings_from(place.load(), {})
     assert str(caught.value) == (
-        "unknown model provider 'openai'; there are: none: no plugin offers one, and [model_providers] is empty"
+        "unknown model provider 'openai'; existing providers: none, because no plugin offers one and [model_providers] is empty"
     )
     assert caught.value.hint.startswith("Enable the plugin `openai`")
 
@@ -308,9 +310,9 @@ def test_a_plugin_gets_its_own_settings(place):
         '[framework.plugins.words]\npath = "a"\nnames = ["x", "y"]\n["framework"."plugins"."my-words"]\nloud = true\n'
     )
     config = place.load("framework.plugins.words.limit=3")
-    assert plugin_config(config, "words", Words) == Words("a", 3, ("x", "y"))
-    assert plugin_config(config, "my-words", Quiet) == Quiet(True)
-    assert plugin_config(config, "other", Quiet) == Quiet()
+    assert plugin_settings(config, "words", Words) == Words("a", 3, ("x", "y"))
+    assert plugin_settings(config, "my-words", Quiet) == Quiet(True)
+    assert plugin_settings(config, "other", Quiet) == Quiet()
 
 
 @pytest.mark.parametrize(
@@ -318,18 +320,18 @@ def test_a_plugin_gets_its_own_settings(place):
     [
         (
             "path = 'a'\nlimit = 'x'",
-            ":3: the plugin 'words' cannot use its settings: `framework.plugins.words.limit`: ",
+            ":3: invalid settings of the plugin 'words': `framework.plugins.words.limit`: ",
         ),
         (
             "path = 'a'\nnames = [1]",
-            ":3: the plugin 'words' cannot use its settings: `framework.plugins.words.names[0]`: ",
+            ":3: invalid settings of the plugin 'words': `framework.plugins.words.names[0]`: ",
         ),
-        ("limit = 1", ":1: the plugin 'words' cannot use its settings: `framework.plugins.words"),
-        ("path = 'a'\nlimits = 1", ":3: the plugin 'words' has no setting 'limits'; it has: path, limit, names"),
+        ("limit = 1", ":1: invalid settings of the plugin 'words': `framework.plugins.words"),
+        ("path = 'a'\nlimits = 1", ":3: the plugin 'words' has no setting 'limits'; its settings: path, limit, names"),
     ],
 )
 def test_wrong_settings_of_a_plugin_are_an_error_with_file_and_line(place, text, fact):
     path = place.write(f"[framework.plugins.words]\n{text}\n")
     with pytest.raises(ConfigError) as caught:
-        plugin_config(place.load(), "words", Words)
+        plugin_settings(place.load(), "words", Words)
     assert str(caught.value).startswith(f"{path}{fact}")

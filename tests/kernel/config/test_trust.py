@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from codex_framework.config.trust import git_root, is_trusted, main_checkout, project_root, trust_level
+from codex_framework.toolkit.projects import git_root, is_trusted, main_checkout, project_root, trust_level
 
 
 def git(*arguments, cwd):

@@ -6,47 +6,51 @@ import pytest
 @pytest.mark.parametrize(
     ("text", "line", "fact"),
     [
-        ("model = 5", 1, "`model` is the number 5, but must be a text"),
-        ("model = true", 1, "`model` is true, but must be a text"),
-        ('model = ["a"]', 1, "`model` is a list, but must be a text"),
-        ("[model]", 1, "`model` is a table, but must be a text"),
-        ("model = 2026-01-01", 1, "`model` is the date or time 2026-01-01, but must be a text"),
-        ("model = 1.5", 1, "`model` is the number 1.5, but must be a text"),
-        ('hide_agent_reasoning = "true"', 1, '`hide_agent_reasoning` is the text "true", but must be true or false'),
+        ("model = 5", 1, "`model` is the number 5, but must be a string"),
+        ("model = true", 1, "`model` is true, but must be a string"),
+        ('model = ["a"]', 1, "`model` is a list, but must be a string"),
+        ("[model]", 1, "`model` is a table, but must be a string"),
+        ("model = 2026-01-01", 1, "`model` is the date or time 2026-01-01, but must be a string"),
+        ("model = 1.5", 1, "`model` is the number 1.5, but must be a string"),
+        ('hide_agent_reasoning = "true"', 1, '`hide_agent_reasoning` is the string "true", but must be true or false'),
         ("hide_agent_reasoning = 1", 1, "`hide_agent_reasoning` is the number 1, but must be true or false"),
         (
             'tool_output_token_limit = "10"',
             1,
-            '`tool_output_token_limit` is the text "10", but must be a whole number, 0 or more',
+            '`tool_output_token_limit` is the string "10", but must be an integer of at least 0',
         ),
         (
             "tool_output_token_limit = -1",
             1,
-            "`tool_output_token_limit` is the number -1, but must be a whole number, 0 or more",
+            "`tool_output_token_limit` is the number -1, but must be an integer of at least 0",
         ),
         (
             "tool_output_token_limit = true",
             1,
-            "`tool_output_token_limit` is true, but must be a whole number, 0 or more",
+            "`tool_output_token_limit` is true, but must be an integer of at least 0",
         ),
         (
             "tool_output_token_limit = 1.0",
             1,
-            "`tool_output_token_limit` is the number 1.0, but must be a whole number, 0 or more",
+            "`tool_output_token_limit` is the number 1.0, but must be an integer of at least 0",
         ),
-        ('model_verbosity = "loud"', 1, '`model_verbosity` is the text "loud", but must be "low", "medium" or "high"'),
+        (
+            'model_verbosity = "loud"',
+            1,
+            '`model_verbosity` is the string "loud", but must be "low", "medium" or "high"',
+        ),
         (
             'approval_policy = "on_request"',
             1,
-            '`approval_policy` is the text "on_request", but must be "untrusted", "on-failure", "on-request", "never" or a table',
+            '`approval_policy` is the string "on_request", but must be "untrusted", "on-failure", "on-request", "never" or a table',
         ),
         (
             'sandbox_mode = "none"',
             1,
-            '`sandbox_mode` is the text "none", but must be "read-only", "workspace-write" or "danger-full-access"',
+            '`sandbox_mode` is the string "none", but must be "read-only", "workspace-write" or "danger-full-access"',
         ),
-        ('notify = "bell"', 1, '`notify` is the text "bell", but must be a list of texts'),
-        ('notify = [\n  "a",\n  2,\n]', 3, "`notify[1]` is the number 2, but must be a text"),
+        ('notify = "bell"', 1, '`notify` is the string "bell", but must be a list of strings'),
+        ('notify = [\n  "a",\n  2,\n]', 3, "`notify[1]` is the number 2, but must be a string"),
         (
             "sandbox_workspace_write = true",
             1,
@@ -55,58 +59,62 @@ import pytest
         (
             '\n\n[sandbox_workspace_write]\nwritable_roots = "/a"',
             4,
-            '`sandbox_workspace_write.writable_roots` is the text "/a", but must be a list of paths (texts)',
+            '`sandbox_workspace_write.writable_roots` is the string "/a", but must be a list of paths (strings)',
         ),
         (
             "[shell_environment_policy]\nset = { A = 1 }",
             2,
-            "`shell_environment_policy.set.A` is the number 1, but must be a text",
+            "`shell_environment_policy.set.A` is the number 1, but must be a string",
         ),
         (
             "[shell_environment_policy.set]\n'A.B' = 1",
             2,
-            '`shell_environment_policy.set."A.B"` is the number 1, but must be a text',
+            '`shell_environment_policy.set."A.B"` is the number 1, but must be a string',
         ),
-        ('mcp_servers.docs.args = "x"', 1, '`mcp_servers.docs.args` is the text "x", but must be a list of texts'),
+        ('mcp_servers.docs.args = "x"', 1, '`mcp_servers.docs.args` is the string "x", but must be a list of strings'),
         (
             '[mcp_servers.docs]\ncommand = "x"\nenv_vars = [1]',
             3,
-            "`mcp_servers.docs.env_vars[0]` is the number 1, but must be a text or a table",
+            "`mcp_servers.docs.env_vars[0]` is the number 1, but must be a string or a table",
         ),
         (
             '[mcp_servers.docs]\ncommand = "x"\nstartup_timeout_sec = "9"',
             3,
-            '`mcp_servers.docs.startup_timeout_sec` is the text "9", but must be a number',
+            '`mcp_servers.docs.startup_timeout_sec` is the string "9", but must be a number',
         ),
-        ('[mcp_servers]\ndocs = "x"', 2, '`mcp_servers.docs` is the text "x", but must be a table'),
-        ("[model_providers.p]\nbase_url = 1", 2, "`model_providers.p.base_url` is the number 1, but must be a text"),
+        ('[mcp_servers]\ndocs = "x"', 2, '`mcp_servers.docs` is the string "x", but must be a table'),
+        ("[model_providers.p]\nbase_url = 1", 2, "`model_providers.p.base_url` is the number 1, but must be a string"),
         (
             '[projects."/a"]\ntrust_level = "yes"',
             2,
-            '`projects."/a".trust_level` is the text "yes", but must be "trusted" or "untrusted"',
+            '`projects."/a".trust_level` is the string "yes", but must be "trusted" or "untrusted"',
         ),
-        ("[profiles.p]\nmodel = 1", 2, "`profiles.p.model` is the number 1, but must be a text"),
+        ("[profiles.p]\nmodel = 1", 2, "`profiles.p.model` is the number 1, but must be a string"),
         ("[profiles]\np = 1", 2, "`profiles.p` is the number 1, but must be a table"),
-        ('[features]\nhooks = "on"', 2, '`features.hooks` is the text "on", but must be true or false or a table'),
+        ('[features]\nhooks = "on"', 2, '`features.hooks` is the string "on", but must be true or false or a table'),
         (
             "[framework.plugins]\ndisabled = 'x'",
             2,
-            '`framework.plugins.disabled` is the text "x", but must be a list of texts',
+            '`framework.plugins.disabled` is the string "x", but must be a list of strings',
         ),
         ("[framework.plugins]\nwords = 1", 2, "`framework.plugins.words` is the number 1, but must be a table"),
         (
             '[framework]\nunknown_keys = "ignore"',
             2,
-            '`framework.unknown_keys` is the text "ignore", but must be "error" or "warn"',
+            '`framework.unknown_keys` is the string "ignore", but must be "error" or "warn"',
         ),
         (
             '[approval_policy.granular]\nrules = "no"',
             2,
-            '`approval_policy.granular.rules` is the text "no", but must be true or false',
+            '`approval_policy.granular.rules` is the string "no", but must be true or false',
         ),
-        ("profile = 1", 1, "`profile` is the number 1, but must be a text"),
-        ('model = "ok"\nprojects = "x"', 2, '`projects` is the text "x", but must be a table'),
-        ("project_root_markers = '.git'", 1, '`project_root_markers` is the text ".git", but must be a list of texts'),
+        ("profile = 1", 1, "`profile` is the number 1, but must be a string"),
+        ('model = "ok"\nprojects = "x"', 2, '`projects` is the string "x", but must be a table'),
+        (
+            "project_root_markers = '.git'",
+            1,
+            '`project_root_markers` is the string ".git", but must be a list of strings',
+        ),
     ],
 )
 def test_a_mistyped_value_is_an_error_with_file_line_and_key(place, text, line, fact):
@@ -127,8 +135,8 @@ def test_a_mistyped_value_is_an_error_with_file_line_and_key(place, text, line, 
         ('tool_output_token_limit = "10"', "Write the number without quotes."),
         ('notify = "bell"', "Put it in brackets: [...]."),
         ('approval_policy = "on_request"', "Did you mean `on-request`?"),
-        ('sandbox_mode = "zzz"', "Write one of these words."),
-        ("sandbox_workspace_write = true", "Correct its value."),
+        ('sandbox_mode = "zzz"', "Write one of these values."),
+        ("sandbox_workspace_write = true", "Fix the value."),
     ],
 )
 def test_the_hint_says_how_to_write_it(place, text, hint):
@@ -162,7 +170,9 @@ def test_an_unknown_key_is_an_error_that_offers_the_nearest_one(place, text, lin
     error = place.error()
     assert str(error) == f"{path}:{line}: {fact}"
     assert (error.path, error.line, error.slug) == (str(path), line, "config-unknown")
-    assert error.hint == 'Correct or remove it; or set `unknown_keys = "warn"` in [framework], to be warned only.'
+    assert (
+        error.hint == 'Fix or remove it. To get warnings instead of errors, set `unknown_keys = "warn"` in [framework].'
+    )
 
 
 def test_unknown_keys_can_be_warnings(place):
@@ -213,12 +223,14 @@ def test_broken_toml_is_an_error_with_line_and_column(place, text, where, fact):
         assert str(error) == f"{path}{where}: not valid TOML: {fact}"
     assert (error.path, error.slug) == (str(path), "config-syntax")
     assert error.line == int(where.split(":")[1])
-    assert error.hint.startswith("Correct this line.")
+    assert error.hint.startswith("Fix this line.")
 
 
 def test_a_mistyped_value_that_may_be_a_secret_is_not_repeated(place):
     path = place.write('[model_providers.p]\nhttp_headers = "Authorization: Bearer sk-123"\n')
-    assert str(place.error()) == f"{path}:2: `model_providers.p.http_headers` is a text, but must be a table of texts"
+    assert (
+        str(place.error()) == f"{path}:2: `model_providers.p.http_headers` is a string, but must be a table of strings"
+    )
 
 
 def test_a_broken_line_that_may_hold_a_secret_is_not_repeated(place):
@@ -231,7 +243,7 @@ def test_a_file_that_is_not_utf8_is_an_error_with_its_line(place):
     path.write_bytes(b'model = "a"\n# caf\xe9\n')
     error = place.error()
     assert str(error) == f"{path}:2: byte 0xe9 is not UTF-8"
-    assert error.hint == "Save the file in the encoding UTF-8."
+    assert error.hint == "Save the file as UTF-8."
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000, "a = \x00"])
@@ -248,12 +260,12 @@ def test_absurd_files_are_errors_too(place, text):
         (
             '[mcp_servers.docs]\nurl = "b"\nargs = []',
             3,
-            "`mcp_servers.docs.args` does not go with a server that is reached by HTTP",
+            "`mcp_servers.docs.args` is not allowed for a server that is reached over HTTP",
         ),
         (
             '[mcp_servers.docs]\ncommand = "b"\nbearer_token_env_var = "T"',
             3,
-            "`mcp_servers.docs.bearer_token_env_var` does not go with a server that is a program",
+            "`mcp_servers.docs.bearer_token_env_var` is not allowed for a server that is a program",
         ),
         (
             '[mcp_servers."a b"]\ncommand = "b"',
@@ -263,7 +275,7 @@ def test_absurd_files_are_errors_too(place, text):
         (
             '[mcp_servers.docs]\nurl = "b"\nbearer_token = "secret"',
             3,
-            "`mcp_servers.docs.bearer_token` is not allowed: a token does not belong into this file",
+            "`mcp_servers.docs.bearer_token` is not allowed: this file must not contain a token",
         ),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 
 _PROBE = """
 import json, sys
-from codex_framework.registry import load_registry
+from codex_framework.plugins.registry import load_registry
 
 registry = load_registry(json.loads(sys.argv[1]))
 table = registry.command_table
@@ -28,8 +28,9 @@ print(json.dumps({
             "version": report.version,
             "status": report.status,
             "contributes": {role: list(names) for role, names in report.contributes.items()},
-            "problems": [[problem.fact, problem.cure] for problem in report.problems],
+            "problems": [[problem.fact, problem.hint] for problem in report.problems],
             "slugs": [problem.slug for problem in report.problems],
+            "places": [[problem.path, problem.line] for problem in report.problems],
         }
         for report in table.reports
         if report.distribution != "codex-framework"

@@ -1,4 +1,4 @@
-"""Each way in which an installed plugin can be broken: it is reported with a cure, and the others load."""
+"""Each way in which an installed plugin can be broken: it is reported with a hint, and the others load."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def test_a_plugin_that_loads_is_reported_with_what_it_contributes(site):
         "contributes": {"tools": ["acme_good"]},
         "problems": [],
         "slugs": [],
+        "places": [],
         "warnings": [],
     }
 
@@ -29,22 +30,41 @@ def test_an_exception_at_import_names_its_place_in_the_plugin(site):
     assert report["status"] == "failed"
     assert report["problems"] == [
         [
-            f"it cannot be imported: ValueError: no such colour ({file}, line 2)",
+            "it cannot be imported: ValueError: no such colour",
             (
-                "Mend the plugin, install another version of acme-bad, or disable it with"
+                "Fix the plugin, install another version of acme-bad, or disable it with"
                 ' `[framework] plugins.disabled = ["bad"]`.'
             ),
         ]
     ]
+    assert report["places"] == [[str(file), 2]]
     (warning,) = report["warnings"]
-    assert warning.startswith("plugin 'bad' (acme-bad 1.0): it cannot be imported")
+    assert warning.startswith(
+        f"plugin 'bad' (acme-bad 1.0): it cannot be imported: ValueError: no such colour ({file}, line 2). Fix"
+    )
 
 
 def test_a_syntax_error_names_file_and_line(site):
     site.install("bad", "def oops(:\n")
     report = site.report("bad")
     assert report["status"] == "failed"
-    assert report["problems"][0][0] == "it cannot be imported: SyntaxError: invalid syntax (acme_bad.py, line 1)"
+    assert report["problems"][0][0] == "it cannot be imported: SyntaxError: invalid syntax"
+    assert report["places"] == [[str(site.folder / "acme_bad.py"), 1]]
+
+
+def test_the_place_is_in_the_plugin_though_the_library_raises(site):
+    site.install("bad", "import json\n\njson.loads('{')\n")
+    assert site.report("bad")["places"] == [[str(site.folder / "acme_bad.py"), 3]]
+
+
+def test_an_exception_that_cannot_be_printed_does_not_end_the_program(site):
+    site.install("bad", "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd\n")
+    assert site.report("bad")["problems"][0][0] == "it cannot be imported: Odd: its text cannot be read"
+
+
+def test_the_text_of_an_exception_is_cut_where_it_is_huge(site):
+    site.install("bad", "raise ValueError('x' * 10_000_000)\n")
+    assert len(site.report("bad")["problems"][0][0]) < 1100
 
 
 def test_a_plugin_that_exits_at_import_does_not_end_the_program(site):
@@ -101,13 +121,13 @@ def test_an_entry_point_to_a_missing_attribute_says_so(site):
     assert "module 'acme_bad' has no attribute 'Plugin'" in site.report("bad")["problems"][0][0]
 
 
-def test_a_class_as_plugin_is_told_to_be_an_instance(site):
+def test_a_class_with_hooks_that_is_no_plugin_is_told_so(site):
     source = HOOK + "class Plugin:\n    @hookimpl\n    def codex_tools(self):\n        return []\nplugin = Plugin()\n"
     site.install("bad", source, value="acme_bad:Plugin")
     site.install("fine", source, value="acme_fine:plugin")
     assert site.report("bad")["problems"][0] == [
-        "its entry point names a class, so codex_tools has no self to be called with",
-        "Let the entry point name an instance (`plugin = Plugin()` in the module), or make the hook a staticmethod.",
+        "its entry point names a class that is no Plugin, so codex_tools has no self to be called with",
+        "Derive the class from codex_framework.Plugin, or let the entry point name an instance of it.",
     ]
     assert {report["name"]: report["status"] for report in site.load()["reports"]}["fine"] == "loaded"
 
@@ -150,8 +170,8 @@ HOOK_MISTAKES = {
     ),
     "a parameter": (
         "@hookimpl\ndef codex_tools(session):\n    return []\n",
-        "its codex_tools takes session, and the hook gives nothing",
-        "Write `def codex_tools():`.",
+        "its codex_tools takes session, and a hook is given nothing but plugin",
+        "Write `def codex_tools():` or `def codex_tools(plugin):`.",
     ),
     "a wrong annotated type": (
         "@hookimpl\ndef codex_tools() -> str:\n    return []\n",
@@ -176,17 +196,17 @@ HOOK_MISTAKES = {
     "nothing returned": (
         "@hookimpl\ndef codex_tools():\n    pass\n",
         "its codex_tools returned None, not a list",
-        "Return a list of the objects it offers; where it has none, an empty one.",
+        "Return a list of the objects it offers, or an empty list.",
     ),
     "a number returned": (
         "@hookimpl\ndef codex_tools():\n    return 3\n",
         "its codex_tools returned int, not a list",
-        "Return a list of the objects it offers; where it has none, an empty one.",
+        "Return a list of the objects it offers, or an empty list.",
     ),
     "a name returned": (
         "@hookimpl\ndef codex_tools():\n    return 'shell'\n",
         "its codex_tools returned str, not a list",
-        "Return a list of the objects it offers; where it has none, an empty one.",
+        "Return a list of the objects it offers, or an empty list.",
     ),
     "an endless generator": (
         "@hookimpl\ndef codex_tools():\n    while True:\n        yield 1\n",
@@ -198,12 +218,16 @@ HOOK_MISTAKES = {
 
 @pytest.mark.parametrize("case", HOOK_MISTAKES)
 def test_a_hook_that_breaks_the_contract_takes_its_plugin_out(mistakes, case):
-    _, fact, cure = HOOK_MISTAKES[case]
+    source, fact, hint = HOOK_MISTAKES[case]
     report = mistakes[case]
     assert report["status"] == "failed"
     assert report["contributes"] == {}
     assert report["problems"][0][0] == fact
-    assert report["problems"][0][1].startswith(cure)
+    assert report["problems"][0][1].startswith(hint)
+    path, line = report["places"][0]
+    assert path.endswith(f"/{report['module']}.py")
+    first = next(n for n, text in enumerate(source.splitlines(), 2) if text.startswith(("@hookimpl", "def")))
+    assert line == first  # that of the decorator, where there is one
 
 
 def test_a_hook_that_raises_takes_all_of_its_plugin_out(site):
@@ -217,7 +241,8 @@ def test_a_hook_that_raises_takes_all_of_its_plugin_out(site):
     report = site.report("bad")
     assert report["status"] == "failed"
     assert report["contributes"] == {}
-    assert report["problems"][0][0].startswith("it cannot be asked: codex_observers failed: RuntimeError: no room (")
+    assert report["problems"][0][0] == "it cannot be asked: codex_observers failed: RuntimeError: no room"
+    assert report["places"][0] == [str(site.folder / "acme_bad.py"), 11]
 
 
 def test_a_hook_that_exits_does_not_end_the_program(site):
@@ -261,7 +286,7 @@ ITEM_MISTAKES = {
             "class Thing:\n    name = 'thing'\n    def review(self, request, facts) -> str: return 'no'\n"
             "@hookimpl\ndef codex_approval_reviewers():\n    return [Thing()]\n"
         ),
-        "its review is not async: write `async def review(self, request, facts)`",
+        "its review is not async: write `async def review(self, request, turn)`",
     ),
     "a name that is a method": (
         (

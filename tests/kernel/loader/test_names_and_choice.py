@@ -34,12 +34,12 @@ def test_two_plugins_that_offer_one_tool_are_both_named_and_the_first_by_name_wi
     fact = (
         "the tool 'look' is offered by 'alpha' (acme-alpha 1.0) and by 'beta' (acme-beta 1.0); that of 'alpha' is used"
     )
-    cure = 'Choose with `[framework] plugins.prefer = ["beta"]`, or disable one of them.'
+    hint = 'Choose with `[framework] plugins.prefer = ["beta"]`, or disable one of them.'
     assert loaded["tools"]["look"] == "alpha"
     reports = by_name(loaded)
-    assert (reports["alpha"]["status"], reports["alpha"]["problems"]) == ("loaded", [[fact, cure]])
-    assert (reports["beta"]["status"], reports["beta"]["problems"]) == ("failed", [[fact, cure]])
-    assert loaded["warnings"] == [f"plugin 'alpha' (acme-alpha 1.0): {fact}. {cure}"]
+    assert (reports["alpha"]["status"], reports["alpha"]["problems"]) == ("loaded", [[fact, hint]])
+    assert (reports["beta"]["status"], reports["beta"]["problems"]) == ("failed", [[fact, hint]])
+    assert loaded["warnings"] == [f"plugin 'alpha' (acme-alpha 1.0): {fact}. {hint}"]
 
 
 def test_a_preferred_plugin_wins_a_name(site):
@@ -89,10 +89,10 @@ def test_two_distributions_with_one_plugin_name_are_both_named(site):
     site.install("beta", look("see"), name="same")
     loaded = site.load()
     fact = "two plugins are called 'same': 'same' (acme-alpha 1.0) and 'same' (acme-beta 1.0); the first is used"
-    cure = "Uninstall one of the two, or rename its entry point."
+    hint = "Uninstall one of the two, or rename its entry point."
     assert [(report["distribution"], report["status"], report["problems"]) for report in loaded["reports"]] == [
-        ("acme-alpha", "loaded", [[fact, cure]]),
-        ("acme-beta", "failed", [[fact, cure]]),
+        ("acme-alpha", "loaded", [[fact, hint]]),
+        ("acme-beta", "failed", [[fact, hint]]),
     ]
 
 

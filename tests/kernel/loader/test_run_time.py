@@ -9,15 +9,15 @@ from pathlib import Path
 
 _TURN = """
 import asyncio, json, sys
-import codex_framework.broadcast
+import codex_framework.threads.broadcast
 from codex_framework import Kernel, hookimpl
 from codex_framework.config import load_config
-from codex_framework.protocol.events import WarningEvent
-from codex_framework.protocol.items import is_output
+from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.protocol.items import is_output
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, say
 
-codex_framework.broadcast.PATIENCE_S = 0.3
+codex_framework.threads.broadcast.PATIENCE_S = 0.3
 
 class Scripted:
     @hookimpl

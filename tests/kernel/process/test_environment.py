@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ConfigError
-from codex_framework.process.environment import command_environment
+from codex_framework.commands.process.environment import command_environment
+from codex_framework.contract.errors import ConfigError
 
 ENVIRON = {
     "PATH": "/bin",

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 import pytest
 
-from codex_framework.errors import SandboxError
-from codex_framework.process import Unconfined, start_command
-from codex_framework.process.login import LoginEnvironments
-from codex_framework.roles.sandboxes import ChildProcess, Launch
+from codex_framework.commands.process import Unconfined, start_command
+from codex_framework.commands.process.login import LoginEnvironments
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 
 UNCONFINED = Unconfined()
 

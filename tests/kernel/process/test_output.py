@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.process.output import CappedOutput, split_incomplete
+from codex_framework.commands.process.output import CappedOutput, split_incomplete
 
 
 def fill(chunks: list[bytes], cap: int) -> CappedOutput:

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from codex_framework.errors import CommandFailed, ToolError
-from codex_framework.process import Command, Unconfined, spawn, start_command
-from codex_framework.roles.sandboxes import ChildProcess, Launch
-from codex_framework.roles.tools import CommandResult, OutputChunk, OutputWindow
+from codex_framework.commands.process import Command, Unconfined, spawn, start_command
+from codex_framework.contract.errors import CommandFailed, ToolError
+from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
+from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ def test_an_empty_command_is_told() -> None:
 def test_arguments_that_no_program_can_get_are_told() -> None:
     with pytest.raises(CommandFailed, match=r"^nul byte found in provided data$"):
         result("echo", "a\0b")
-    with pytest.raises(CommandFailed, match=r"^an argument is no text"):
+    with pytest.raises(CommandFailed, match=r"^an argument cannot be encoded"):
         result("echo", "\ud800")
     with pytest.raises(CommandFailed, match=r"^Argument list too long \(os error 7\)$"):
         result("true", "x" * 10_000_000)

@@ -32,7 +32,7 @@ from codex_framework import (
     ToolOutput,
     tool,
 )
-from codex_framework.process.spawn import Unconfined
+from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.testing import (
     ContractViolation,
     ScriptedModel,
@@ -408,7 +408,7 @@ def test_a_sandbox_that_holds_nothing_is_found_out():
 def test_a_sandbox_that_is_not_available_has_to_say_why_and_to_refuse():
     assert violations(check_sandbox, Sieve(SandboxReport(available=False))) == (
         "it is not available, and its report gives no reason",
-        "it is not available, and its report names no cure",
+        "it is not available, and its report names no hint",
         "it is not available, and confine() gives a plan all the same; it has to raise SandboxError",
     )
 
@@ -418,7 +418,7 @@ def test_a_sandbox_that_is_honestly_not_available_keeps_to_the_role():
         def confine(self, access: Any, cwd: Path) -> Any:
             raise SandboxError("not here")
 
-    check_sandbox(Absent(SandboxReport(available=False, reason="no kernel support", cure="use Linux 5.13")))
+    check_sandbox(Absent(SandboxReport(available=False, reason="no kernel support", hint="use Linux 5.13")))
 
 
 def test_a_sandbox_that_cannot_start_anything_is_found():

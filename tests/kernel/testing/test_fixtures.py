@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 
 from codex_framework import ConfigError, ToolContext, tool
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Offer, call, call_context, fail, say
-from codex_framework.turn import Status
 
 
 @tool

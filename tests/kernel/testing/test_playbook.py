@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codex_framework.protocol.items import user_message
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Playbook
-from codex_framework.turn import (
+from codex_framework.threads.turn.machine import (
     Emit,
     Finish,
     Flush,
@@ -16,7 +17,6 @@ from codex_framework.turn import (
     Outcome,
     Record,
     Sample,
-    Status,
     TimerFired,
     Turn,
 )
@@ -51,12 +51,14 @@ def test_what_is_missing_and_what_came_instead_are_shown_in_the_script():
 
 
 def test_a_wrong_value_is_shown_as_it_came_and_as_it_should_have():
-    play = Playbook(new_turn()) << ModelCompleted() << Interrupted() >> Flush() >> Finish(Outcome(Status.COMPLETED))
+    play = (
+        Playbook(new_turn()) << ModelCompleted() << Interrupted() >> Flush() >> Finish(Outcome(status=Status.COMPLETED))
+    )
     with pytest.raises(AssertionError) as caught:
         assert play
     assert str(caught.value).split("\n")[-2:] == [
-        f"-   >> {Finish(Outcome(Status.COMPLETED))!r}",
-        f"+   >> {Finish(Outcome(Status.INTERRUPTED, reason='interrupted'))!r}",
+        f"-   >> {Finish(Outcome(status=Status.COMPLETED))!r}",
+        f"+   >> {Finish(Outcome(status=Status.INTERRUPTED, reason='interrupted'))!r}",
     ]
 
 

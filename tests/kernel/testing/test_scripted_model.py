@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from codex_framework import Completed, ItemDone, ModelError, ModelInfo, ModelRequest, TextDelta
-from codex_framework.protocol.items import FunctionCall
-from codex_framework.replies import pieces
+from codex_framework.contract.protocol.items import FunctionCall
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, fail, fault, say
 from codex_framework.testing.requests import ask, model_request
+from codex_framework.testing.scripted import pieces
 from codex_plugin_openai.provider import ResponsesProvider
 
 

@@ -131,7 +131,15 @@ def test_waiting_for_a_request_that_does_not_come_ends() -> None:
 def test_it_runs_as_a_process_of_its_own(tmp_path: Path) -> None:
     script, log = tmp_path / "script.toml", tmp_path / "log.jsonl"
     script.write_text('[[responses]]\nsay = "hi"\nrepeat = 2\n')
-    command = [sys.executable, "-m", "codex_framework.testing.server", "--script", str(script), "--log", str(log)]
+    command = [
+        sys.executable,
+        "-m",
+        "codex_framework.testing.server_process",
+        "--script",
+        str(script),
+        "--log",
+        str(log),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         started = json.loads(process.stdout.readline())
@@ -145,7 +153,7 @@ def test_it_runs_as_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_process_with_a_wrong_script_says_what_is_wrong(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "codex_framework.testing.server", "--script", str(tmp_path / "none.toml")]
+    command = [sys.executable, "-m", "codex_framework.testing.server_process", "--script", str(tmp_path / "none.toml")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert run.returncode == 1
     assert "none.toml cannot be read" in run.stderr

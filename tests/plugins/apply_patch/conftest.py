@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
-from codex_framework.roles.sandboxes import FileAccess, NetworkMode
-from codex_framework.roles.tools import ToolCall, ToolOutput
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
+from codex_framework.contract.roles.tools import ToolCall, ToolOutput
 from codex_plugin_apply_patch.tool import ApplyPatch
 
 
@@ -58,8 +58,9 @@ class Desk:
             return ReviewDecision(self.answer)
 
         async with self.open_thread(approval=self.approval) as thread:
-            facts = thread.context.facts.evolve(cwd=self.folder, access=self.access, ask=ask, emit=self.events.append)
-            context = thread.context.evolve(facts=facts)
+            caller = thread.context.caller
+            facts = caller.turn.evolve(cwd=self.folder, access=self.access)
+            context = thread.context.evolve(caller=caller.evolve(turn=facts, ask=ask, emit=self.events.append))
             try:
                 return await ApplyPatch().run(ToolCall("call", "apply_patch", arguments, kind), context)
             finally:

@@ -10,20 +10,20 @@ import pytest
 
 from codex_framework import Kernel, hookimpl
 from codex_framework.config import load_config
-from codex_framework.protocol.events import Event, EventMsg
-from codex_framework.protocol.events.command import (
+from codex_framework.contract.protocol.events import Event, EventMsg
+from codex_framework.contract.protocol.events.command import (
     ExecCommandBeginEvent,
     PatchApplyBeginEvent,
     PatchApplyEndEvent,
     PatchApplyUpdatedEvent,
 )
-from codex_framework.protocol.events.turn import TurnDiffEvent
-from codex_framework.protocol.items import CustomToolCallOutput, FunctionCallOutput
-from codex_framework.replies import Reply
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.tools import FreeformSpec
+from codex_framework.contract.protocol.events.turn import TurnDiffEvent
+from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import FreeformSpec
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, custom_call, local_shell, say
+from codex_framework.testing.scripted import Reply
 
 SUCCESS = "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\n"
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolRefused
-from codex_framework.roles.tools import ToolCall
+from codex_framework.contract.errors import ToolRefused
+from codex_framework.contract.roles.tools import ToolCall
+from codex_framework.testing.turns import LoneTurn
 from codex_plugin_apply_patch.interception import PatchInterceptor
 
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+costs $5 `now` \u2013 {\U000e0100\n*** End Patch\n"
@@ -18,7 +19,7 @@ HEAD = "Wall time: 0.0000 seconds\nOutput:\n"
 
 def before(name: str, arguments: dict[str, Any] | str, kind: str = "function") -> ToolCall:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return asyncio.run(PatchInterceptor().before_tool(ToolCall("call", name, text, kind)))
+    return asyncio.run(PatchInterceptor().before_tool(ToolCall("call", name, text, kind), LoneTurn()))
 
 
 def heredoc(start: str = "apply_patch", word: str = "'EOF'") -> str:
@@ -105,7 +106,7 @@ def test_anything_else_is_left_to_the_shell(script: str) -> None:
         ("shell", {"command": ["bash", "-lc", script]}),
     ):
         call = ToolCall("call", name, json.dumps(arguments))
-        assert asyncio.run(PatchInterceptor().before_tool(call)) is call
+        assert asyncio.run(PatchInterceptor().before_tool(call, LoneTurn())) is call
 
 
 @pytest.mark.parametrize(
@@ -158,11 +159,12 @@ def test_the_shell_parser_is_loaded_only_when_needed() -> None:
     code = """if True:
         import asyncio, json, sys
         import codex_plugin_apply_patch as plugin
-        from codex_framework.roles.tools import ToolCall
+        from codex_framework import ToolCall
+        from codex_framework.testing.turns import LoneTurn
         plugin.codex_tools()
         (interceptor,) = plugin.codex_interceptors()
         call = ToolCall("c", "exec_command", json.dumps({"cmd": "ls"}))
-        assert asyncio.run(interceptor.before_tool(call)) is call
+        assert asyncio.run(interceptor.before_tool(call, LoneTurn())) is call
         assert not [name for name in sys.modules if name.startswith("tree_sitter")]
     """
     subprocess.run([sys.executable, "-c", code], check=True)

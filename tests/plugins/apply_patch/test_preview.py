@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from codex_framework.protocol.events.command import AddFile, DeleteFile, PatchApplyUpdatedEvent, UpdateFile
+from codex_framework.contract.protocol.events.command import AddFile, DeleteFile, PatchApplyUpdatedEvent, UpdateFile
 from codex_plugin_apply_patch.grammar import Chunk, DeleteHunk, UpdateHunk
 from codex_plugin_apply_patch.preview import StreamedPatch
 from codex_plugin_apply_patch.tool import ApplyPatch

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework.protocol.events.command import (
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
     DeleteFile,
@@ -17,10 +18,10 @@ from codex_framework.protocol.events.command import (
     PatchApplyEndEvent,
     UpdateFile,
 )
-from codex_framework.protocol.policies import ApprovalPolicy, Decision
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess
-from codex_framework.roles.tools import FreeformSpec, FunctionSpec, TurnFacts
+from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec
+from codex_framework.testing import turn_facts
 from codex_plugin_apply_patch.tool import ApplyPatch
 
 OUTSIDE = "patch rejected: writing outside of the project; rejected by user approval settings"
@@ -97,7 +98,7 @@ def test_a_working_folder_moves_relative_paths(desk: Any) -> None:
 
 @pytest.mark.parametrize(("form", "kind"), [("freeform", FreeformSpec), ("function", FunctionSpec), (None, type(None))])
 def test_the_form_suits_the_model(form: str | None, kind: type) -> None:
-    facts = TurnFacts(model=ModelInfo(slug="m", apply_patch=form), config={})
+    facts = turn_facts(model=ModelInfo(slug="m", apply_patch=form), config={})
     tool = ApplyPatch()
     assert isinstance(tool.spec_for(facts) if tool.offered(facts) else None, kind)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ContextFacts, ModelInfo
-from codex_framework.access import file_access
-from codex_framework.permissions import Permissions, permissions_of
-from codex_framework.protocol.policies import ApprovalPolicy, DangerFullAccess, GranularApproval, SandboxPolicy
+from codex_framework import ModelInfo, TurnFacts
+from codex_framework.commands.access import file_access
+from codex_framework.contract.permissions.profile import Permissions, permissions_of
+from codex_framework.contract.protocol.policies import ApprovalPolicy, DangerFullAccess, GranularApproval, SandboxPolicy
+from codex_framework.testing import turn_facts
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def codex_home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
+def facts(work: Path, codex_home: Path) -> Callable[..., TurnFacts]:
     """Facts of a turn; keywords are settings of the configuration."""
 
     def make(
@@ -39,9 +40,9 @@ def facts(work: Path, codex_home: Path) -> Callable[..., ContextFacts]:
         shell: str = "/bin/bash",
         first: bool = True,
         **config: Any,
-    ) -> ContextFacts:
+    ) -> TurnFacts:
         permissions = permissions or permissions_of(sandbox if sandbox is not None else DangerFullAccess())
-        return ContextFacts(
+        return turn_facts(
             thread_id="thread",
             cwd=cwd,
             codex_home=codex_home,

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import CodexError, ContextFacts, Fragment
+from codex_framework import CodexError, Fragment, TurnFacts
 from codex_plugin_context import AgentsMd
 
-Facts = Callable[..., ContextFacts]
+Facts = Callable[..., TurnFacts]
 
 
-def sent(facts: ContextFacts) -> str | None:
+def sent(facts: TurnFacts) -> str | None:
     """The instructions that are sent, without their frame."""
     fragments = list(AgentsMd().fragments(facts))
     if not fragments:
@@ -24,7 +24,7 @@ def sent(facts: ContextFacts) -> str | None:
     return fragment.text.removeprefix(head).removesuffix("\n</INSTRUCTIONS>")
 
 
-def complaint(facts: ContextFacts) -> tuple[str | None, str]:
+def complaint(facts: TurnFacts) -> tuple[str | None, str]:
     """What is sent before the source complains, and its complaint."""
     fragments: list[Fragment] = []
     with pytest.raises(CodexError) as caught:

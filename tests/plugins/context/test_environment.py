@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import ContextFacts, Fragment
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import ExternalSandbox, ReadOnly, WorkspaceWrite
-from codex_framework.roles.networks import NetworkRules
+from codex_framework import Fragment, TurnFacts
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import ExternalSandbox, ReadOnly, WorkspaceWrite
 from codex_plugin_context import Environment
 from codex_plugin_context.environment import timezone_name
 
-Facts = Callable[..., ContextFacts]
+Facts = Callable[..., TurnFacts]
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def filesystem(facts: ContextFacts) -> str:
+def filesystem(facts: TurnFacts) -> str:
     (fragment,) = Environment().fragments(facts)
     return next(line.strip() for line in fragment.text.splitlines() if "<filesystem>" in line)
 

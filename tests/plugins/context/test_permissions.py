@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import ContextFacts, Fragment
-from codex_framework.protocol.policies import (
+from codex_framework import Fragment, TurnFacts
+from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     DangerFullAccess,
     ExternalSandbox,
@@ -17,10 +17,10 @@ from codex_framework.protocol.policies import (
 )
 from codex_plugin_context import DeveloperInstructions, Permissions
 
-Facts = Callable[..., ContextFacts]
+Facts = Callable[..., TurnFacts]
 
 
-def told(facts: ContextFacts) -> str:
+def told(facts: TurnFacts) -> str:
     (fragment,) = Permissions().fragments(facts)
     assert (fragment.role, fragment.order) == ("developer", 0)
     assert (fragment.start, fragment.end) == ("<permissions instructions>", "</permissions instructions>")
@@ -37,8 +37,8 @@ def told(facts: ContextFacts) -> str:
         (ReadOnly(network_access=True), "`read-only`", "The network can be used."),
         (WorkspaceWrite(), "`workspace-write`", "The network is blocked."),
         (WorkspaceWrite(network_access=True), "`workspace-write`", "The network can be used."),
-        (ExternalSandbox(), "set up from outside", "Take it that there is no network."),
-        (ExternalSandbox(network_access="enabled"), "set up from outside", "The network can be used."),
+        (ExternalSandbox(), "set up externally", "Assume that there is no network."),
+        (ExternalSandbox(network_access="enabled"), "set up externally", "The network can be used."),
     ],
 )
 @pytest.mark.parametrize("approval", list(ApprovalPolicy))
@@ -70,8 +70,8 @@ def test_how_to_ask_is_told_only_where_asking_helps(facts: Facts) -> None:
 
 def test_a_granular_policy_says_what_is_asked_and_what_refused(facts: Facts) -> None:
     text = told(facts(approval=GranularApproval(sandbox_approval=False, rules=True, mcp_elicitations=False)))
-    assert "can be asked about commands that a rule wants asked about;" in text
-    assert "refused without asking: running commands without the sandbox, questions of MCP servers, skills," in text
+    assert "can be asked about commands for which a rule requires approval." in text
+    assert "Refused without asking: running commands without the sandbox, questions from MCP servers, skills," in text
 
 
 def test_it_can_be_turned_off(facts: Facts) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, CommandVerdict
-from codex_framework.protocol.policies import WorkspaceWrite
+from codex_framework import ApprovalPolicy, CommandRequest, CommandVerdict
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.policy import ExecPolicy
 
@@ -42,7 +43,7 @@ def judge(home: Path, work: Path, layers: RuleLayers) -> Callable[..., CommandVe
         command: str | list[str], approval: Any = ApprovalPolicy.ON_REQUEST, **fields: Any
     ) -> CommandVerdict | None:
         argv = ("bash", "-lc", command) if isinstance(command, str) else tuple(command)
-        facts = CommandFacts(
+        facts = turn_facts(
             approval_policy=approval,
             sandbox_policy=fields.pop("sandbox", WorkspaceWrite()),
             cwd=fields.pop("cwd", work),

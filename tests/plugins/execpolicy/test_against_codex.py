@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CommandFacts, CommandRequest, Verdict
-from codex_framework.errors import ConfigError
-from codex_framework.protocol.policies import ReadOnly
-from codex_framework.testing import ResponsesServer, call, say
+from codex_framework import ApprovalPolicy, CommandRequest, Verdict
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.protocol.policies import ReadOnly
+from codex_framework.testing import ResponsesServer, call, say, turn_facts
 from codex_plugin_execpolicy.amendments import allow_prefix, decide_host
 from codex_plugin_execpolicy.judgement import evaluate
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.policy import ExecPolicy
 from codex_plugin_execpolicy.rulefile import parse_rules
+from tests.plugins.execpolicy.programs import random_program
 
 Check = Callable[..., dict[str, Any] | None]
 
@@ -58,7 +59,7 @@ def codex(tmp_path: Path) -> Check:
 
     def check(rules: str, command: tuple[str, ...], *, resolve: bool = False) -> dict[str, Any] | None:
         file = tmp_path / "checked.rules"
-        file.write_text(rules)
+        file.write_text(rules, newline="")
         argv = [binary, "execpolicy", "check", "--rules", str(file)]
         argv += ["--resolve-host-executables"] * resolve + ["--", *command]
         done = subprocess.run(argv, capture_output=True, text=True, env={"CODEX_HOME": str(home)}, check=False)
@@ -70,7 +71,7 @@ def codex(tmp_path: Path) -> Check:
 
 def ours(rules: str, command: tuple[str, ...], *, resolve: bool = False) -> dict[str, Any] | None:
     try:
-        return evaluate((command,), parse_rules(rules, "x.rules").rules, resolve=resolve).wire()
+        return evaluate((command,), parse_rules(rules.encode(), "x.rules").rules, resolve=resolve).wire()
     except ConfigError:
         return None
 
@@ -120,6 +121,47 @@ def test_generated_rules_say_the_same_of_generated_commands(codex: Check) -> Non
     assert matched > 300
 
 
+def test_generated_programs_give_the_same_rules(codex: Check) -> None:
+    """600 programs, each evaluated in two processes: a minute or two."""
+    chance = random.Random(2)  # the same programs each time
+    taken = matched = 0
+    for number in range(600):
+        rules = random_program(chance)
+        theirs = codex(rules, ("ls", "a"))
+        assert ours(rules, ("ls", "a")) == theirs, (number, rules)
+        taken += theirs is not None
+        matched += bool(theirs and theirs["matchedRules"])
+    assert taken > 400
+    assert matched > 350
+
+
+_FSTRING_PIECES = [
+    "{x}", '{d["k"]}', "{d['k']}", "{{", "}}", "{", "}", "a", " ", "é", "\\n", '\\"', "\\'", "\\\\", '"', "'",
+    "{x!r}", "{x + 1}", '{f"{x}"}', '{"}"}', "{[y for y in l]}", "#", "{x#", "\n", "!r", "%s", "{ x }", "{(x, 1)}",
+    '{"\\""}', "\\x41", "\\{", "{x==1}", "{x!=1}", "{}}", "{''}", "{x,}",
+]  # fmt: skip
+
+
+def test_generated_fstrings_have_the_same_values(codex: Check) -> None:
+    chance = random.Random(4)  # the same f-strings each time
+    taken = 0
+    for _ in range(300):
+        quote, prefix = chance.choice(['"', "'", '"""', "'''"]), chance.choice(["f", "f", "fr", "r", ""])
+        text = "".join(chance.choices(_FSTRING_PIECES, k=chance.randint(0, 5)))
+        value = f"{prefix}{quote}{text}{quote}"
+        rules = f'x = 1\nl = [1]\nd = {{"k": "v"}}\nf"{{x}}"\nprefix_rule(["ls"], justification = {value} + "-")\n'
+        theirs = codex(rules, ("ls",))
+        assert ours(rules, ("ls",)) == theirs, value
+        taken += theirs is not None
+    assert taken > 100
+
+
+def test_the_recorded_answers_are_those_of_codex(codex: Check) -> None:
+    for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines():
+        case = json.loads(line)
+        assert codex(case["rules"], ("ls", "a")) == case["answer"], case["rules"]
+
+
 @pytest.mark.parametrize(
     "rules",
     [
@@ -148,6 +190,21 @@ def test_generated_rules_say_the_same_of_generated_commands(codex: Check) -> Non
         'prefix_rule([["ls", "pwd"]], match=["ls", ["pwd", "a"]])',
         'prefix_rule(["ls"], "prompt", not_match=["ls b"])',
         'host_executable("ls", ["/bin/ls"])\nprefix_rule(["ls"], match=["/opt/ls a"])',
+        *(f'prefix_rule(["ls", {json.dumps(word)}], match=[{json.dumps(example)}])' for word, example in (
+            ("#", "ls #"), ("a#", "ls a#"), ("$", 'ls "\\$"'), ("`", 'ls "\\`"'), ("\\a", 'ls "\\a"'), ("\r", "ls \r"),
+            ("\v", "ls \v"), ("", "ls ''"), ("ab", "ls a\\\nb"), ("ab", 'ls "a\\\nb"'),
+            ("a", "ls # x\na"), ("a'b", "ls a\\'b"), ("ab", "ls 'a'\"b\""),
+            ("a", "ls\\"), ("a", "ls 'a"), ("", "ls \\\n"), ("a", "ls\na"), ("a", "\tls a "), ("é\u3000", "ls é\u3000"),
+        )),
+        'prefix_rule(["ls"], justification="\\u001c")',
+        'prefix_rule(["ls"], justification="\\u00a0 ")',
+        'prefix_rule(["ls"], justification=None)',
+        'host_executable("ls", ["/bin/../bin//ls/"])\nprefix_rule(["ls"], match=["/bin/ls"])',
+        'host_executable("ls", ["//bin/ls/."])\nprefix_rule(["ls"], match=["/bin/ls"])',
+        'host_executable("a\\\\b", ["/a\\\\b"])',
+        'host_executable("ls/", [])',
+        'host_executable(".", [])',
+        'host_executable("ls", ["~/ls"])',
         'prefix_rule(["ls"], match=[""])',
         'prefix_rule(["ls"], match=[[]])',
         'prefix_rule(["ls"], match=["\\"ls"])',
@@ -246,7 +303,7 @@ def asked_here(scripts: list[str], folder: Path, rules: str = "") -> set[str]:
     home = folder / "home"
     (home / "rules" / "a.rules").write_text(rules)
     policy = ExecPolicy(RuleLayers(str(folder / "etc")))
-    facts = CommandFacts(
+    facts = turn_facts(
         approval_policy=ApprovalPolicy.ON_REQUEST, sandbox_policy=ReadOnly(), cwd=folder, config={}, codex_home=home
     )
     asked = set()

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = Path(sys.executable).with_name("codex-framework")
 Run = Callable[..., tuple[int, str, str]]
 
@@ -71,8 +73,10 @@ def test_test_tells_which_file_is_wrong(run: Run, work: Path) -> None:
     status, out, err = run("test", "good.rules", "bad.rules", "none.rules")
     assert (status, out) == (1, "good.rules: 1 rule, 1 example\n")
     assert err == (
-        "bad.rules:1:1: the example `b` is not matched by its rule\n"
+        "bad.rules:1: the example `b` is not matched by its rule\n"
+        "  Correct that line; docs/plugins/execpolicy.md describes what a rules file may say.\n"
         "the rules file none.rules cannot be read: No such file or directory\n"
+        "  Name a file that exists and may be read.\n"
     )
     assert run("test", "good.rules")[0] == 0
     (work / "requirements.toml").write_text(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from codex_framework import Decision, Event, ReviewDecision
-from codex_framework.protocol.items import InputText, Message
-from codex_framework.protocol.ops import ExecApproval, TextInput, UserInputOp
+from codex_framework.contract.protocol.items import InputText, Message
+from codex_framework.contract.protocol.ops import ExecApproval, TextInput, UserInputOp
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.server import ResponsesServer
 
@@ -77,7 +77,7 @@ def test_a_wrong_file_is_a_warning_and_the_others_hold(make_kernel: Any) -> None
     turn = run(make_kernel, "touch a")
     assert "rejected: policy forbids commands starting with `touch`" in turn.outputs[0]
     warnings = [event.message for event in turn.result.events if event.type == "warning"]
-    assert any("bad.rules:1:1: pattern cannot be empty; what" in warning for warning in warnings)
+    assert any("bad.rules:1: pattern cannot be empty; what" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(("script", "questions"), [("ls", 0), ("touch a", 1)])

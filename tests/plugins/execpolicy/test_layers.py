@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CodexError, ContextFacts, FileAccess, Fragment, Verdict
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import GranularApproval, WorkspaceWrite
-from codex_framework.roles.providers import ModelInfo
+from codex_framework import ApprovalPolicy, CodexError, FileAccess, Fragment, TurnFacts, Verdict
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import GranularApproval, WorkspaceWrite
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.announcement import RulesAnnouncement
 from codex_plugin_execpolicy.layers import RuleLayers
 
@@ -99,7 +100,7 @@ def test_a_file_with_a_mistake_is_left_out_and_told_of(layers: RuleLayers, home:
     loaded = layers.at(work, home, {})
     assert [rule.program for rule in loaded.rules.prefix_rules] == ["a"]
     assert loaded.problems == (
-        f"{bad}:2:1: pattern cannot be empty; what {bad} allows is not used",
+        f"{bad}:2: pattern cannot be empty; what {bad} allows is not used",
         f"the rules file {folder} cannot be read: Is a directory; what {folder} allows is not used",
     )
 
@@ -253,8 +254,8 @@ def test_a_rules_folder_that_is_a_file_or_a_loop_holds_no_rules(layers: RuleLaye
 
 def facts(
     cwd: Path, home: Path, thread_id: str = "one", policy: ApprovalPolicy | GranularApproval = ApprovalPolicy.ON_REQUEST
-) -> ContextFacts:
-    return ContextFacts(
+) -> TurnFacts:
+    return turn_facts(
         thread_id=thread_id,
         cwd=cwd,
         codex_home=home,
@@ -307,6 +308,6 @@ def test_the_person_hears_of_wrong_files_once_a_thread(layers: RuleLayers, home:
     source = RulesAnnouncement(layers)
     (home / "rules" / "a.rules").write_text("x")
     for thread_id in ("one", "two"):
-        with pytest.raises(CodexError, match="only calls of prefix_rule"):
+        with pytest.raises(CodexError, match=r"a\.rules:1:1: Variable `x` not found"):
             list(source.fragments(facts(work, home, thread_id)))
         assert list(source.fragments(facts(work, home, thread_id))) == []

@@ -208,7 +208,7 @@ def bash_commands(script: str, folder: Path) -> list[list[str]] | None:
     return [call.split("\0")[:-1] for call in told.stdout.decode().split("\1")[1:]]
 
 
-@settings(max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 4)
 @given(st.lists(_SCRIPTS, min_size=1, max_size=3), st.sampled_from([";", " && ", "\n", ";\n", " &&\n"]))
 def test_the_words_of_simple_commands_are_those_that_bash_sees(
     tmp_path_factory: pytest.TempPathFactory, arguments: list[str], between: str

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codex_framework import ApprovalPolicy, CommandVerdict, Verdict
-from codex_framework.protocol.policies import DangerFullAccess, ExternalSandbox, GranularApproval, ReadOnly
+from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, GranularApproval, ReadOnly
 
 UNTRUSTED, ON_FAILURE = ApprovalPolicy.UNTRUSTED, ApprovalPolicy.ON_FAILURE
 ON_REQUEST, NEVER = ApprovalPolicy.ON_REQUEST, ApprovalPolicy.NEVER
@@ -158,10 +158,11 @@ def test_judging_a_plain_command_loads_no_parser() -> None:
     program = """
 import sys, pathlib
 from codex_framework import *
-from codex_framework.protocol.policies import WorkspaceWrite
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.policy import ExecPolicy
 for policy in ApprovalPolicy:
-    facts = CommandFacts(approval_policy=policy, sandbox_policy=WorkspaceWrite(), cwd=pathlib.Path("/"), config={})
+    facts = turn_facts(approval_policy=policy, sandbox_policy=WorkspaceWrite(), cwd=pathlib.Path("/"), config={})
     for argv in (("touch", "a"), ("bash", "-lc", "ls -l")):
         ExecPolicy().judge(CommandRequest(argv=argv), facts)
     if policy is not ApprovalPolicy.UNTRUSTED:

@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 from codex_framework import (
     ApprovalPolicy,
     CodexError,
-    CommandFacts,
     CommandRequest,
     CommandVerdict,
     NetworkTarget,
+    TurnFacts,
     Verdict,
 )
-from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.deciders import NetworkPolicy, Remembers
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.contract.roles.policies import NetworkPolicy, Remembers
+from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.amendments import allow_prefix, decide_host
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.policy import ExecPolicy
@@ -39,8 +40,8 @@ def policy(layers: RuleLayers) -> ExecPolicy:
 
 
 @pytest.fixture
-def facts(home: Path, work: Path) -> CommandFacts:
-    return CommandFacts(
+def facts(home: Path, work: Path) -> TurnFacts:
+    return turn_facts(
         approval_policy=ApprovalPolicy.ON_REQUEST,
         sandbox_policy=WorkspaceWrite(),
         cwd=work,
@@ -59,7 +60,7 @@ def test_the_policy_plays_the_roles(policy: ExecPolicy) -> None:
     assert isinstance(policy, Remembers)
 
 
-def test_an_allowed_prefix_holds_at_once_for_all(tmp_path: Path, policy: ExecPolicy, facts: CommandFacts) -> None:
+def test_an_allowed_prefix_holds_at_once_for_all(tmp_path: Path, policy: ExecPolicy, facts: TurnFacts) -> None:
     others = [ExecPolicy(RuleLayers(str(tmp_path / "etc"))) for _ in range(2)]
     command = CommandRequest(argv=("npm", "install", "x"))
     assert [each.judge(command, facts) for each in (policy, *others)] == [None] * 3
@@ -70,7 +71,7 @@ def test_an_allowed_prefix_holds_at_once_for_all(tmp_path: Path, policy: ExecPol
     assert written(facts.codex_home or tmp_path) == 'prefix_rule(pattern=["npm", "install"], decision="allow")\n'
 
 
-def test_a_decision_about_a_host_holds_at_once(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+def test_a_decision_about_a_host_holds_at_once(policy: ExecPolicy, facts: TurnFacts, home: Path) -> None:
     other = NetworkTarget("other.example", 80, "http")
     assert policy.judge_network(HTTPS, facts) is None
     assert policy.remember_host(HTTPS, facts, allow=True) == (
@@ -105,13 +106,13 @@ def test_a_decision_about_a_host_holds_at_once(policy: ExecPolicy, facts: Comman
     ],
 )
 def test_hosts_are_the_same_however_they_are_written(
-    policy: ExecPolicy, facts: CommandFacts, home: Path, rule: str, host: str, verdict: Verdict | None
+    policy: ExecPolicy, facts: TurnFacts, home: Path, rule: str, host: str, verdict: Verdict | None
 ) -> None:
     (home / "rules" / "a.rules").write_text(rule)
     assert policy.judge_network(NetworkTarget(host, 443, "https"), facts) is verdict
 
 
-def test_the_strictest_rule_about_a_host_counts(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+def test_the_strictest_rule_about_a_host_counts(policy: ExecPolicy, facts: TurnFacts, home: Path) -> None:
     file = home / "rules" / "a.rules"
     rules = [f'network_rule("example.com", "https", "{decision}")' for decision in ("deny", "prompt", "allow")]
     for number, verdict in enumerate((Verdict.FORBID, Verdict.ASK, Verdict.ALLOW)):
@@ -121,7 +122,7 @@ def test_the_strictest_rule_about_a_host_counts(policy: ExecPolicy, facts: Comma
 
 @pytest.mark.parametrize("decision", ["deny", "prompt"])
 def test_what_a_stricter_rule_would_undo_is_not_written(
-    policy: ExecPolicy, facts: CommandFacts, home: Path, decision: str
+    policy: ExecPolicy, facts: TurnFacts, home: Path, decision: str
 ) -> None:
     word = {"deny": "forbidden"}.get(decision, decision)
     (home / "rules" / "a.rules").write_text(
@@ -136,7 +137,7 @@ def test_what_a_stricter_rule_would_undo_is_not_written(
     assert policy.judge_network(HTTPS, facts) is Verdict.FORBID
 
 
-def test_where_rules_are_left_out_it_is_said(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+def test_where_rules_are_left_out_it_is_said(policy: ExecPolicy, facts: TurnFacts, home: Path) -> None:
     config: dict[str, Any] = {"framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
     ignoring = facts.evolve(config=config)
     assert policy.remember_prefix(("npm", "install"), ignoring).endswith("so it holds in others only.")
@@ -144,7 +145,7 @@ def test_where_rules_are_left_out_it_is_said(policy: ExecPolicy, facts: CommandF
     assert len(written(home).splitlines()) == 2
 
 
-def test_without_a_home_nothing_can_be_kept(policy: ExecPolicy, facts: CommandFacts) -> None:
+def test_without_a_home_nothing_can_be_kept(policy: ExecPolicy, facts: TurnFacts) -> None:
     homeless = facts.evolve(codex_home=None)
     with pytest.raises(CodexError, match="no folder to keep rules in"):
         policy.remember_prefix(("npm", "install"), homeless)
@@ -153,9 +154,7 @@ def test_without_a_home_nothing_can_be_kept(policy: ExecPolicy, facts: CommandFa
 
 
 @pytest.mark.parametrize("text", ["prefix_rule([", 'prefix_rule(pattern=["a", "b"], decision="al', "\udcff"])
-def test_nothing_is_added_to_a_file_with_a_mistake(
-    policy: ExecPolicy, facts: CommandFacts, home: Path, text: str
-) -> None:
+def test_nothing_is_added_to_a_file_with_a_mistake(policy: ExecPolicy, facts: TurnFacts, home: Path, text: str) -> None:
     file = home / "rules" / "default.rules"
     before = text.encode(errors="surrogateescape")
     file.write_bytes(before)
@@ -168,37 +167,43 @@ def test_nothing_is_added_to_a_file_with_a_mistake(
     assert file.read_bytes() == before
 
 
-def test_what_is_no_host_is_not_written(policy: ExecPolicy, facts: CommandFacts, home: Path) -> None:
+def test_what_is_no_host_is_not_written(policy: ExecPolicy, facts: TurnFacts, home: Path) -> None:
     for host in ("", "*", "a b", 'a", "x'):
         with pytest.raises(CodexError, match="network_rule host"):
             policy.remember_host(NetworkTarget(host, 1, "https"), facts, allow=True)
     assert written(home) == ""
 
 
-@pytest.mark.parametrize("room", range(0, 110, 9))
 @pytest.mark.parametrize("before", ["", "# no line end", 'prefix_rule(["a"])\n'])
-def test_on_a_full_disk_nothing_is_half_written(home: Path, before: str, room: int) -> None:
-    file = home / "rules" / "default.rules"
-    file.write_text(before)
-    limit = len(before) + room
+def test_on_a_full_disk_nothing_is_half_written(tmp_path: Path, before: str) -> None:
+    rooms = range(0, 110, 9)
+    files = [tmp_path / str(room) / "rules" / "default.rules" for room in rooms]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text(before)
     program = (
         "import pathlib, resource, sys\n"
         "from codex_framework import CodexError\n"
         "from codex_plugin_execpolicy.amendments import allow_prefix, decide_host\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
-        "for add in (lambda home: allow_prefix(home, ('npm', 'install', 'x' * 50)),"
-        " lambda home: decide_host(home, 'example.com', 'https', allow=True)):\n"
-        "    try:\n"
-        "        add(pathlib.Path(sys.argv[1]))\n"
-        "    except CodexError as error:\n"
-        "        print(error)\n"
+        "for argument in sys.argv[2:]:\n"
+        "    home = pathlib.Path(argument)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]) + int(home.name), resource.RLIM_INFINITY))\n"
+        "    for add in (lambda: allow_prefix(home, ('npm', 'install', 'x' * 50)),"
+        " lambda: decide_host(home, 'example.com', 'https', allow=True)):\n"
+        "        try:\n"
+        "            add()\n"
+        "        except CodexError as error:\n"
+        "            print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", program, home, str(limit)], capture_output=True, text=True, check=True)
-    lines = file.read_text().removeprefix(before).splitlines()
-    assert file.read_text().startswith(before)
-    assert all(not line or line.endswith(")") for line in lines)
-    read_rules(file)
-    assert told.stdout.count("default.rules cannot be written: File too large") == 2 - len(list(filter(None, lines)))
+    command = [sys.executable, "-c", program, str(len(before)), *(str(file.parents[1]) for file in files)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    for file in files:
+        text = file.read_text()
+        assert text.startswith(before)
+        lines = list(filter(None, text.removeprefix(before).splitlines()))
+        assert all(line.endswith(")") for line in lines)
+        read_rules(file)
+        assert told.stdout.count(f"{file} cannot be written: File too large") == 2 - len(lines)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 

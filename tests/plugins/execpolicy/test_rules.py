@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from codex_framework import ConfigError, Verdict
+from codex_plugin_execpolicy.calls import Example
 from codex_plugin_execpolicy.judgement import evaluate
-from codex_plugin_execpolicy.rulefile import Example, parse_rules, read_rules
+from codex_plugin_execpolicy.rulefile import RuleFile, parse_rules, read_rules
 from codex_plugin_execpolicy.rules import NetworkRule, PrefixRule, RuleSet
 
 
+def read(text: str) -> RuleFile:
+    return parse_rules(text.encode(), "x.rules")
+
+
 def said(text: str, *command: str, resolve: bool = True) -> dict[str, object]:
-    return evaluate((command,), parse_rules(text, "x.rules").rules, resolve=resolve).wire()
+    return evaluate((command,), read(text).rules, resolve=resolve).wire()
 
 
 def test_a_rule_holds_for_commands_that_begin_with_its_words() -> None:
@@ -36,7 +39,7 @@ def test_the_most_severe_rule_decides() -> None:
 
 
 def test_alternatives_of_the_first_word_are_rules_of_their_own() -> None:
-    rules = parse_rules('prefix_rule(pattern=[["npm", "yarn"], "test"])', "x.rules").rules
+    rules = read('prefix_rule(pattern=[["npm", "yarn"], "test"])').rules
     assert list(rules.prefix_rules) == [PrefixRule("npm", (("test",),)), PrefixRule("yarn", (("test",),))]
 
 
@@ -66,13 +69,13 @@ def test_a_name_is_allowed_for_programs_of_the_system_only() -> None:
 
 def test_network_rules_are_read() -> None:
     text = 'network_rule(host="Example.com", protocol="https", decision="deny", justification="no")'
-    assert parse_rules(text, "x").rules.network == [NetworkRule("example.com", "https", Verdict.FORBID, "no")]
+    assert read(text).rules.network == [NetworkRule("example.com", "https", Verdict.FORBID, "no")]
 
 
 def test_examples_are_kept_once_they_hold() -> None:
     text = '"""Rules."""\nprefix_rule(["a"], match=["a \'b c\'", ["a"]], not_match=["b"])'
     rules = (PrefixRule("a", ()),)
-    assert parse_rules(text, "x").examples == (
+    assert read(text).examples == (
         Example(command=("a", "b c"), matches=True, rules=rules, line=2),
         Example(command=("a",), matches=True, rules=rules, line=2),
         Example(command=("b",), matches=False, rules=rules, line=2),
@@ -84,7 +87,7 @@ def test_examples_are_kept_once_they_hold() -> None:
     [
         ("prefix_rule(pattern=[])", "pattern cannot be empty"),
         ('prefix_rule(pattern=["a", []])', "pattern alternatives cannot be empty"),
-        ('prefix_rule(pattern="a")', "pattern must be a list (got str)"),
+        ('prefix_rule(pattern="a")', "pattern must be a list (got string)"),
         ('prefix_rule(pattern=["a", 1])', "pattern element must be a string or list of strings (got int)"),
         ('prefix_rule(pattern=[["a", 1]])', "pattern alternative must be a string (got int)"),
         ('prefix_rule(["a"], justification=" ")', "justification cannot be empty"),
@@ -92,19 +95,19 @@ def test_examples_are_kept_once_they_hold() -> None:
         ('prefix_rule(["a"], "no")', "invalid decision: no; use one of allow, prompt, forbidden"),
         ('prefix_rule(["a"], match=["b"])', "the example `b` is not matched by its rule"),
         ('prefix_rule(["a"], not_match=["a b"])', "the example `a b` is matched by its rule, but should not be"),
-        ('prefix_rule(["a"], match="a")', "match must be a list of examples (got str)"),
+        ('prefix_rule(["a"], match="a")', "match must be a list of examples (got string)"),
         ('prefix_rule(["a"], match=[""])', "example cannot be an empty string"),
         ('prefix_rule(["a"], match=[[]])', "example cannot be an empty list"),
         ('prefix_rule(["a"], match=[\'"a\'])', "example string has invalid shell syntax"),
         ('prefix_rule(["a"], match=[1])', "match: an example is a string or a list of strings (got int)"),
-        ('prefix_rule(["a"], match=[[1]])', "match: an example is a string or a list of strings"),
+        ('prefix_rule(["a"], match=[[1]])', "match: the words of an example are strings (got int)"),
         (
             'host_executable(name="a/b", paths=["/a/b"])',
             "host_executable name must be a bare executable name (got a/b)",
         ),
         ('host_executable(name="a", paths=["a"])', "host_executable paths must be absolute (got a)"),
         ('host_executable(name="a", paths=["/b"])', "host_executable path `/b` must have basename `a`"),
-        ('host_executable(name="a", paths="/a")', "host_executable paths must be a list of strings (got str)"),
+        ('host_executable(name="a", paths="/a")', "host_executable paths must be a list of strings (got string)"),
         ('network_rule("", "https", "allow")', "network_rule host cannot be empty"),
         (
             'network_rule("*.a", "https", "allow")',
@@ -126,13 +129,15 @@ def test_examples_are_kept_once_they_hold() -> None:
         ),
         ('prefix_rule(["a"], pattern=["a"])', "prefix_rule is given `pattern` twice"),
         ('host_executable("a", [], 1)', "host_executable takes at most 2 arguments"),
-        ("prefix_rule(pattern=open('x'))", "`pattern` must be a string, or a list of them, and written out"),
-        ('prefix_rule(f"a")', "`pattern` must be a string, or a list of them, and written out"),
-        ("prefix_rule(x)", "`pattern`: the name `x` is not given to anything above"),
-        ('prefix_rule(["a"] + "b")', "`pattern` must be a string, or a list of them, and written out"),
+        ('prefix_rule("a")', "pattern must be a list (got string)"),
+        ('prefix_rule(["a", [["b"]]])', "pattern alternative must be a string (got list)"),
         ('prefix_rule(("a",))', "pattern must be a list (got tuple)"),
         ('prefix_rule([("a",)])', "pattern element must be a string or list of strings (got tuple)"),
-        ('x = y = "a"', "only calls of prefix_rule, network_rule and host_executable may stand here"),
+        ('prefix_rule([["a", ("b",)]])', "pattern alternative must be a string (got tuple)"),
+        ('prefix_rule(["a"], justification=None)', "justification must be a string (got NoneType)"),
+        ('prefix_rule(["a"], None)', "invalid decision: NoneType; use one of allow, prompt, forbidden"),
+        ('prefix_rule(["a"], match=[("a", "b")])', "match: an example is a string or a list of strings (got tuple)"),
+        ('prefix_rule(["a"], match=["# a"])', "example cannot be an empty string"),
         (
             'network_rule("a:b", "http", "allow")',
             "network_rule host must be a hostname or IP literal (without scheme or path)",
@@ -142,56 +147,27 @@ def test_examples_are_kept_once_they_hold() -> None:
             "network_rule host must be a hostname or IP literal (without scheme or path)",
         ),
         ("network_rule(1, 'http', 'allow')", "network_rule host must be a string (got int)"),
-        ("import os", "only calls of prefix_rule, network_rule and host_executable may stand here"),
-        ("foo()", "there is no function `foo`; there are prefix_rule, network_rule, host_executable"),
     ],
 )
-def test_a_wrong_rule_is_told_with_its_place(text: str, fact: str) -> None:
+@pytest.mark.parametrize("first_line", ["", "x = 1"])  # with the second one, the text is Starlark and no list of calls
+def test_a_wrong_rule_is_told_with_its_place(first_line: str, text: str, fact: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_rules(f"\n{text}", "x.rules")
-    assert str(caught.value) == f"x.rules:2:1: {fact}"
+        read(f"{first_line}\n{text}")
+    assert str(caught.value) == f"x.rules:2: {fact}"
     assert (caught.value.path, caught.value.line, caught.value.slug) == ("x.rules", 2, "exec-rules")
 
 
-def test_names_and_sums_are_understood() -> None:
-    rules = parse_rules('tools = ["a"] + ["b"]\nprefix_rule([tools, "x" + "y"], "prompt")', "x.rules").rules
-    assert [rule.prefix_of((rule.program, "xy", "z")) for rule in rules.prefix_rules] == [("xy",), ("xy",)]
-    assert [rule.program for rule in rules.prefix_rules] == ["a", "b"]
-
-
-@pytest.mark.parametrize("text", ["a = 'x'\n" + "a = a + a\n" * 60, "a = " + "+".join(["'a'"] * 5000)])
-def test_values_that_grow_beyond_reason_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_rules(text, "x.rules")
-
-
 def test_examples_may_name_a_program_by_any_path() -> None:
-    assert parse_rules('prefix_rule(["a"], match=["/opt/a b"])', "x.rules").examples
+    assert read('prefix_rule(["a"], match=["/opt/a b"])').examples
     with pytest.raises(ConfigError, match="is not matched"):
-        parse_rules('host_executable("a", ["/bin/a"])\nprefix_rule(["a"], match=["/opt/a b"])', "x.rules")
-
-
-@pytest.mark.parametrize(
-    "text", ["prefix_rule(", "a b", "\0", "(" * 500, "prefix_rule(pattern=" + "[" * 150 + "]" * 150 + ")"]
-)
-def test_text_that_is_no_program_is_told(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"x\.rules:1:"):
-        parse_rules(text, "x.rules")
-
-
-@given(st.text() | st.text('prefix_rule()[]"a,=\n '))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        parse_rules(text, "x.rules")
-    except ConfigError as error:
-        assert error.slug == "exec-rules"
+        read('host_executable("a", ["/bin/a"])\nprefix_rule(["a"], match=["/opt/a b"])')
 
 
 def test_a_file_that_is_not_there_or_not_utf8_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         read_rules(tmp_path / "none.rules")
-    (tmp_path / "odd.rules").write_bytes(b'prefix_rule(["\xff"])')
-    with pytest.raises(ConfigError, match="is not UTF-8: byte 14"):
+    (tmp_path / "odd.rules").write_bytes(b'\nprefix_rule(["\xff"])')
+    with pytest.raises(ConfigError, match=r"odd\.rules:2: byte 0xff is not UTF-8"):
         read_rules(tmp_path / "odd.rules")
 
 

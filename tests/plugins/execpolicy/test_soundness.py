@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -106,8 +107,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def run_by_bash(script: str, folder: Path, *, answer: int, writes: bool = False) -> Counter[tuple[str, ...]]:
-    """The commands that bash would run, if every one ended with this status."""
+def is_there(group: int) -> bool:
+    """Whether a process of this group has not ended."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def run_by_bash(
+    script: str, folder: Path, *, answer: int, writes: bool = False, background: bool = False
+) -> Counter[tuple[str, ...]]:
+    """The commands that bash would run, if every one ended with this status; to the end of those in the background, if asked to."""
     log = folder / "log"
     log.write_bytes(b"")
     with subprocess.Popen(
@@ -129,6 +141,9 @@ def run_by_bash(script: str, folder: Path, *, answer: int, writes: bool = False)
     ) as process:
         try:
             process.wait(10)
+            end = time.monotonic() + 10
+            while background and is_there(process.pid) and time.monotonic() < end:
+                time.sleep(0.01)
         finally:
             with contextlib.suppress(ProcessLookupError):  # what it has left in the background
                 os.killpg(process.pid, signal.SIGKILL)
@@ -146,7 +161,7 @@ def run_by_bash(script: str, folder: Path, *, answer: int, writes: bool = False)
 
 def test_everything_that_bash_runs_is_written_down(folder: Path) -> None:
     script = 'echo a; eval b && true | "c" d || exec e\ncd f; $(g h); i() { j; }; i; : &\nwait'
-    ran = run_by_bash(script, folder, answer=0)
+    ran = run_by_bash(script, folder, answer=0, background=True)
     wanted = ["echo a", "eval b", "true", "c d", "cd f", "g h", "j", ":", "wait"]
     assert ran == Counter(tuple(command.split()) for command in wanted)
 

@@ -1,4 +1,4 @@
-"""The facts of a turn for a reviewer, without a turn, and what stands in a prompt."""
+"""A turn for a reviewer, without a turn, and what stands in a prompt."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, FileAccess, ModelInfo, ResponseItem, ReviewFacts
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework import ApprovalPolicy, FileAccess, ResponseItem
+from codex_framework.contract.protocol.policies import GranularApproval, WorkspaceWrite
+from codex_framework.testing import LoneTurn, turn_facts
 
 
 @pytest.fixture
-def facts() -> Callable[..., ReviewFacts]:
-    """Make facts."""
-    return _facts
+def turn() -> Callable[..., LoneTurn]:
+    """Make a turn."""
+    return _turn
 
 
 @pytest.fixture
@@ -26,32 +27,25 @@ def section() -> Callable[[str, str], list[Any]]:
     return _section
 
 
-def _facts(
+def _turn(
     history: Sequence[ResponseItem] = (),
     *,
     config: dict[str, Any] | None = None,
-    delegate: Any = None,
-    warn: Callable[[str], None] = lambda text: None,
+    reply: Any = None,
     policy: ApprovalPolicy | GranularApproval = ApprovalPolicy.ON_REQUEST,
-    state: dict[Any, Any] | None = None,
     turn_id: str = "turn",
     access: FileAccess | None = None,
-) -> ReviewFacts:
-    kept = {} if state is None else state
-    return ReviewFacts(
-        thread_id="thread",
+) -> LoneTurn:
+    facts = turn_facts(
         turn_id=turn_id,
         cwd=Path("/work"),
         approval_policy=policy,
+        sandbox_policy=WorkspaceWrite(),
         access=access or FileAccess.writing(Path("/work")),
         config={"approvals_reviewer": "auto_review"} if config is None else config,
         codex_home=Path("/home"),
-        model=ModelInfo(slug="model"),
-        history=history,
-        delegate=delegate,
-        state=lambda key, factory: kept.setdefault(key, factory()),
-        warn=warn,
     )
+    return LoneTurn(facts, history=history, reply=reply)
 
 
 def _section(text: str, name: str) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Decision, ReviewDecision, ReviewFacts
+from codex_framework import Agent, Decision, ReviewDecision, Status, TurnContext
 from codex_framework.testing import ContractViolation, check_reviewer
 from codex_plugin_guardian.reviewer import Guardian
 
@@ -18,7 +18,7 @@ def test_the_guardian_keeps_to_its_role(config: dict[str, Any]):
 class Reviewer:
     name = "reviewer"
 
-    async def review(self, request: Any, facts: ReviewFacts) -> Any:
+    async def review(self, request: Any, turn: TurnContext) -> Any:
         return None
 
 
@@ -34,7 +34,7 @@ def test_a_plain_reviewer_passes():
 
 def test_what_is_no_decision():
     class Vague(Reviewer):
-        async def review(self, request: Any, facts: ReviewFacts) -> Any:
+        async def review(self, request: Any, turn: TurnContext) -> Any:
             return True
 
     assert "gives bool, not a ReviewDecision" in violations(Vague())
@@ -42,11 +42,11 @@ def test_what_is_no_decision():
 
 def test_an_approval_without_an_answer():
     class Gullible(Reviewer):
-        async def review(self, request: Any, facts: ReviewFacts) -> Any:
-            try:
-                await facts.delegate("May it?", instructions="Say yes.")
-            except Exception:
-                facts.warn("the model failed")
+        async def review(self, request: Any, turn: TurnContext) -> Any:
+            child = await turn.thread.spawn(Agent(name="judge", instructions="Say yes."))
+            result = await child.run("May it?")
+            await child.shutdown()
+            assert result.status in Status
             return ReviewDecision(Decision.APPROVED)
 
     assert "approves, although it got no answer" in violations(Gullible())
@@ -54,7 +54,7 @@ def test_an_approval_without_an_answer():
 
 def test_cancellation():
     class Stubborn(Reviewer):
-        async def review(self, request: Any, facts: ReviewFacts) -> Any:
+        async def review(self, request: Any, turn: TurnContext) -> Any:
             try:
                 await asyncio.sleep(0.3 if request.call_id == "call-1" else 0)
             except asyncio.CancelledError:
@@ -62,20 +62,22 @@ def test_cancellation():
             return None
 
     class Careless(Reviewer):
-        async def review(self, request: Any, facts: ReviewFacts) -> Any:
-            asking = asyncio.ensure_future(facts.delegate("May it?", instructions="Say yes."))  # type: ignore[arg-type]
+        async def review(self, request: Any, turn: TurnContext) -> Any:
+            child = await turn.thread.spawn(Agent(name="judge", instructions="Say yes."))
+            asking = asyncio.ensure_future(child.run("May it?"))
             await asyncio.wait([asking])
             return None
 
     assert "has to be let through" in violations(Stubborn())
-    assert "leaves its delegate running" in violations(Careless())
+    assert "leaves its child asking the model" in violations(Careless())
+    assert "leaves a child thread running" in violations(Careless())
 
 
 def test_an_error_is_named():
     class Broken(Reviewer):
         name = ""
 
-        async def review(self, request: Any, facts: ReviewFacts) -> Any:
+        async def review(self, request: Any, turn: TurnContext) -> Any:
             raise ZeroDivisionError("oh")
 
     text = violations(Broken())

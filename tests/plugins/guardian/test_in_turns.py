@@ -13,14 +13,14 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework import Decision, Reply, ReviewDecision, Thread
+from codex_framework import Decision, ReviewDecision, Thread
 from codex_framework.config import load_config
+from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent
+from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.protocol.items import ResponseItem, is_output
+from codex_framework.contract.protocol.ops import ExecApproval
 from codex_framework.kernel import Kernel
-from codex_framework.protocol.events.command import ExecApprovalRequestEvent
-from codex_framework.protocol.events.thread import WarningEvent
-from codex_framework.protocol.items import ResponseItem, is_output
-from codex_framework.protocol.ops import ExecApproval
-from codex_framework.testing import Offer, RecordedRequest, ResponsesServer, call, custom_call, fault, say
+from codex_framework.testing import Offer, RecordedRequest, Reply, ResponsesServer, call, custom_call, fault, say
 from codex_plugin_guardian.breaker import Breaker
 from codex_plugin_guardian.reviewer import Guardian
 

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework import AccessMode, FileAccess, FunctionCall, InputImage, InputText, Message, OutputText, PathRule
-from codex_framework.protocol.events.command import (
+from codex_framework.contract.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
     DeleteFile,
     ExecApprovalRequestEvent,
     UpdateFile,
 )
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     FunctionCallOutput,
     LocalShellCall,
@@ -27,7 +27,9 @@ from codex_framework.protocol.items import (
     UnknownItem,
     user_message,
 )
-from codex_framework.protocol.policies import GranularApproval
+from codex_framework.contract.protocol.policies import GranularApproval
+from codex_framework.testing.facts import turn_facts
+from codex_framework.testing.turns import LoneTurn
 from codex_plugin_guardian.action import ACTION_LIMIT, action_json, permissions_json, summary
 from codex_plugin_guardian.prompt import case, instructions
 from codex_plugin_guardian.quoting import fitted_text, quoted, tokens
@@ -248,7 +250,7 @@ def test_kinds_of_action():
     assert summary(command("echo", "\x1b[31m" + "x" * 200)) == "`echo  [31m" + "x" * 68 + "…"
 
 
-def test_permissions(facts: Any):
+def test_permissions(turn: Any):
     access = FileAccess(
         rules=(
             PathRule(Path("/work"), AccessMode.WRITE),
@@ -257,7 +259,7 @@ def test_permissions(facts: Any):
         )
     )
     policy = GranularApproval(sandbox_approval=True, rules=False, mcp_elicitations=False)
-    found = json.loads(permissions_json(facts(access=access, policy=policy)))
+    found = json.loads(permissions_json(turn(access=access, policy=policy).facts))
     assert found["files"] == {
         "may_write": [{"below": "/work", "but_not": ["/work/.git", "/work/keys"]}],
         "otherwise": "read",
@@ -266,8 +268,8 @@ def test_permissions(facts: Any):
     assert found["approval_policy"]["rules"] is False
     assert found["network"] == "off"
     many = FileAccess.writing(*(Path(f"/{'x' * 200}/{number}") for number in range(500)))
-    assert tokens(permissions_json(facts(access=many))) <= 2_000
-    assert json.loads(permissions_json(facts(access=FileAccess(full=True))))["files"] == "no limit"
+    assert tokens(permissions_json(turn(access=many).facts)) <= 2_000
+    assert json.loads(permissions_json(turn(access=FileAccess(full=True)).facts))["files"] == "no limit"
 
 
 @given(text=NASTY, argument=NASTY, problem=st.none() | st.just("it is not a JSON object"))
@@ -284,21 +286,18 @@ def test_a_case_has_its_six_markers_and_no_other(text: str, argument: str, probl
     assert (action["command"], action["reason_given"]) == (["echo", argument], text)
 
 
-def _case_facts(history: list[ResponseItem]) -> Any:
-    from types import SimpleNamespace
-
+def _case_facts(history: list[ResponseItem]) -> LoneTurn:
     from codex_framework import ApprovalPolicy
 
-    return SimpleNamespace(
-        history=history, cwd=Path("/work"), approval_policy=ApprovalPolicy.ON_REQUEST, access=FileAccess()
-    )
+    facts = turn_facts(cwd=Path("/work"), approval_policy=ApprovalPolicy.ON_REQUEST, access=FileAccess())
+    return LoneTurn(facts, history=history)
 
 
-def test_what_was_left_out_is_said(facts: Any):
+def test_what_was_left_out_is_said(turn: Any):
     history = [FunctionCallOutput("1", "x") for _ in range(RECENT + 1)]
-    assert "1 entry is left out" in case(command("ls"), facts(history))
-    assert "2 entries are left out" in case(command("ls"), facts([*history, history[0]]))
-    assert "left out" not in case(command("ls"), facts(history[:5]))
+    assert "1 entry is left out" in case(command("ls"), turn(history))
+    assert "2 entries are left out" in case(command("ls"), turn([*history, history[0]]))
+    assert "left out" not in case(command("ls"), turn(history[:5]))
 
 
 def test_own_rules_stand_below_the_policy():

@@ -17,14 +17,17 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework.access import file_access
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.permissions import AccessMode
-from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import FileAccess, Launch, PathRule
+from codex_framework.commands.access import file_access
+from codex_framework.contract.permissions.file_access import FileAccess, PathRule
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.contract.roles.sandboxes import Launch
 from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
 
-ORDINARY_UID = 61234
+ORDINARY_UID = 61234 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+"""One for each worker: some limits count the processes of a user."""
+
 PYTHON = "/usr/bin/python3"
 MODES = [(level, user) for level in ("namespaces", "landlock") for user in ("root", "ordinary")]
 

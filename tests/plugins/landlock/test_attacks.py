@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "attacks"
 PRELUDE = (FOLDER / "prelude.py").read_text()
 

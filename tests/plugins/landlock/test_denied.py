@@ -9,15 +9,17 @@ import sys
 
 import pytest
 
-from codex_framework.roles.sandboxes import Protection
+from codex_framework.contract.permissions.file_access import Protection
 from codex_plugin_landlock.probe import FULL_LEVEL, REDUCED_LEVEL
+
+pytestmark = pytest.mark.slow
 
 INSIDE = """
 import asyncio, errno, json, os, sys
 from pathlib import Path
-from codex_framework.errors import SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import FileAccess, Protection
+from codex_framework.contract.errors import SandboxError
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.permissions.file_access import FileAccess, Protection
 from codex_plugin_landlock.jail import namespaces
 from codex_plugin_landlock.jail.seccomp import Check, Rule, assemble, install
 from codex_plugin_landlock.jail.syscalls import NEW_NS, NEW_USER, call, mount
@@ -81,18 +83,18 @@ async def main():
     level, floor = sys.argv[2] or None, frozenset(map(Protection, filter(None, sys.argv[3].split(","))))
     work, outside = Path(sys.argv[4]), sys.argv[5]
     sandbox = LandlockSandbox(level)
-    said = {"before": sandbox.probe().level, "ran": "", "error": "", "slug": "", "hint": ""}
+    said = {"before": sandbox.probe().level, "ran": "", "error": "", "slug": "", "error_hint": ""}
     try:
         confinement = sandbox.confine(FileAccess.writing(work).evolve(floor=floor), work)
         argv = ["sh", "-c", "touch ran; echo ran; touch $0/no", outside]
         command = await start_command(confinement, argv=argv, cwd=str(work), env={"PATH": os.defpath})
         said["ran"] = (await command.wait()).stdout.strip()
     except SandboxError as error:
-        said |= {"error": str(error), "slug": error.slug, "hint": error.hint}
+        said |= {"error": str(error), "slug": error.slug, "error_hint": error.hint}
     report = sandbox.probe()
-    said |= {"available": report.available, "level": report.level, "reason": report.reason, "cure": report.cure}
+    said |= {"available": report.available, "level": report.level, "reason": report.reason, "hint": report.hint}
     said["protections"] = dict(report.protections)
-    said["layers"] = {layer.name: (layer.fault, layer.cure) for layer in await sandbox.examine()}
+    said["layers"] = {layer.name: (layer.fault, layer.hint) for layer in await sandbox.examine()}
     await sandbox.aclose()
     print(json.dumps(said))
 
@@ -140,7 +142,7 @@ IN_NAMESPACES = {*WITH_LIMIT, "user namespace", "network namespace", "IPC namesp
 
 
 @pytest.mark.parametrize(
-    ("how", "denied", "reason", "cure"),
+    ("how", "denied", "reason", "hint"),
     [
         ("no_user_namespaces", IN_NAMESPACES, "Operation not permitted", "allow user namespaces"),
         ("no_room_for_namespaces", IN_NAMESPACES, "max_user_namespaces is 0", "sysctl -w user.max_user_namespaces"),
@@ -154,13 +156,13 @@ IN_NAMESPACES = {*WITH_LIMIT, "user namespace", "network namespace", "IPC namesp
         ),
     ],
 )
-def test_without_a_layer_the_weaker_level_is_used_and_told(on_a_machine, how, denied, reason, cure):
+def test_without_a_layer_the_weaker_level_is_used_and_told(on_a_machine, how, denied, reason, hint):
     said = on_a_machine(how)
     assert (said["ran"], said["level"]) == ("ran", REDUCED_LEVEL)
     assert reason in said["reason"]
-    assert cure in said["cure"]
+    assert hint in said["hint"]
     assert set(faults(said)) == denied
-    assert all(cure for _, cure in said["layers"].values() if _)
+    assert all(hint for _, hint in said["layers"].values() if _)
     assert said["protections"]["metadata"] == said["protections"]["reading"] == ""
 
 
@@ -168,7 +170,7 @@ def test_without_a_layer_the_weaker_level_is_used_and_told(on_a_machine, how, de
 def test_where_all_layers_are_demanded_nothing_runs(on_a_machine, how):
     said = on_a_machine(how, level="namespaces")
     assert (said["ran"], said["slug"]) == ("", "sandbox")
-    assert said["hint"]
+    assert said["error_hint"]
 
 
 @pytest.mark.parametrize("how", ["no_user_namespaces", "no_room_for_namespaces", "no_mounts", "masked_proc"])
@@ -176,7 +178,7 @@ def test_a_floor_is_not_gone_below(on_a_machine, how):
     said = on_a_machine(how, floor=["metadata", "writing"])
     assert (said["ran"], said["slug"]) == ("", "sandbox-floor")
     assert said["error"].endswith(": metadata")
-    assert said["hint"] == said["cure"]
+    assert said["error_hint"] == said["hint"]
 
 
 @pytest.mark.parametrize("how", ["no_user_namespaces", "no_mounts"])
@@ -194,17 +196,17 @@ def test_a_floor_of_everything_stands_where_nothing_is_denied(on_a_machine):
 
 
 @pytest.mark.parametrize(
-    ("how", "layer", "reason", "cure"),
+    ("how", "layer", "reason", "hint"),
     [
         ("no_landlock", "Landlock", "Landlock is not enabled", "`landlock` in the `lsm=` boot parameter"),
         ("old_landlock", "Landlock", "Landlock is not enabled", "`landlock` in the `lsm=` boot parameter"),
         ("no_seccomp", "seccomp", "no seccomp filters", "CONFIG_SECCOMP_FILTER"),
     ],
 )
-def test_without_landlock_or_seccomp_nothing_runs(on_a_machine, how, layer, reason, cure):
+def test_without_landlock_or_seccomp_nothing_runs(on_a_machine, how, layer, reason, hint):
     said = on_a_machine(how)
     assert (said["ran"], said["available"]) == ("", False)
     assert reason in said["reason"]
-    assert cure in said["cure"]
+    assert hint in said["hint"]
     assert set(faults(said)) == {layer}
-    assert cure in said["layers"][layer][1]
+    assert hint in said["layers"][layer][1]

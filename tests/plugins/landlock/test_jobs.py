@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 JOBS = {
     "shell pipes": ("echo one two | tr ' ' '\\n' | sort -r | head -1", "two\n"),
     "heredoc": ("cat <<EOF\nfrom a heredoc\nEOF", "from a heredoc\n"),
@@ -96,7 +98,7 @@ JOBS = {
 NEEDS = {"gcc": "gcc", "make": "make", "node": "node", "git": "git"}
 
 
-@pytest.mark.parametrize("user", ["root", "ordinary"])
+@pytest.mark.parametrize("user", [pytest.param("root", marks=pytest.mark.thorough), "ordinary"])
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
 def test_ordinary_jobs_work(harness, level, user):
     reason = harness.reason_to_skip(level, user)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.confinement import denied
-from codex_framework.errors import CommandFailed, SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.commands.confinement import denied
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import CommandFailed, SandboxError
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
@@ -124,6 +124,7 @@ def test_death_by_a_signal_is_told(level, place):
     assert with_sandbox(level, place, work) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_command_out_of_time_takes_its_descendants_with_it(level, place):
     script = f"(setsid sh -c 'sleep 0.6; touch {place.work}/late' &) ; sleep 100"
 
@@ -136,6 +137,7 @@ def test_a_command_out_of_time_takes_its_descendants_with_it(level, place):
     assert not (place.work / "late").exists()
 
 
+@pytest.mark.slow
 def test_a_daemon_does_not_outlive_its_command(level, place):
     script = f"(setsid sh -c 'sleep 0.3; touch {place.work}/late' >/dev/null 2>&1 </dev/null &); echo done"
 
@@ -166,6 +168,7 @@ def test_a_terminal_controls_the_command(level, place):
     assert status == 128 + signal.SIGINT
 
 
+@pytest.mark.slow
 def test_many_commands_at_once_do_not_mix(level, place):
     async def one(start, number):
         return await output_of(start("sh", "-c", f"sleep 0.05; echo {number}"))
@@ -239,12 +242,13 @@ def test_closing_ends_what_runs(level, place):
     assert with_sandbox(level, place, work) == 128 + signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_killed_parent(level, place):
     script = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
-        "from codex_framework.process.running import start_command\n"
-        "from codex_framework.roles.sandboxes import FileAccess\n"
+        "from codex_framework.commands.process.running import start_command\n"
+        "from codex_framework.contract.permissions.file_access import FileAccess\n"
         "from codex_plugin_landlock.sandbox import LandlockSandbox\n"
         "async def main():\n"
         "    work = Path(sys.argv[1])\n"
@@ -328,7 +332,7 @@ def test_a_root_that_is_replaced_is_noticed(level, place):
 
 def test_unreadable_paths_cannot_be_read_and_without_namespaces_they_can_be_listed(level, place):
     access = place.access(unreadable=(place.outside / "victim", place.outside / "folder"))
-    script = f"cat {place.outside}/victim; ls {place.outside}/folder; ls {place.outside}"
+    script = f"exec 2>&1; cat {place.outside}/victim; ls {place.outside}/folder; ls {place.outside}"
 
     async def work(sandbox, start):
         return await output_of(start("sh", "-c", script))

@@ -13,12 +13,14 @@ import pytest
 from codex_plugin_landlock.probe import FULL_LEVEL, REDUCED_LEVEL, full_report, reduced_report
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
+pytestmark = pytest.mark.slow
+
 NESTED = """
 import asyncio, os, sys
 from pathlib import Path
-from codex_framework.errors import SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.contract.errors import SandboxError
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 async def main():
@@ -27,7 +29,7 @@ async def main():
     try:
         confinement = sandbox.confine(FileAccess.writing(work), work)
         command = await start_command(confinement, argv=["sh", "-c", "echo ran; touch $0/no", sys.argv[3]], cwd="/", env={})
-        print((await command.wait()).stdout.strip(), sandbox.probe().level, "|", sandbox.probe().reason, "|", sandbox.probe().cure)
+        print((await command.wait()).stdout.strip(), sandbox.probe().level, "|", sandbox.probe().reason, "|", sandbox.probe().hint)
     except SandboxError as error:
         print("refused:", error, "|", error.hint)
     finally:
@@ -54,7 +56,7 @@ def nested(harness, place):
 def test_where_namespaces_are_refused_the_reduced_level_is_used_and_told(nested, place):
     words = nested("").strip().split(" | ")
     assert words[0] == f"ran {REDUCED_LEVEL}"
-    assert words[1].startswith("namespaces are not to be had: Operation not permitted")
+    assert words[1].startswith("namespaces are unavailable: Operation not permitted")
     assert words[2].startswith("allow user namespaces")
     assert not (place.outside / "no").exists()
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.errors import SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import Protection, ResourceLimits
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.permissions.file_access import Protection, ResourceLimits
 from codex_plugin_landlock.sandbox import LandlockSandbox
+
+pytestmark = pytest.mark.slow
 
 MOST = 200
 """Processes in these tests: a bomb of so many is kind to the machine."""
@@ -27,6 +29,11 @@ SPARE = 300
 
 WITHIN_S = 60
 MODES = [(level, user) for level in ("namespaces", "landlock") for user in ("root", "ordinary")]
+ROOT_IS_THOROUGH = [
+    pytest.param(mode, marks=pytest.mark.thorough if mode[1] == "root" else (), id="-".join(mode)) for mode in MODES
+]
+"""For tests that take seconds, and are as hard for an ordinary user."""
+
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -113,7 +120,10 @@ def test_the_number_of_processes_is_bounded_where_the_report_says_so(harness, mo
     assert MOST - 2 <= made < most
 
 
+@pytest.mark.parametrize("mode", ROOT_IS_THOROUGH, indirect=True)
 def test_so_many_are_to_be_had_however_often_process_ids_have_gone_round(harness, mode):
+    """It takes seconds: process ids go round after so many processes."""
+
     async def work(sandbox, start):
         script = "for i in $(seq 1200); do (:) ; done; for i in $(seq 150); do sleep 60 & done; jobs -r | wc -l"
         return [await output_of(start("bash", "-c", script)) for _ in range(2)]
@@ -138,7 +148,10 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+# What leaves its session is the hardest to end; the others are tried beside it in a thorough run.
+@pytest.mark.parametrize(
+    "bomb", [pytest.param(bomb, marks=() if bomb == "sessions" else pytest.mark.thorough) for bomb in BOMBS]
+)
 def test_a_fork_bomb_ends_when_its_time_is_up(harness, mode, bomb):
     marker = uuid.uuid4().hex
 
@@ -202,7 +215,7 @@ def test_limits_cannot_be_lifted(harness, mode):
     code = (
         "import resource\n"
         "for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):\n"
-        "    try: resource.setrlimit(kind, (1 << 40, 1 << 40)); print('lifted')\n"
+        "    try: resource.setrlimit(kind, (1 << 40, 1 << 40)); print('without_sandbox')\n"
         "    except (ValueError, OSError): pass\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE))"
     )
@@ -225,20 +238,20 @@ def test_without_limits_there_are_none_but_on_core_dumps(harness, mode):
 
 
 @pytest.mark.parametrize(
-    ("floor", "limits", "cure"),
+    ("floor", "limits", "hint"),
     [
         (Protection.RESOURCES, ResourceLimits(), "memory_mb"),
         (Protection.RESOURCES, ResourceLimits(memory_bytes=1 << 30), "file_size_mb"),
         (Protection.PROCESS_COUNT, ResourceLimits(processes=None), "sandbox_limits.processes"),
     ],
 )
-def test_a_floor_on_what_is_not_limited_is_refused(harness, mode, floor, limits, cure):
+def test_a_floor_on_what_is_not_limited_is_refused(harness, mode, floor, limits, hint):
     level, _, place = mode
     access = place.access().evolve(limits=limits, floor=frozenset({floor}))
     with pytest.raises(SandboxError) as caught:
         LandlockSandbox(level).confine(access, place.work)
     assert caught.value.slug == "sandbox-floor"
-    assert cure in caught.value.hint
+    assert hint in caught.value.hint
 
 
 def test_a_floor_on_resources_stands_with_both_limits(harness, mode):
@@ -262,10 +275,11 @@ ENDED = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user of its own, whose processes can be counted")
 @pytest.mark.parametrize("bomb", ["python", "sessions"])
 def test_what_multiplies_is_ended_without_a_signal_to_everybody_too(harness, bomb):
-    """As older kernels need it."""
+    """As older kernels need it. It takes seconds: two hundred processes run until they are ended."""
     import codex_plugin_landlock
 
     marker = uuid.uuid4().hex

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codex_framework.access import file_access
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import WorkspaceWrite
-from codex_framework.roles.sandboxes import FileAccess
+from codex_framework.commands.access import file_access
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_plugin_landlock.jail.grants import allowed
 from codex_plugin_landlock.jail.parts import parts
 from codex_plugin_landlock.plan import plan_for

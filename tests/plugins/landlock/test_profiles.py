@@ -16,11 +16,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codex_framework.errors import CommandFailed, SandboxError
-from codex_framework.globs import deny_matcher
-from codex_framework.process.running import start_command
-from codex_framework.protocol.permissions import AccessMode
-from codex_framework.roles.sandboxes import FileAccess, PathRule
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import CommandFailed, SandboxError
+from codex_framework.contract.permissions.file_access import FileAccess, PathRule
+from codex_framework.contract.permissions.globs import deny_matcher
+from codex_framework.contract.protocol.permissions import AccessMode
 from codex_plugin_landlock.jail.parts import parts
 from codex_plugin_landlock.plan import plan_for
 from codex_plugin_landlock.sandbox import LandlockSandbox
@@ -29,7 +29,7 @@ READ, WRITE, DENY = AccessMode.READ, AccessMode.WRITE, AccessMode.DENY
 KIND = {READ: "read-only", WRITE: "writable", DENY: "denied"}
 LEVELS = ["namespaces", "landlock"]
 USER = "root" if os.geteuid() == 0 else "ordinary"
-DEEP = settings().max_examples >= 10_000
+EXAMPLES = settings().max_examples
 PYTHON = "/usr/bin/python3"
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
 
@@ -119,10 +119,11 @@ def kind_of(listed, root, path):
     return next((part.kind for part in reversed(listed) if path.is_relative_to(part.path)), root)
 
 
-@settings(max_examples=10_000 if DEEP else 400)
+@settings(max_examples=min(2 * EXAMPLES, 10_000))
 @given(profile=PROFILES, targets=st.lists(st.tuples(RELATIVE, st.booleans()), min_size=1, max_size=12))
 @example(profile=([(["a", ".git", ".git"], READ)], ["**/.git"], False), targets=[(["a", ".git", ".git"], False)])
 def test_the_parts_of_a_plan_allow_what_the_access_says(tree, profile, targets):
+    """At the depth `deep` it takes minutes: 10,000 profiles."""
     access = access_of(tree, profile)
     plan = plan_for(access).resolved()
     data = json.loads(json.dumps(plan.data))
@@ -135,7 +136,7 @@ def test_the_parts_of_a_plan_allow_what_the_access_says(tree, profile, targets):
         assert kind_of(parts(data), data["root"], path) == KIND[access.mode_of(path)], path
 
 
-@settings(max_examples=10_000 if DEEP else 400)
+@settings(max_examples=min(2 * EXAMPLES, 10_000))
 @given(profile=PROFILES)
 def test_nothing_with_a_mount_can_be_moved_along_with_a_folder(tree, profile):
     access = access_of(tree, profile)
@@ -180,6 +181,7 @@ def test_what_a_matching_symlink_leads_to_is_denied_unless_a_rule_opens_it(tmp_p
     assert denied == {str(tmp_path / "other")} | {str(tmp_path / "work" / f"{name}.pem") for name in targets}
 
 
+@pytest.mark.slow
 def test_a_pattern_that_matches_too_much_is_refused(tmp_path):
     for number in range(8193):
         (tmp_path / f"{number}.pem").touch()
@@ -270,11 +272,13 @@ def enumerated(access, folder, kept):
     return any(path != folder and path.is_relative_to(folder) for path in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=300 if DEEP else 40)
+@settings(max_examples=min(EXAMPLES // 5, 300))
 @given(profile=PROFILES)
 def test_real_operations_succeed_exactly_where_the_access_says(harness, level, user, profile):
+    """It takes seconds: every example is a tree of its own, and a program in a sandbox that tries all of it."""
     checked(level, harness, user)
     if not os.access(PYTHON, os.X_OK):
         pytest.skip(f"needs {PYTHON}")
@@ -452,8 +456,8 @@ def test_what_is_mounted_in_a_writable_folder_keeps_its_rules(harness, namespace
 import os, sys
 sys.path[:0] = {[str(Path(__file__).parents[3]), *sys.path]!r}
 from pathlib import Path
-from codex_framework.protocol.permissions import AccessMode as Mode
-from codex_framework.roles.sandboxes import FileAccess, PathRule
+from codex_framework.contract.protocol.permissions import AccessMode as Mode
+from codex_framework.contract.permissions.file_access import FileAccess, PathRule
 from tests.plugins.landlock.conftest import run_all
 base = Path({str(base)!r})
 modes = {{base: Mode.WRITE, base / "read": Mode.READ, base / "deny": Mode.DENY, base / "deny/sub": Mode.WRITE}}
@@ -598,6 +602,7 @@ def test_a_private_tmp_is_empty_but_for_the_roots_in_it(harness, namespaces, aro
         shutil.rmtree(outer)
 
 
+@pytest.mark.slow
 def test_programs_share_the_placeholders_of_missing_folders(namespaces, base):
     access = granting({base: WRITE, base / "a/b/c": DENY, base / ".git": READ})
     script = (
@@ -628,7 +633,7 @@ def test_programs_share_the_placeholders_of_missing_folders(namespaces, base):
 def test_a_private_tmp_is_refused_where_it_cannot_be(harness, base):
     checked("landlock", harness)
     sandbox = LandlockSandbox("landlock")
-    with pytest.raises(SandboxError, match="/tmp of their own") as caught:
+    with pytest.raises(SandboxError, match="a private /tmp") as caught:
         sandbox.confine(granting({Path("/tmp"): WRITE}, private_tmp=True), base)
     assert "sandbox_private_tmp" in caught.value.hint
 
@@ -643,7 +648,7 @@ def test_files_that_appear_between_commands_are_covered_too(level, base):
 
         async def output():
             command = await start_command(
-                confinement, argv=["sh", "-c", "cat *.pem */*.pem; cat file"], cwd=str(base), env=ENV
+                confinement, argv=["sh", "-c", "exec 2>&1; cat *.pem */*.pem; cat file"], cwd=str(base), env=ENV
             )
             return (await command.wait()).output
 
@@ -667,7 +672,9 @@ def test_files_that_appear_between_commands_are_covered_too(level, base):
     assert third.endswith("text\n")
 
 
+@pytest.mark.slow
 def test_too_many_entries_beside_what_is_denied_are_refused(harness, base):
+    """It takes seconds: twenty thousand files are made."""
     checked("landlock", harness)
     for number in range(20_001):
         (base / str(number)).touch()
@@ -677,6 +684,7 @@ def test_too_many_entries_beside_what_is_denied_are_refused(harness, base):
     assert "namespaces" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_thousand_entries_beside_what_is_denied_are_no_matter(harness, base):
     checked("landlock", harness)
     for number in range(1500):
@@ -687,6 +695,7 @@ def test_a_thousand_entries_beside_what_is_denied_are_no_matter(harness, base):
     assert lines[1].endswith("Permission denied")
 
 
+@pytest.mark.slow
 def test_many_denied_files_are_no_matter(harness, level, base):
     for folder in range(40):
         (base / f"{folder}").mkdir()

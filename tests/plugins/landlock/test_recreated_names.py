@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.roles.sandboxes import Launch
+from codex_framework.contract.roles.sandboxes import Launch
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 

@@ -7,9 +7,10 @@ import os
 
 import pytest
 
-from codex_framework.errors import SandboxError
-from codex_framework.process.running import start_command
-from codex_framework.roles.sandboxes import Examines, NetworkMode, Protection, ResourceLimits
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.permissions.file_access import NetworkMode, Protection, ResourceLimits
+from codex_framework.contract.roles.sandboxes import Examines
 from codex_plugin_landlock.jail import limits
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
@@ -103,7 +104,7 @@ def test_it_can_be_examined(level):
 
     found = {layer.name: layer for layer in asyncio.run(main())}
     assert {"user namespace", "Landlock", "seccomp", "network namespace"} <= set(found)
-    assert all(bool(layer.fault) == bool(layer.cure) for layer in found.values())
+    assert all(bool(layer.fault) == bool(layer.hint) for layer in found.values())
 
 
 def test_a_launcher_that_cannot_run_cannot_examine(level):

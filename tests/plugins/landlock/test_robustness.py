@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.errors import SandboxError
-from codex_framework.process.running import start_command
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import SandboxError
 from codex_plugin_landlock.sandbox import LandlockSandbox
+
+pytestmark = pytest.mark.slow
 
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
 GIGABYTE = 1 << 30

@@ -68,19 +68,21 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize("network", ["off", "loopback", "proxy", "on"])
 @pytest.mark.parametrize("own", [False, True])
 @given(number=st.integers(0, 500), arguments=st.tuples(*[VALUES] * 6))
 def test_the_program_answers_as_its_rules(machine, network, own, number, arguments):
     numbers, architecture = ARCHITECTURES[machine]
-    rules = rules_for(network=network, own=own)
+    rules = rules_for(network=network, has_namespaces=own)
     program = assemble(rules, numbers, architecture)
     names = {value: name for name, value in numbers.items()}
     expected = meant(rules.get(names.get(number, ""), ()), arguments)
     assert run(program, architecture, number, arguments) == expected
 
 
+@pytest.mark.slow
 @given(
     table=st.dictionaries(
         st.integers(0, 2000),
@@ -117,19 +119,19 @@ def test_any_table_of_rules_can_be_assembled(table, arguments, others):
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_foreign_architectures_are_killed_and_x32_is_unknown(machine):
     numbers, architecture = ARCHITECTURES[machine]
-    program = assemble(rules_for(network="on", own=True), numbers, architecture)
+    program = assemble(rules_for(network="on", has_namespaces=True), numbers, architecture)
     assert run(program, 0x40000003, 1) == "kill"
     assert run(program, architecture, 0x40000000 | 1) == errno.ENOSYS
 
 
 def test_the_kernels_limit_of_instructions_is_far_away():
-    assert len(assemble(rules_for(network="off", own=False), X86_64, 1)) < 4096 // 4
+    assert len(assemble(rules_for(network="off", has_namespaces=False), X86_64, 1)) < 4096 // 4
 
 
 def test_a_call_costs_few_instructions():
     """The depth of the tree bounds what every system call of a command pays."""
     numbers, architecture = ARCHITECTURES["x86_64"]
-    program = assemble(rules_for(network="off", own=False), numbers, architecture)
+    program = assemble(rules_for(network="off", has_namespaces=False), numbers, architecture)
     steps = 0
 
     class Counted(list):

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.errors import CommandFailed
-from codex_framework.process.running import start_command
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import CommandFailed
 from codex_plugin_landlock.sandbox import LandlockSandbox
+
+pytestmark = pytest.mark.slow
 
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8", "TERM": "xterm"}
 

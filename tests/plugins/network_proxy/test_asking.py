@@ -60,7 +60,7 @@ async def test_no_refuses_and_is_remembered(net):
     person.answers[0].set_result(False)
     status, reader, _ = await first
     assert status == 403
-    assert b"refused when asked" in await reader.read()
+    assert b"the request to reach it was refused" in await reader.read()
     assert (await gate.tunnel("example.com", 443))[0] == 403
     assert person.asked == [NetworkTarget("example.com", 443, "https")]
     assert gate.reasons == ["blocked-by-allowlist"] * 2

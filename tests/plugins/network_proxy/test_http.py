@@ -211,7 +211,7 @@ async def test_what_is_no_answer_becomes_a_502(net, host, path):
     gate = await net.open_gate()
     answer = await gate.ask("GET", f"http://{host}:{origin.port}{path}")
     assert answer.status == 502
-    assert f"{host}:{origin.port} does not answer properly" in answer.body.decode()
+    assert f"{host}:{origin.port} sent no valid response" in answer.body.decode()
     assert answer.error is None
 
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from codex_framework import NetworkRules, NetworkTarget
-from codex_framework.roles.networks import BlockedRequest
+from codex_framework.contract.roles.networks import BlockedRequest
 from codex_plugin_network_proxy.proxy import RuledProxy
 
 PUBLIC = "93.184.215.14"
@@ -70,7 +70,7 @@ async def test_no_wildcard_opens_what_is_not_public(net, name):
     gate = await net.gate(domains={"*": "allow", "**.localhost": "allow"})
     answer = await gate.ask("GET", f"http://{name}:1/")
     assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
-    assert b"such addresses are not reached by wildcards" in answer.body
+    assert b"Wildcards and other names do not allow such addresses" in answer.body
     status, _, _ = await gate.tunnel(name, 1)
     assert status == 403
     if ":" not in name:
@@ -143,7 +143,7 @@ async def test_one_look_at_a_name_decides_and_is_what_is_connected_to(net, host)
     for address in ("127.0.0.1", "10.0.0.1", "::1"):
         answer = await gate.ask("GET", url)
         assert (answer.status, answer.error) == (403, "blocked-by-allowlist")
-        assert f"leads to {address}, a " in answer.body.decode()
+        assert f"resolves to {address}, a " in answer.body.decode()
     assert len(asked) == 4
 
 

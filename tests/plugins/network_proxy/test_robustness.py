@@ -23,35 +23,35 @@ HEAD = "Host: example.com\r\n\r\n"
         (f"GET /?u=http://example.com/ HTTP/1.1\r\n{HEAD}", 400, "names no host"),
         (f"GET * HTTP/1.1\r\n{HEAD}", 400, "names no host"),
         (f"GET //example.com/ HTTP/1.1\r\n{HEAD}", 400, "names no host"),
-        (f"GET https://example.com/ HTTP/1.1\r\n{HEAD}", 400, "https:// is not carried as a request"),
-        (f"GET ftp://example.com/ HTTP/1.1\r\n{HEAD}", 400, "ftp:// is not carried"),
-        (f"GET file:///etc/passwd HTTP/1.1\r\n{HEAD}", 400, "file:// is not carried"),
-        (f"GET http:// HTTP/1.1\r\n{HEAD}", 400, "names no host"),
+        (f"GET https://example.com/ HTTP/1.1\r\n{HEAD}", 400, "https:// is not supported in a request"),
+        (f"GET ftp://example.com/ HTTP/1.1\r\n{HEAD}", 400, "ftp:// is not supported"),
+        (f"GET file:///etc/passwd HTTP/1.1\r\n{HEAD}", 400, "file:// is not supported"),
+        (f"GET http:// HTTP/1.1\r\n{HEAD}", 400, "no valid host"),
         (f"GET http://user:secret@example.com/ HTTP/1.1\r\n{HEAD}", 400, "Authorization"),
         (f"GET http://example.com@evil.example/ HTTP/1.1\r\n{HEAD}", 400, "Authorization"),
         (f"GET http://example.com\\@evil.example/ HTTP/1.1\r\n{HEAD}", 400, "Authorization"),
-        (f"GET http://example.com%2eevil.example/ HTTP/1.1\r\n{HEAD}", 400, "is no host"),
+        (f"GET http://example.com%2eevil.example/ HTTP/1.1\r\n{HEAD}", 400, "is not a host"),
         (f"GET http://example.com:0/ HTTP/1.1\r\n{HEAD}", 400, "port"),
         (f"GET http://example.com:99999/ HTTP/1.1\r\n{HEAD}", 400, "port"),
-        (f"GET http://evil.example/ HTTP/1.1\r\n{HEAD}", 400, "Host names another host"),
-        (f"GET http://example.com:81/ HTTP/1.1\r\n{HEAD}", 400, "Host names another host"),
-        ("GET http://example.com/ HTTP/1.1\r\nHost:\r\n\r\n", 400, "Host cannot be read"),
+        (f"GET http://evil.example/ HTTP/1.1\r\n{HEAD}", 400, "The header Host and the URL name different hosts"),
+        (f"GET http://example.com:81/ HTTP/1.1\r\n{HEAD}", 400, "The header Host and the URL name different hosts"),
+        ("GET http://example.com/ HTTP/1.1\r\nHost:\r\n\r\n", 400, "Host is invalid"),
         ("GET http://example.com/ HTTP/1.1\r\n\r\n", 400, "Host"),
         (f"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n{HEAD}", 400, "Host"),
         (f"CONNECT example.com HTTP/1.1\r\n{HEAD}", 400, "HOST:PORT"),
         (f"CONNECT http://example.com:443/ HTTP/1.1\r\n{HEAD}", 400, "HOST:PORT"),
-        (f"CONNECT example.com:443 HTTP/1.1\r\nContent-Length: 5\r\n{HEAD}hello", 400, "no body"),
+        (f"CONNECT example.com:443 HTTP/1.1\r\nContent-Length: 5\r\n{HEAD}hello", 400, "cannot have a body"),
         (
             f"POST http://example.com/ HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n{HEAD}",
             400,
-            "two ways",
+            "ambiguous",
         ),
         (
             f"POST http://example.com/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n{HEAD}",
             400,
-            "two ways",
+            "ambiguous",
         ),
-        (f"POST http://example.com/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n{HEAD}", 400, "two ways"),
+        (f"POST http://example.com/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n{HEAD}", 400, "ambiguous"),
         (
             f"POST http://example.com/ HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n{HEAD}",
             400,
@@ -59,15 +59,15 @@ HEAD = "Host: example.com\r\n\r\n"
         ),
         (f"POST http://example.com/ HTTP/1.1\r\nContent-Length: +5\r\n{HEAD}", 400, "Content-Length"),
         (f"POST http://example.com/ HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n{HEAD}", 501, "chunked"),
-        (f"POST http://example.com/ HTTP/1.1\r\nTransfer-Encoding : chunked\r\n{HEAD}", 400, "no HTTP request"),
-        (f"GET http://example.com/ HTTP/1.1\r\nX: a\rb\r\n{HEAD}", 400, "no HTTP request"),
-        (f"GET http://example.com/ HTTP/1.1\r\nX: a\0b\r\n{HEAD}", 400, "no HTTP request"),
-        (f"GET http://example.com/\tx HTTP/1.1\r\n{HEAD}", 400, "no HTTP request"),
-        (f"GET http://exa\u00e9mple.com/ HTTP/1.1\r\n{HEAD}", 400, "no HTTP request"),
+        (f"POST http://example.com/ HTTP/1.1\r\nTransfer-Encoding : chunked\r\n{HEAD}", 400, "not an HTTP request"),
+        (f"GET http://example.com/ HTTP/1.1\r\nX: a\rb\r\n{HEAD}", 400, "not an HTTP request"),
+        (f"GET http://example.com/ HTTP/1.1\r\nX: a\0b\r\n{HEAD}", 400, "not an HTTP request"),
+        (f"GET http://example.com/\tx HTTP/1.1\r\n{HEAD}", 400, "not an HTTP request"),
+        (f"GET http://exa\u00e9mple.com/ HTTP/1.1\r\n{HEAD}", 400, "not an HTTP request"),
         (f"GET http://example.com/ HTTP/2.0\r\n{HEAD}", 505, "HTTP"),
-        ("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "no HTTP request"),
-        ("hello\r\n\r\n", 400, "no HTTP request"),
-        ("\r\n\r\n\r\n \r\n", 400, "no HTTP request"),
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "not an HTTP request"),
+        ("hello\r\n\r\n", 400, "not an HTTP request"),
+        ("\r\n\r\n\r\n \r\n", 400, "not an HTTP request"),
         ("GET http://example.com/ HTTP/1.1\r\nX: " + "x" * 70_000, 431, "too long"),
         ("GET http://example.com/" + "x" * 70_000, 431, "too long"),
         ("GET / HTTP/1.1\r\nX-Unix-Socket: /a\r\nX-Unix-Socket: /b\r\n" + HEAD, 400, "more than one"),
@@ -167,7 +167,7 @@ async def test_a_server_that_says_nothing_becomes_a_504(net, host):
     origin = await net.origin()
     gate = await net.open_gate(limits=Limits(idle_s=0.3))
     answer = await gate.ask("GET", f"http://{host}:{origin.port}/silent")
-    assert (answer.status, answer.body) == (504, b"Nothing came for too long.\n")
+    assert (answer.status, answer.body) == (504, b"The host did not respond in time.\n")
 
 
 async def test_slow_lookups_become_a_504(net):
@@ -180,7 +180,9 @@ async def test_slow_lookups_become_a_504(net):
     assert (await gate.socks("example.com", 80))[0] == 6
 
 
+@pytest.mark.slow
 async def test_a_thousand_connections_at_once(net, host):
+    """It takes seconds: both sides of a thousand connections are in this process."""
     origin = await net.origin()
     gate = await net.open_gate()
     url = f"http://{host}:{origin.port}/x"
@@ -203,7 +205,7 @@ async def test_a_thousand_connections_at_once(net, host):
 
 
 async def test_a_gate_takes_no_more_connections_than_it_has_room_for(net, monkeypatch):
-    monkeypatch.setattr("codex_plugin_network_proxy.limits._most", lambda: 2)
+    monkeypatch.setattr("codex_plugin_network_proxy.limits._capacity", lambda: 2)
     gate = await net.gate()
     idle = [await gate.connect() for _ in range(2)]
     reader, writer = await gate.connect()
@@ -215,8 +217,10 @@ async def test_a_gate_takes_no_more_connections_than_it_has_room_for(net, monkey
     assert b" 403 " in await reader.readline()
 
 
+@pytest.mark.slow
 async def test_a_client_that_reads_nothing_does_not_keep_its_place(net, monkeypatch):
-    monkeypatch.setattr("codex_plugin_network_proxy.limits._most", lambda: 1)
+    """It takes seconds: so many requests fill every buffer on the way back."""
+    monkeypatch.setattr("codex_plugin_network_proxy.limits._capacity", lambda: 1)
     gate = await net.gate(limits=Limits(half_closed_s=0.3, linger_s=0.1))
     _, writer = await gate.connect()
     writer.transport.pause_reading()
@@ -224,7 +228,7 @@ async def test_a_client_that_reads_nothing_does_not_keep_its_place(net, monkeypa
     assert (await gate.ask("GET", "http://example.com/")).status == 403
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples * 3 // 10, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.sampled_from(
@@ -284,7 +288,7 @@ def test_anything_at_all_is_answered_or_closed(text, to_socks):
     assert problems == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples * 3 // 10, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.sampled_from(

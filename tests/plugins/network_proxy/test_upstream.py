@@ -100,7 +100,7 @@ async def test_its_refusal_and_its_absence_are_told(net, names):
     upstream.status = 407
     status, reader, _ = await gate.tunnel("a.example", 443)
     assert status == 502
-    assert b"makes no tunnel to a.example:443: it answers 407 As Told" in await reader.read()
+    assert b"opened no tunnel to a.example:443: it answered 407 As Told" in await reader.read()
     names.setenv("http_proxy", "http://127.0.0.3:1")
     gate = await net.gate(allow_upstream_proxy=True, domains={"a.example": "allow"})
     answer = await gate.ask("GET", "http://a.example/")

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
-from codex_framework.replies import ReplySource
 from codex_framework.testing.requests import model_request
+from codex_framework.testing.scripted import ReplySource
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_openai.provider import ResponsesProvider
 

@@ -17,11 +17,11 @@ from codex_framework import (
     ProviderInfo,
     __version__,
 )
-from codex_framework.protocol.items import FunctionCallOutput
+from codex_framework.contract.protocol.items import FunctionCallOutput
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_plugin_openai.body import BodyWriter
-from codex_plugin_openai.headers import request_headers, standing_headers
+from codex_plugin_openai.headers import common_headers, request_headers
 from codex_plugin_openai.provider import ResponsesProvider
 
 Ask = Callable[..., Any]
@@ -156,15 +156,15 @@ def test_a_client_around_us_names_itself_by_its_variable() -> None:
 
 def test_headers_may_come_from_the_environment() -> None:
     info = ProviderInfo(id="x", env_http_headers={"X-Team": "TEAM", "X-Unset": "UNSET", "X-Empty": "EMPTY"})
-    headers = standing_headers(info, {"TEAM": "blue", "EMPTY": ""}, None)
+    headers = common_headers(info, {"TEAM": "blue", "EMPTY": ""}, None)
     assert {name for name in headers if name.startswith("x-")} == {"x-team"}
     assert headers["x-team"] == "blue"
 
 
 def test_only_openai_itself_hears_of_organisation_and_project() -> None:
     env = {"OPENAI_ORGANIZATION": "org-1", "OPENAI_PROJECT": "proj-1"}
-    ours = standing_headers(ResponsesProvider.builtin["openai"], env, "k")
-    theirs = standing_headers(ProviderInfo(id="x"), env, "k")
+    ours = common_headers(ResponsesProvider.builtin["openai"], env, "k")
+    theirs = common_headers(ProviderInfo(id="x"), env, "k")
     assert (ours["openai-organization"], ours["openai-project"]) == ("org-1", "proj-1")
     assert not {"openai-organization", "openai-project"} & set(theirs)
 

@@ -14,9 +14,9 @@ from codex_plugin_openai import httpx_transport
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """No context made before, and none kept after."""
-    httpx_transport._certificates_ahead.cache_clear()
+    httpx_transport._load_certificates.cache_clear()
     yield
-    httpx_transport._certificates_ahead.cache_clear()
+    httpx_transport._load_certificates.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")

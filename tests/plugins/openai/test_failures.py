@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ModelError, ProviderInfo, Reply
+from codex_framework import ModelError, ProviderInfo
+from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
 from codex_plugin_openai.provider import ResponsesProvider

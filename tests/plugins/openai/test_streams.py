@@ -14,9 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework import Completed, ItemAdded, ItemDone, ModelError, TextDelta
-from codex_framework.protocol.events.turn import TokenUsage
-from codex_framework.protocol.items import CustomToolCall, FunctionCall, Message, OutputText, Reasoning, UnknownItem
-from codex_framework.roles.providers import RateLimits, ReasoningDelta, ReasoningPartAdded, ToolInputDelta
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    Message,
+    OutputText,
+    Reasoning,
+    UnknownItem,
+)
+from codex_framework.contract.roles.models import RateLimits, ReasoningDelta, ReasoningPartAdded, ToolInputDelta
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, reply, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer

@@ -63,14 +63,14 @@ def test_an_old_token_is_renewed(ask: Ask, counting: dict[str, Any]) -> None:
     [
         ("import sys; sys.exit('no login')", "ended with status 1: no login"),
         ("pass", "printed no token"),
-        ("print('two\\nlines')", "printed something that is no token"),
+        ("print('two\\nlines')", "printed something that is not a token"),
         ("import time; time.sleep(30)", "did not end within 0.3 s"),
     ],
 )
 def test_a_program_that_gives_no_token_is_named(ask: Ask, program: str, told: str) -> None:
     auth = {"command": sys.executable, "args": ["-c", program], "timeout_ms": 300 if "sleep" in program else 20_000}
     error = ask([], options={"auth": auth}).error
-    subject = f"the program {sys.executable!r}, which gives the model provider 'mock' its token, "
+    subject = f"the token program {sys.executable!r} of the model provider 'mock' "
     assert (error.fact, error.retryable, error.slug) == (subject + told, False, "token-command")
     assert error.hint
 
@@ -87,8 +87,8 @@ def test_a_program_that_does_not_exist_is_named(ask: Ask) -> None:
         ("x", "names no command"),
         ({"args": []}, "names no command"),
         ({"command": "x", "arg": 1}, "has unknown keys: arg"),
-        ({"command": "x", "args": "-v"}, "has args that are no list, or times that are no numbers"),
-        ({"command": "x", "timeout_ms": "5"}, "has args that are no list, or times that are no numbers"),
+        ({"command": "x", "args": "-v"}, "has args that are not a list, or times that are not numbers"),
+        ({"command": "x", "timeout_ms": "5"}, "has args that are not a list, or times that are not numbers"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused(auth: Any, told: str) -> None:

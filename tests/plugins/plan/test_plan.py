@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.protocol.events.turn import PlanStep, PlanUpdateEvent
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.tools import TurnFacts
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.protocol.events.turn import PlanStep, PlanUpdateEvent
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.testing import turn_facts
 from codex_plugin_plan.tool import UpdatePlan
 
 
@@ -80,5 +80,5 @@ def test_a_plan_that_does_not_fit_is_told_why(open_thread: Callable[..., Any], a
     ],
 )
 def test_config_can_switch_it_off(tools: dict[str, Any], *, offered: bool) -> None:
-    facts = TurnFacts(model=ModelInfo(slug="m"), config={"tools": tools})
+    facts = turn_facts(model=ModelInfo(slug="m"), config={"tools": tools})
     assert UpdatePlan().offered(facts) is offered

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.errors import ToolError
-from codex_framework.roles.tools import ToolCall
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.roles.tools import ToolCall
 from codex_plugin_read_file.grep_files import GrepFiles
 from codex_plugin_read_file.search import IgnoreFile, glob_regex, matching_files
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess
-from codex_framework.roles.tools import ToolCall, ToolOutput, TurnFacts
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tools import ToolCall, ToolOutput
+from codex_framework.testing import turn_facts
 from codex_plugin_read_file.grep_files import GrepFiles
 from codex_plugin_read_file.list_dir import ListDir
 from codex_plugin_read_file.read_file import ReadFile
@@ -28,7 +29,8 @@ def use(open_thread: Callable[..., Any]) -> Use:
             async with open_thread() as thread:
                 context = thread.context
                 if access is not None:
-                    context = context.evolve(facts=context.facts.evolve(access=access))
+                    caller = context.caller
+                    context = context.evolve(caller=caller.evolve(turn=caller.turn.evolve(access=access)))
                 output = await tool.run(ToolCall("call", tool.spec.name, json.dumps(arguments)), context)
                 assert isinstance(output, ToolOutput)
                 return str(output.content)
@@ -55,7 +57,7 @@ def test_the_tools_are_offered_as_model_and_config_say(
     tool: Any, shell_type: str, settings: dict[str, Any], *, offered: bool
 ) -> None:
     config = {"framework": {"plugins": {"read_file": settings}}} if settings else {}
-    facts = TurnFacts(model=ModelInfo(slug="m", shell_type=shell_type), config=config)
+    facts = turn_facts(model=ModelInfo(slug="m", shell_type=shell_type), config=config)
     assert tool.offered(facts) is offered
     assert tool.parallel_safe
 

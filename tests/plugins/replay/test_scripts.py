@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codex_framework import Completed, ItemDone, ModelError, ModelEvent, ModelInfo, ProviderInfo, TextDelta
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     FunctionCall,
     LocalShellCall,

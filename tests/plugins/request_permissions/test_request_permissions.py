@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from codex_framework import FunctionSpec, ToolCall, ToolContext, ToolOutput
-from codex_framework.protocol.events.command import RequestPermissionsEvent
-from codex_framework.protocol.items import FunctionCallOutput
-from codex_framework.protocol.ops import PermissionsResponse, RequestPermissionsResponse
-from codex_framework.protocol.policies import ApprovalPolicy, GranularApproval
-from codex_framework.roles.sandboxes import NetworkMode
+from codex_framework.contract.permissions.file_access import NetworkMode
+from codex_framework.contract.protocol.events.command import RequestPermissionsEvent
+from codex_framework.contract.protocol.items import FunctionCallOutput
+from codex_framework.contract.protocol.ops import PermissionsResponse, RequestPermissionsResponse
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
 from codex_framework.testing.replies import call, say
 
 CONFIG = """sandbox_mode = "workspace-write"
@@ -120,7 +120,7 @@ def test_nothing_can_be_granted(played: Played, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", [ApprovalPolicy.NEVER, GranularApproval(True, True, True)])
 def test_nobody_is_asked_where_nobody_may_be(played: Played, tmp_path: Path, policy: Any) -> None:
     told, now, _ = played.play({"permissions": {"network": {"enabled": True}}}, None, May(tmp_path), policy=policy)
-    assert told == "further permissions cannot be asked for under this approval policy; work without them"
+    assert told == "additional permissions cannot be requested under this approval policy; work without them"
     assert (now, played.asked) == ("--", [])
 
 
@@ -173,7 +173,7 @@ def test_it_is_offered_where_it_is_switched_on(played: Played, tmp_path: Path) -
 
 
 def test_an_answer_that_cannot_be_read_is_an_error_and_the_question_stays_open(make_kernel: Any) -> None:
-    from codex_framework.protocol.events import ErrorEvent
+    from codex_framework.contract.protocol.events import ErrorEvent
 
     async def main() -> None:
         replies = [call("request_permissions", permissions={"network": {"enabled": True}}), say("done")]

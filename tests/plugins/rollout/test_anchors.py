@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from codex_framework import Message, ThreadMeta
-from codex_framework.protocol.events import AgentMessageEvent, TokenCountEvent, UnknownEvent, UserMessageEvent
-from codex_framework.protocol.items import is_call, is_output, message_text, user_message
-from codex_framework.roles.stores import EventEntry, ItemEntry
+from codex_framework.contract.protocol.events import AgentMessageEvent, TokenCountEvent, UnknownEvent, UserMessageEvent
+from codex_framework.contract.protocol.items import is_call, is_output, message_text, user_message
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry
 from codex_framework.testing.replies import say
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_rollout import RolloutStore

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework import FunctionCall, Message, OutputText, ThreadMeta
-from codex_framework.protocol.events import TurnCompleteEvent, TurnStartedEvent, UnknownEvent, UserMessageEvent
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.events import TurnCompleteEvent, TurnStartedEvent, UnknownEvent, UserMessageEvent
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -17,7 +17,7 @@ from codex_framework.protocol.items import (
     ResponseItem,
     user_message,
 )
-from codex_framework.roles.stores import EventEntry, ItemEntry, ThreadEntry, TurnContextEntry
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry, TurnContextEntry
 from codex_plugin_rollout import RolloutStore
 
 META = ThreadMeta(

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from codex_framework import ThreadError
-from codex_framework.protocol.items import user_message
-from codex_framework.protocol.wire import to_wire
-from codex_framework.roles.stores import ItemEntry
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.stores import ItemEntry
 from codex_plugin_rollout import RolloutStore
 
 Rollout = Callable[..., Path]

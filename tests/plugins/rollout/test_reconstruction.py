@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_framework import FunctionCall, Message, OutputText, ThreadError
-from codex_framework.protocol.events import (
+from codex_framework.contract.protocol.events import (
     AgentMessageEvent,
     AgentReasoningEvent,
     TokenCountEvent,
@@ -16,7 +16,7 @@ from codex_framework.protocol.events import (
     UnknownEvent,
     UserMessageEvent,
 )
-from codex_framework.protocol.items import (
+from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -25,7 +25,7 @@ from codex_framework.protocol.items import (
     UnknownItem,
     user_message,
 )
-from codex_framework.protocol.wire import to_wire
+from codex_framework.contract.protocol.wire import to_wire
 from codex_plugin_rollout import RolloutStore
 
 Rollout = Callable[..., Path]
@@ -253,11 +253,13 @@ def test_a_file_without_head_is_known_by_its_name(store: RolloutStore, rollout: 
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     stored = store.load(str(path), "/nowhere")
     assert (stored.meta.id, stored.meta.cwd) == ("01a1fa36-db98-75f0-a6d6-2445f13ac227", "/elsewhere")
-    assert stored.warnings == ("the head of the conversation's file is missing; its id was taken from the file's name",)
+    assert stored.warnings == (
+        "the first line of the conversation's file is missing; the thread id was taken from the file's name",
+    )
 
 
 def test_some_other_file_is_refused(store: RolloutStore, tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     path.write_text("{}\n")
-    with pytest.raises(ThreadError, match="is not a rollout file: no line of it says which thread it is"):
+    with pytest.raises(ThreadError, match="is not a rollout file: it does not contain the id of its thread"):
         store.load(str(path), str(tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codex_framework import FunctionCall, Message, OutputText, ThreadError, ThreadMeta
-from codex_framework.protocol.events import (
+from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
     AgentMessageEvent,
     ErrorEvent,
@@ -29,8 +29,8 @@ from codex_framework.protocol.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from codex_framework.protocol.items import FunctionCallOutput, UnknownItem, message_text, user_message
-from codex_framework.roles.stores import EventEntry, ItemEntry, TurnContextEntry
+from codex_framework.contract.protocol.items import FunctionCallOutput, UnknownItem, message_text, user_message
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry, TurnContextEntry
 from codex_plugin_rollout import RolloutStore
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
@@ -116,7 +116,6 @@ def test_only_events_worth_keeping_are_kept(store: RolloutStore, meta: ThreadMet
         TurnAbortedEvent("t", "interrupted"),
         ItemCompletedEvent("th", "t", plan, 1),
         UnknownEvent({"type": "web_search_end", "call_id": "c", "query": "q"}),
-        UnknownEvent({"type": "item_completed", "item": plan}),
     ]
     dropped: list[EventMsg] = [
         WarningEvent("w"),
@@ -131,7 +130,7 @@ def test_only_events_worth_keeping_are_kept(store: RolloutStore, meta: ThreadMet
     recorder.append([EventEntry(dropped[-1]), ItemEntry(UnknownItem({"type": "compaction_trigger"}))])
     recorder.close()
     kinds = [line["payload"]["type"] for line in lines_of(recorder.path)[1:]]
-    assert kinds == ["user_message", "turn_aborted", "item_completed", "web_search_end", "item_completed"]
+    assert kinds == ["user_message", "turn_aborted", "item_completed", "web_search_end"]
 
 
 def test_a_name_that_is_not_utf8_makes_no_broken_line(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
@@ -203,8 +202,8 @@ FULL_DISK = """
 import resource, sys
 from codex_plugin_rollout import RolloutStore
 from codex_framework import ThreadError
-from codex_framework.protocol.items import user_message
-from codex_framework.roles.stores import ItemEntry
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import ItemEntry
 
 store, home, thread = RolloutStore(), sys.argv[1], sys.argv[2]
 recorder = store.reopen(store.load(thread, home), home)
@@ -272,8 +271,8 @@ import resource, sys, time
 import attrs
 from codex_plugin_rollout import RolloutStore
 from codex_framework import ThreadMeta
-from codex_framework.protocol.items import user_message
-from codex_framework.roles.stores import ItemEntry
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import ItemEntry
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
 store, home = RolloutStore(), sys.argv[1]
@@ -298,8 +297,8 @@ WRITER = """
 import sys, time
 from codex_plugin_rollout import RolloutStore
 from codex_framework import ThreadMeta
-from codex_framework.protocol.items import user_message
-from codex_framework.roles.stores import ItemEntry
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import ItemEntry
 
 home, thread = sys.argv[1:]
 store = RolloutStore()
@@ -337,8 +336,8 @@ def test_a_thread_whose_process_is_killed_loads(store: RolloutStore, home: str, 
 APPENDER = """
 import sys
 from codex_plugin_rollout import RolloutStore
-from codex_framework.protocol.items import user_message
-from codex_framework.roles.stores import ItemEntry
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import ItemEntry
 
 home, thread, name = sys.argv[1:]
 recorder = RolloutStore().reopen(RolloutStore().load(thread, home), home)

@@ -22,7 +22,7 @@ print(sorted(heavy & set(sys.modules)))
 def test_the_contexts_plugin_loads_nothing_heavy() -> None:
     program = """
 import sys
-import codex_framework.hookspecs
+import codex_framework.contract.hookspecs
 before = set(sys.modules)
 from codex_plugin_context import codex_context_sources
 print([source.name for source in codex_context_sources()])

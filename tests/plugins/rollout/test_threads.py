@@ -13,7 +13,7 @@ import codex_plugin_context
 import codex_plugin_rollout
 from codex_framework import Kernel, ThreadError, hookimpl
 from codex_framework.config import load_config
-from codex_framework.protocol.events import (
+from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
     TurnAbortedEvent,
     UserMessageEvent,

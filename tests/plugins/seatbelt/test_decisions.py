@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seatbelt_language import Profile, Query, posix_regex
 
 from codex_framework import AccessMode, FileAccess, PathRule
-from codex_framework.globs import deny_matcher
+from codex_framework.contract.permissions.globs import deny_matcher
 from codex_plugin_seatbelt.allowances import PLATFORM
 from codex_plugin_seatbelt.patterns import any_case, below, components, residuals
 from codex_plugin_seatbelt.profile import profile_for

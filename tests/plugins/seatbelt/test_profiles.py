@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from seatbelt_language import Profile, Query, read
 
 from codex_framework import AccessMode, FileAccess, NetworkMode, PathRule
-from codex_framework.access import file_access
-from codex_framework.permissions import permissions_of
-from codex_framework.protocol.policies import ReadOnly, WorkspaceWrite
+from codex_framework.commands.access import file_access
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import ReadOnly, WorkspaceWrite
 from codex_plugin_seatbelt.profile import profile_for
 
 READ, WRITE, DENY = AccessMode.READ, AccessMode.WRITE, AccessMode.DENY
@@ -49,7 +49,7 @@ ACCESSES = {
     "strange_names": ruled({'/r/a "b"': WRITE, '/r/a "b"/[c]\n^': READ, "/r/é(1)": DENY}),
     "private_tmp": ruled({**WORKSPACE, "/tmp": WRITE}, private_tmp=True),
     "full": FileAccess(full=True),
-    "lifted": ruled({**WORKSPACE, f"{WORK}/keys": DENY}, denied_globs=(f"{WORK}/**/.env",)).lifted,
+    "without_sandbox": ruled({**WORKSPACE, f"{WORK}/keys": DENY}, denied_globs=(f"{WORK}/**/.env",)).without_sandbox,
     "loopback": FileAccess(network=NetworkMode.LOOPBACK),
     "proxy": FileAccess(network=NetworkMode.PROXY),
     "network": FileAccess(network=NetworkMode.ON),

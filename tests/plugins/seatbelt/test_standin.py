@@ -16,7 +16,9 @@ from codex_plugin_seatbelt.sandbox import SeatbeltSandbox
 READ, WRITE, DENY = AccessMode.READ, AccessMode.WRITE, AccessMode.DENY
 
 
+@pytest.mark.thorough
 def test_it_keeps_to_the_role_of_a_sandbox(stand_in):
+    """It takes 20 seconds: the kit runs seventy commands, and the stand-in starts two interpreters for each."""
     check_sandbox(SeatbeltSandbox(stand_in.path))
     assert len(stand_in.calls) > 50
 
@@ -45,33 +47,32 @@ ATTACKS = {
     "move the folder around a kept one": ("mv around elsewhere; echo x > elsewhere/kept/file", "around/kept/file"),
     "write in a kept folder by another way": ("(cd around/kept; echo x > ./../kept/file)", "around/kept/file"),
     "make a kept name that is not there": ("mkdir .codex && echo x > .codex/config", ".codex/config"),
-    "write outside": ("echo x > ../outside", "../outside"),
+    "write outside": ("echo x > ../../outside", "../../outside"),
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks_on_files_fail(attack, stand_in, runner, workspace):
-    script, target = ATTACKS[attack]
-    for path in ("deny/secret", "deny/more/secret", "sub/.env"):
-        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
-        (workspace / path).write_text("the secret\n")
-    for path in ("kept/file", "around/kept/file"):
-        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
-        (workspace / path).write_text("kept\n")
-    access = ruled(
-        (workspace, WRITE),
-        (workspace / "deny", DENY),
-        (workspace / "kept", READ),
-        (workspace / "around" / "kept", READ),
-        (workspace / ".codex", READ),
-        denied_globs=(f"{workspace}/**/.env",),
-    )
-    _, said = asyncio.run(tried(stand_in, runner, access, f"{script}; echo done > reached"))
-    assert (workspace / "reached").read_text() == "done\n"
+def test_attacks_on_files_fail(stand_in, runner, workspace):
+    """All in one sandbox, each in a folder of its own below the workspace."""
+    folders = {attack: workspace / str(number) for number, attack in enumerate(ATTACKS)}
+    rules = [(workspace, WRITE)]
+    for folder in folders.values():
+        for path in ("deny/secret", "deny/more/secret", "sub/.env"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("the secret\n")
+        for path in ("kept/file", "around/kept/file"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("kept\n")
+        rules += [(folder / "deny", DENY), *((folder / name, READ) for name in ("kept", "around/kept", ".codex"))]
+    access = ruled(*rules, denied_globs=(f"{workspace}/**/.env",))
+    scripts = (f"(cd {folders[attack]}; {script}; echo done > reached)" for attack, (script, _) in ATTACKS.items())
+    _, said = asyncio.run(tried(stand_in, runner, access, "\n".join(scripts)))
     assert "the secret" not in said
-    if target is not None:
-        path = workspace / target
-        assert not path.exists() if target in (".codex/config", "../outside") else path.read_text() == "kept\n"
+    for attack, (_, target) in ATTACKS.items():
+        assert (folders[attack] / "reached").read_text() == "done\n", attack
+        if target is not None:
+            path = folders[attack] / target
+            gone = target in (".codex/config", "../../outside")
+            assert not path.exists() if gone else path.read_text() == "kept\n", attack
 
 
 def test_what_is_opened_again_in_a_kept_folder_can_be_written(stand_in, runner, workspace):

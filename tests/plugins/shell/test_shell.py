@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError, ToolRefused
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.tools import Aliased, NativeSpec, TurnFacts
+from codex_framework.contract.errors import ToolError, ToolRefused
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import NativeSpec
+from codex_framework.contract.roles.tools import Aliased
+from codex_framework.testing import turn_facts
 from codex_plugin_shell import codex_tools
 
 SHELL, SHELL_COMMAND, LOCAL_SHELL = codex_tools()
@@ -181,7 +183,7 @@ def test_policies_see_the_script_of_a_shell_call(open_thread: Any) -> None:
     ],
 )
 def test_at_most_one_of_them_is_offered(shell_type: str, features: dict[str, bool], offered: list[str]) -> None:
-    facts = TurnFacts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
+    facts = turn_facts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
     tools: list[Any] = [SHELL, SHELL_COMMAND, LOCAL_SHELL]
     assert [tool.spec.name for tool in tools if tool.offered(facts)] == offered
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError, ToolRefused
-from codex_framework.protocol.events.command import (
+from codex_framework.contract.errors import ToolError, ToolRefused
+from codex_framework.contract.protocol.events.command import (
     ExecCommandBeginEvent,
     ExecCommandEndEvent,
     ExecCommandOutputDeltaEvent,
 )
-from codex_framework.roles.deciders import CommandVerdict, Verdict
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.tools import TurnFacts
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.policies import CommandVerdict, Verdict
+from codex_framework.testing import turn_facts
 from codex_plugin_unified_exec import codex_tools
 from codex_plugin_unified_exec.exec_command import ExecCommand
 from codex_plugin_unified_exec.sessions import MOST, sessions_of
@@ -310,7 +310,7 @@ def _request(arguments: str) -> Any:
 def test_both_tools_are_offered_when_model_and_configuration_say_so(
     shell_type: str, features: dict[str, bool], offered: bool
 ) -> None:
-    facts = TurnFacts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
+    facts = turn_facts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
     assert [tool.offered(facts) for tool in (EXEC, WRITE)] == [offered, offered]  # type: ignore[attr-defined]
 
 

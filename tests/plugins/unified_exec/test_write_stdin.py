@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.protocol.events.command import TerminalInteractionEvent
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
 from codex_plugin_unified_exec import codex_tools
 from codex_plugin_unified_exec.sessions import sessions_of
 

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from codex_framework.errors import ToolError
-from codex_framework.protocol.events.command import ViewImageToolCallEvent
-from codex_framework.protocol.items import InputImage
-from codex_framework.roles.providers import ModelInfo
-from codex_framework.roles.sandboxes import FileAccess
-from codex_framework.roles.tools import FunctionSpec, ToolCall, TurnFacts
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
+from codex_framework.contract.protocol.items import InputImage
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import FunctionSpec
+from codex_framework.contract.roles.tools import ToolCall
+from codex_framework.testing import turn_facts
 from codex_plugin_view_image.signature import Picture, picture
 from codex_plugin_view_image.tool import ViewImage
 
@@ -49,7 +51,8 @@ def view(
         async with open_thread(model=model) as thread:
             context = thread.context
             if access is not None:
-                context = context.evolve(facts=context.facts.evolve(access=access))
+                caller = context.caller
+                context = context.evolve(caller=caller.evolve(turn=caller.turn.evolve(access=access)))
             output = await ViewImage().run(ToolCall("call", "view_image", json.dumps(arguments)), context)
             return output.content, thread.events
 
@@ -128,12 +131,12 @@ def test_a_wrong_argument_is_told(open_thread: Callable[..., Any]) -> None:
     ],
 )
 def test_it_is_offered_to_models_that_see(model: ModelInfo, config: dict[str, Any], *, offered: bool) -> None:
-    assert ViewImage().offered(TurnFacts(model=model, config=config)) is offered
+    assert ViewImage().offered(turn_facts(model=model, config=config)) is offered
 
 
 def test_detail_is_offered_where_there_is_a_choice() -> None:
     def properties(model: ModelInfo) -> set[str]:
-        spec = ViewImage().spec_for(TurnFacts(model=model, config={}))
+        spec = ViewImage().spec_for(turn_facts(model=model, config={}))
         assert isinstance(spec, FunctionSpec)
         return set(spec.parameters["properties"])
 

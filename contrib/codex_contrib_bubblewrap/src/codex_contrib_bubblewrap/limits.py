@@ -6,7 +6,7 @@ import os
 import re
 import resource
 
-from codex_framework.roles.sandboxes import ResourceLimits
+from codex_framework.contract.permissions.file_access import ResourceLimits
 
 __all__ = ["counts_by_namespace", "limit"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from codex_framework import FileAccess, SandboxError
 
-__all__ = ["CURE", "candidates", "choose", "trial"]
+__all__ = ["HINT", "candidates", "choose", "trial"]
 
-CURE = "install bubblewrap (package `bubblewrap` of your distribution), or set `[framework.plugins.bubblewrap] path`"
+HINT = "install bubblewrap (package `bubblewrap` of your distribution), or set `[framework.plugins.bubblewrap] path`"
 
 _OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # not used, but passed over
 _TRIAL_S = 5.0
@@ -24,8 +24,8 @@ _TRIAL = (
 )
 """Everything that a command's sandbox asks of the system."""
 
-_PROC_CURE = "use a machine, or a container, whose /proc is not masked (Docker: --security-opt systempaths=unconfined)"
-_NAMESPACE_CURE = (
+_PROC_HINT = "use a machine, or a container, whose /proc is not masked (Docker: --security-opt systempaths=unconfined)"
+_NAMESPACE_HINT = (
     "allow unprivileged user namespaces: sysctl -w user.max_user_namespaces=10000, on Ubuntu also an AppArmor profile"
     " for bwrap, in a container --security-opt seccomp=unconfined"
 )
@@ -66,12 +66,12 @@ def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
             f"{found[0]} lies where commands may write, so it cannot be trusted to confine them",
             hint="set `[framework.plugins.bubblewrap] path` to one outside of the working folder and the writable folders",
         )
-    raise SandboxError("there is no bwrap here", slug="no-sandbox", hint=CURE)
+    raise SandboxError("there is no bwrap here", slug="no-sandbox", hint=HINT)
 
 
 @functools.lru_cache(maxsize=8)
 def trial(program: str) -> tuple[str, str]:
-    """Run ``true`` in a sandbox with all namespaces: why that does not work, and a cure; empty texts where it does.
+    """Run ``true`` in a sandbox with all namespaces: why that does not work, and a hint; empty texts where it does.
 
     Some five milliseconds, once for each program.
     """
@@ -85,11 +85,11 @@ def trial(program: str) -> tuple[str, str]:
             env={"PATH": os.defpath},
         )
     except subprocess.TimeoutExpired:
-        return f"{program} does not come back within {_TRIAL_S:g} s", CURE
+        return f"{program} does not come back within {_TRIAL_S:g} s", HINT
     except OSError as error:
-        return f"{program} cannot be run: {error.strerror}", CURE
+        return f"{program} cannot be run: {error.strerror}", HINT
     if done.returncode == 0:
         return "", ""
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     reason = said[-1] if said else f"bwrap ended with {done.returncode}"
-    return reason, _PROC_CURE if "proc" in reason else _NAMESPACE_CURE
+    return reason, _PROC_HINT if "proc" in reason else _NAMESPACE_HINT

@@ -48,9 +48,9 @@ class BubblewrapSandbox:
         Raises:
             ConfigError: They are wrong.
         """
-        from codex_framework.config import plugin_config
+        from codex_framework.config import plugin_settings
 
-        self._settings = plugin_config(config, self.name, BubblewrapSettings)
+        self._settings = plugin_settings(config, self.name, BubblewrapSettings)
         self._report = None
 
     def probe(self) -> SandboxReport:
@@ -69,12 +69,12 @@ class BubblewrapSandbox:
 
         report = self.probe()
         if not report.available:
-            raise SandboxError(f"bubblewrap does not work here: {report.reason}", slug="no-sandbox", hint=report.cure)
+            raise SandboxError(f"bubblewrap does not work here: {report.reason}", slug="no-sandbox", hint=report.hint)
         _check_floor(report, access)
         program = choose(self._settings.path, self._path, access, cwd)
-        reason, cure = trial(program)
+        reason, hint = trial(program)
         if reason:
-            raise SandboxError(f"bubblewrap does not work here: {reason}", slug="no-sandbox", hint=cure)
+            raise SandboxError(f"bubblewrap does not work here: {reason}", slug="no-sandbox", hint=hint)
         return BubblewrapConfinement(self, program, access)
 
     def folder(self) -> Path:
@@ -114,16 +114,16 @@ class BubblewrapSandbox:
             return SandboxReport(
                 available=False,
                 reason=f"bubblewrap is a program for Linux, and this is {sys.platform}",
-                cure="use the sandbox of this system (`codex-framework sandbox doctor` lists them)",
+                hint="use the sandbox of this system (`codex-framework sandbox doctor` lists them)",
             )
-        from codex_contrib_bubblewrap.program import CURE, candidates, trial
+        from codex_contrib_bubblewrap.program import HINT, candidates, trial
 
         program = next(candidates(self._settings.path, self._path), None)
         if program is None:
             where = f"at {self._settings.path}" if self._settings.path is not None else "on PATH"
-            return SandboxReport(available=False, reason=f"there is no bwrap {where}", cure=CURE)
-        reason, cure = trial(program)
-        return SandboxReport(available=False, reason=reason, cure=cure) if reason else _report()
+            return SandboxReport(available=False, reason=f"there is no bwrap {where}", hint=HINT)
+        reason, hint = trial(program)
+        return SandboxReport(available=False, reason=reason, hint=hint) if reason else _report()
 
 
 def _report() -> SandboxReport:
@@ -150,7 +150,7 @@ def _report() -> SandboxReport:
             Protection.RESOURCES: "resource limits of each process, where configured",
         },
         reason="" if filtered else f"no system-call filter is known for {platform.machine()}",
-        cure="" if filtered else "use an x86_64 or aarch64 machine",
+        hint="" if filtered else "use an x86_64 or aarch64 machine",
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from codex_contrib_docker.layout import Kind, Layout
 from codex_framework import NetworkMode
-from codex_framework.roles.sandboxes import ResourceLimits
+from codex_framework.contract.permissions.file_access import ResourceLimits
 
 __all__ = ["STATUS_FOLDER", "Container", "exec_words", "kill_words", "run_words"]
 

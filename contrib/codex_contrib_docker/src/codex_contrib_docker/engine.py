@@ -1,4 +1,4 @@
-"""The engine's command line program: found, asked, and its complaints turned into errors with a cure."""
+"""The engine's command line program: found, asked, and its complaints turned into errors with a hint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Engine", "find", "refusal"]
 _NAMES = ("docker", "podman")
 _OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # not used, but passed over
 
-_CURES = (
+_HINTS = (
     (
         ("cannot connect", "connection refused", "daemon running", "error during connect"),
         "start the engine (`systemctl start docker`), and see that this user may use it (`docker info`)",
@@ -98,10 +98,10 @@ def find(wanted: str | None, search: str) -> Iterator[str]:
 
 
 def refusal(what: str, said: str) -> SandboxError:
-    """An error with the engine's last words, and a cure by what they are."""
+    """An error with the engine's last words, and a hint by what they are."""
     lowered = said.lower()
-    cure = next((cure for words, cure in _CURES if any(word in lowered for word in words)), "see what the engine says")
-    return SandboxError(f"{what}: {_last_line(said) or 'it gives no reason'}", hint=cure)
+    hint = next((hint for words, hint in _HINTS if any(word in lowered for word in words)), "see what the engine says")
+    return SandboxError(f"{what}: {_last_line(said) or 'it gives no reason'}", hint=hint)
 
 
 def _last_line(said: str) -> str:

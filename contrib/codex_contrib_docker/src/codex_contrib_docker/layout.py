@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from codex_contrib_docker.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.globs import MATCH_LIMIT, TooManyMatches, expand
+from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
 
 __all__ = ["Kind", "Layout", "Mount", "covers", "layout_of"]
 

@@ -56,9 +56,9 @@ class DockerSandbox:
         Raises:
             ConfigError: They are wrong.
         """
-        from codex_framework.config import plugin_config
+        from codex_framework.config import plugin_settings
 
-        self.settings = plugin_config(config, self.name, DockerSettings)
+        self.settings = plugin_settings(config, self.name, DockerSettings)
         self._report = None
 
     def probe(self) -> SandboxReport:
@@ -77,7 +77,7 @@ class DockerSandbox:
 
         report = self.probe()
         if not report.available:
-            raise SandboxError(f"no container can be had here: {report.reason}", slug="no-sandbox", hint=report.cure)
+            raise SandboxError(f"no container can be had here: {report.reason}", slug="no-sandbox", hint=report.hint)
         _check_floor(report, access, self.settings)
         if access.network is NetworkMode.PROXY:
             raise SandboxError(
@@ -126,20 +126,20 @@ class DockerSandbox:
 
         search = os.environ.get("PATH", os.defpath) if self._search is None else self._search
         if sys.platform == "win32":
-            return SandboxReport(available=False, reason="there are no such containers here", cure="use WSL")
+            return SandboxReport(available=False, reason="there are no such containers here", hint="use WSL")
         if self.settings.image is None:
-            return SandboxReport(available=False, reason="no image is configured", cure=_NO_IMAGE)
+            return SandboxReport(available=False, reason="no image is configured", hint=_NO_IMAGE)
         program = next(find(self.settings.engine, search), None)
         if program is None:
             what = self.settings.engine or "docker or podman"
-            return SandboxReport(available=False, reason=f"there is no {what} here", cure=_NO_ENGINE)
+            return SandboxReport(available=False, reason=f"there is no {what} here", hint=_NO_ENGINE)
         self._engine = Engine(program, self.settings.timeout_s)
         status, said = self._engine.ask(
             "image", "inspect", "--format", "{{.Id}}", self.settings.image, within_s=_PROBE_S
         )
         if status != 0:
             fault = refusal(Path(program).name, said)
-            return SandboxReport(available=False, reason=str(fault), cure=fault.hint)
+            return SandboxReport(available=False, reason=str(fault), hint=fault.hint)
         return _report(Path(program).name, self.settings)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_framework.value import Value
+from codex_framework.contract.value import Value
 
 __all__ = ["DockerSettings"]
 

@@ -1,4 +1,4 @@
-"""Plugin template: the hooks. What is heavy is imported where it is used, never here."""
+"""The hooks of the plugin template. Heavy imports belong inside the functions that need them."""
 
 from __future__ import annotations
 

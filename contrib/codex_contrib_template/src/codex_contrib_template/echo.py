@@ -1,4 +1,4 @@
-"""A model provider that answers with what it was told. It needs no key and no network."""
+"""A model provider that repeats the user's message. It needs no key and no network."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ WIRE_API = "template-echo"
 
 
 class EchoClient:
-    """One conversation's connection; here there is nothing to connect to."""
+    """The connection of one conversation. Here there is nothing to connect to."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Answer the newest message of the user."""
-        said = ""
+        """Answer the newest user message."""
+        text = ""
         for item in request.prompt.items:
             if isinstance(item, Message) and item.role == "user":
-                said = "".join(part.text for part in item.content if isinstance(part, InputText))
-        yield ItemDone(Message("assistant", (OutputText(f"{self._prefix}{said}"),)))
+                text = "".join(part.text for part in item.content if isinstance(part, InputText))
+        yield ItemDone(Message("assistant", (OutputText(f"{self._prefix}{text}"),)))
         yield Completed("response-1")
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing, because there is no connection."""
 
 
 class Echo:
-    """The kind of provider; ``wire_api`` in a ``[model_providers.<id>]`` table chooses it."""
+    """The provider, which ``wire_api`` in a ``[model_providers.<id>]`` table selects."""
 
     name = WIRE_API
     builtin: Mapping[str, ProviderInfo] = {WIRE_API: ProviderInfo(id=WIRE_API, name="Echo", wire_api=WIRE_API)}
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> EchoClient:
-        """Make a client. ``prefix`` in the provider's table changes what the answer begins with."""
-        del env  # where a provider would look for its key
+        """Return a client. ``prefix`` in the provider's table changes the beginning of the answer."""
+        del env  # other providers would read their key from it
         return EchoClient(str(info.options.get("prefix", "You said: ")))
 
     def model(self, slug: str) -> ModelInfo | None:
-        """Know every model: none of them matters here."""
+        """Return the facts about a model. Every name is accepted."""
         return ModelInfo(slug=slug)

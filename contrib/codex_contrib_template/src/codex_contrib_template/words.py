@@ -13,7 +13,7 @@ async def count_words(path: str, context: ToolContext, longest: int = 0) -> str:
 
     Args:
         path: The file, relative to the working folder or absolute.
-        longest: How many of its longest words to list as well.
+        longest: The number of longest words to list as well.
     """
     words = (await context.read_text(path)).split()
     lines = [f"{path} has {len(words)} words."]

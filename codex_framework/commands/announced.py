@@ -1,0 +1,192 @@
+"""A running command whose start, output and end are reported to clients."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+
+from codex_framework.commands.approval_prompts import parsed
+from codex_framework.commands.caller import Caller
+from codex_framework.commands.confinement import denied
+from codex_framework.commands.process.running import start_command
+from codex_framework.contract.errors import CommandFailed, SandboxError, ToolError, ToolRefused
+from codex_framework.contract.protocol.events.command import (
+    ExecCommandBeginEvent,
+    ExecCommandEndEvent,
+    ExecCommandOutputDeltaEvent,
+)
+from codex_framework.contract.roles.commands import (
+    CommandRequest,
+    CommandResult,
+    OutputChunk,
+    OutputWindow,
+    RunningCommand,
+)
+from codex_framework.contract.roles.networks import NetworkGate
+from codex_framework.contract.roles.sandboxes import Confinement
+
+__all__ = [
+    "AnnouncedCommand",
+]
+
+
+class AnnouncedCommand:
+    """A running command whose start, output and end are reported to clients."""
+
+    def __init__(
+        self, request: CommandRequest, call: Caller, cwd: Path, limit_text: Callable[[str], str], *, confined: bool
+    ) -> None:
+        self.cwd = cwd
+        self._request = request
+        self._call = call
+        self._limit_text = limit_text
+        self._confined = confined
+        self._running: RunningCommand | None = None
+        self._result: asyncio.Future[CommandResult] | None = None
+        self._gate: NetworkGate | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.refused_host = False
+        self.was_blocked = False
+
+    async def start(
+        self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str], gate: NetworkGate | None = None
+    ) -> None:
+        """Start the command and report it.
+
+        Raises:
+            ToolError: The command cannot be started.
+            ToolRefused: The sandbox cannot enforce the policy.
+        """
+        try:
+            self._running = await start_command(
+                plan,
+                argv=argv,
+                cwd=str(self.cwd),
+                env=env,
+                tty=self._request.tty,
+                stdin=self._request.stdin,
+                timeout_ms=self._request.timeout_ms,
+                drain_ms=self._request.drain_ms,
+                on_chunk=self._chunk if self._request.announce else None,
+                gate=gate,
+            )
+        except CommandFailed as error:
+            raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
+        except SandboxError as error:
+            raise ToolRefused(f"{error}. {error.hint}".strip()) from error
+        if self._request.announce:
+            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id))
+        self._gate = gate
+        self._result = asyncio.ensure_future(self._finish())
+        if self.refused_host:  # the command and the user's answer were both faster than this start
+            self.refuse_host()
+
+    def refuse_host(self) -> None:
+        """End the command, because the user refused it access to a host."""
+        self.refused_host = True
+        if self._running is not None and self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._running.kill())
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's process id."""
+        return self._process.process_id
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit status, or None while the command is running."""
+        return self._process.exit_code
+
+    def chunks(self) -> AsyncIterator[OutputChunk]:
+        """Return the output from now on."""
+        return self._process.chunks()
+
+    def take(self) -> OutputWindow:
+        """Return the output since the last call."""
+        return self._process.take()
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin."""
+        await self._process.write(data)
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the process group."""
+        self._process.interrupt()
+
+    async def kill(self) -> None:
+        """End the process group, and wait until its end has been reported."""
+        await self._process.kill()
+        await self.wait()
+
+    async def wait(self) -> CommandResult:
+        """Wait for the end. Cancelling the caller does not end the command."""
+        assert self._result is not None
+        return await asyncio.shield(self._result)
+
+    @property
+    def _process(self) -> RunningCommand:
+        assert self._running is not None
+        return self._running
+
+    def _chunk(self, chunk: OutputChunk) -> None:
+        self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
+
+    async def _finish(self) -> CommandResult:
+        result = await self._process.wait()
+        if self._gate is not None:
+            self.was_blocked = bool(self._gate.blocked)
+            await self._gate.aclose()
+        if denied(result, confined=self._confined):
+            result = result.evolve(denied=True)
+        if self._request.announce:
+            status = "completed" if result.exit_code == 0 else "failed"
+            formatted = self._limit_text(result.output)
+            self._call.emit(end_event(self._request, self._call, self.cwd, self.process_id, result, formatted, status))
+        return result
+
+
+def begin_event(request: CommandRequest, call: Caller, cwd: Path, process_id: int | None) -> ExecCommandBeginEvent:
+    return ExecCommandBeginEvent(
+        call_id=call.call_id,
+        turn_id=call.turn_id,
+        command=request.argv,
+        cwd=str(cwd),
+        started_at_ms=_now_ms(),
+        process_id=None if process_id is None else str(process_id),
+        parsed_cmd=parsed(request),
+        source=request.source,
+    )
+
+
+def end_event(
+    request: CommandRequest,
+    call: Caller,
+    cwd: Path,
+    process_id: int | None,
+    result: CommandResult,
+    formatted: str,
+    status: str,
+) -> ExecCommandEndEvent:
+    return ExecCommandEndEvent(
+        call_id=call.call_id,
+        turn_id=call.turn_id,
+        command=request.argv,
+        cwd=str(cwd),
+        completed_at_ms=_now_ms(),
+        stdout=result.stdout,
+        stderr=result.stderr,
+        aggregated_output=result.output,
+        exit_code=result.exit_code,
+        duration_s=result.duration_s,
+        formatted_output=formatted,
+        status=status,
+        process_id=None if process_id is None else str(process_id),
+        parsed_cmd=parsed(request),
+        source=request.source,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,263 @@
+"""Approval prompts about commands, hosts and additional permissions, and the handling of the answers.
+
+Pure rules decide *whether* to ask (``approval.py``). The turn delivers the answers (``driver.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.commands.approval import ApprovalCache, may_ask_about_hosts
+from codex_framework.commands.caller import Caller
+from codex_framework.contract.errors import CodexError, ToolRefused
+from codex_framework.contract.permissions.profile import additional_to_wire
+from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
+from codex_framework.contract.protocol.permissions import AbsolutePath, AdditionalPermissions, FileEntry
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    Decision,
+    GranularApproval,
+    ReviewDecision,
+)
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.commands import CommandRequest
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.networks import NetworkTarget
+from codex_framework.contract.roles.policies import CommandPolicy, NetworkPolicy, Remembers, Verdict
+
+__all__ = ["HOST_REFUSED", "ApprovalPrompts", "Caller", "HostRefused", "parsed", "requested"]
+
+_REJECTED = "rejected by user"
+"""The text for the model when the user refuses (Codex's text; clients look for it)."""
+
+HOST_REFUSED = "Network access was denied by the Codex sandbox network proxy."
+"""The text for the model when a command was ended because the user refused it a host (Codex's text)."""
+
+
+class HostRefused(Exception):  # noqa: N818  # not an error, but an answer
+    """The user refused a host, so the command that requested it must end."""
+
+
+class ApprovalPrompts:
+    """The approval prompts of one thread, with the answers that last for the session.
+
+    Args:
+        policies: The kernel's policies. They may decide about hosts, and save answers permanently.
+    """
+
+    def __init__(self, policies: Iterable[CommandPolicy]) -> None:
+        self._policies = tuple(policies)
+        self.commands = ApprovalCache()
+        self._hosts: dict[tuple[str, int, str], bool] = {}
+        self._asking: dict[tuple[str, int, str], asyncio.Future[bool | None]] = {}
+
+    async def command(
+        self,
+        request: CommandRequest,
+        call: Caller,
+        cwd: Path,
+        *,
+        reason: str | None,
+        amendment: tuple[str, ...] | None = None,
+        retry: bool = False,
+    ) -> None:
+        """Ask whether a command may run as requested.
+
+        Args:
+            request: The command.
+            call: The call that runs the command.
+            cwd: The command's working folder.
+            reason: The text shown with the question.
+            amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
+            retry: Whether the command failed in the sandbox and would run again without it.
+
+        Raises:
+            ToolRefused: The user refused.
+        """
+        keys = [("command", request.argv, str(cwd), request.escalate, request.additional, request.tty, retry)]
+        if self.commands.covers(keys):
+            return
+        decisions: list[Any] = ["approved", "approved_for_session"]
+        if amendment is not None:
+            accepted = ReviewDecision(Decision.APPROVED, execpolicy_amendment=amendment)
+            decisions.append(to_wire(accepted))
+        decision = await call.ask(
+            ExecApprovalRequestEvent(
+                call_id=call.call_id,
+                turn_id=call.turn_id,
+                command=request.argv,
+                cwd=str(cwd),
+                started_at_ms=_now_ms(),
+                reason=request.justification or reason,
+                proposed_execpolicy_amendment=amendment,
+                additional_permissions=additional_to_wire(request.additional),
+                available_decisions=(*decisions, "denied", "abort"),
+                parsed_cmd=parsed(request),
+            )
+        )
+        if not decision.approved:
+            raise ToolRefused(decision.message or _REJECTED)
+        self.commands.remember(keys, decision)
+        if decision.execpolicy_amendment is not None:
+            self._remember(
+                call, lambda policy, facts: policy.remember_prefix(decision.execpolicy_amendment or (), facts)
+            )
+
+    async def host(self, target: NetworkTarget, request: CommandRequest, call: Caller, cwd: Path) -> bool:
+        """Return whether a command may reach a host that the permission profile does not mention.
+
+        The answers of the session are checked first, then the policies. If these do not decide, the user is asked, if the
+        approval policy allows that. Connections to the same host, port and protocol share one question.
+
+        Raises:
+            HostRefused: The user refused.
+        """
+        key = (target.host, target.port, target.protocol)
+        if key in self._hosts:
+            return self._hosts[key]
+        verdict = self._verdict(target, call.turn)
+        if verdict is Verdict.ALLOW or verdict is Verdict.FORBID:
+            return verdict is Verdict.ALLOW
+        if not may_ask_about_hosts(call.approval_policy):
+            return False
+        while (waiting := self._asking.get(key)) is not None:
+            shared = await asyncio.shield(waiting)
+            if shared is not None:  # None means that the command that asked has ended
+                return shared
+        answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
+        self._asking[key] = answer
+        try:
+            decision = await self._ask_host(target, key, request, call, cwd)
+            answer.set_result(decision.approved)
+        finally:
+            del self._asking[key]
+            if not answer.done():
+                answer.set_result(None)
+        if decision.decision is Decision.DENIED:
+            raise HostRefused
+        return decision.approved  # an abort, or the end of the turn during the question, refuses only the host
+
+    async def _ask_host(
+        self, target: NetworkTarget, key: tuple[str, int, str], request: CommandRequest, call: Caller, cwd: Path
+    ) -> ReviewDecision:
+        amendments = tuple({"host": target.host, "action": action} for action in ("allow", "deny"))
+        offered = [{"network_policy_amendment": {"network_policy_amendment": amendment}} for amendment in amendments]
+        decision = await call.ask(
+            ExecApprovalRequestEvent(
+                call_id=call.call_id,
+                turn_id=call.turn_id,
+                command=("network-access", f"{target.protocol}://{_bracketed(target.host)}:{target.port}"),
+                cwd=str(cwd),
+                started_at_ms=_now_ms(),
+                reason=f'`{_shown(request)}` wants to reach "{target.host}", which no rule allows',
+                network_approval_context={"host": target.host, "protocol": target.protocol},
+                proposed_network_policy_amendments=amendments,
+                available_decisions=("approved", "approved_for_session", *offered, "denied", "abort"),
+            )
+        )
+        rule = decision.network_amendment
+        if rule is not None:
+            allow = rule.get("action") == "allow"
+            self._hosts[key] = allow
+            self._remember(call, lambda policy, facts: policy.remember_host(target, facts, allow=allow))
+            return ReviewDecision(Decision.APPROVED if allow else Decision.DENIED)
+        if decision.decision is Decision.APPROVED_FOR_SESSION:
+            self._hosts[key] = True
+        return decision
+
+    def _verdict(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
+        worst: Verdict | None = None
+        for policy in self._policies:
+            if not isinstance(policy, NetworkPolicy):
+                continue
+            try:
+                verdict = policy.judge_network(target, facts)
+            except Exception:  # a broken policy must not let anything through
+                return Verdict.FORBID
+            if verdict is not None and (worst is None or verdict > worst):
+                worst = verdict
+        return worst
+
+    def _remember(self, call: Caller, remember: Callable[[Remembers, TurnFacts], str]) -> None:
+        """Let every policy that can save an answer do so. If that fails, the answer applies once, and the model is told."""
+        for policy in self._policies:
+            if not isinstance(policy, Remembers):
+                continue
+            try:
+                call.note(remember(policy, call.turn))
+            except CodexError as error:
+                call.note(f"The rule could not be saved, so it applies only once: {error}")
+            except Exception as error:  # a plugin may raise anything, and the command was approved anyway
+                call.note(f"The rule could not be saved: {policy.name} failed: {type(error).__name__}: {error}")
+
+
+async def requested(
+    permissions: AdditionalPermissions, reason: str | None, call: Caller
+) -> tuple[AdditionalPermissions, str]:
+    """Ask whether the turn or the session may have additional permissions. Granted permissions take effect immediately.
+
+    Returns:
+        The granted permissions and their duration, ``turn`` or ``session``. They are empty if the user refused.
+
+    Raises:
+        ToolRefused: The approval policy does not allow the question, or the profile denies some of the permissions.
+    """
+    policy = call.approval_policy
+    if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.request_permissions):
+        raise ToolRefused("additional permissions cannot be requested under this approval policy; work without them")
+    try:
+        call.permissions.widened(permissions, call.access, call.cwd)
+    except ValueError as error:
+        raise ToolRefused(f"permissions refused: {error}") from error
+    asked = _absolute(permissions, call.cwd)
+    decision = await call.ask(
+        RequestPermissionsEvent(
+            call_id=call.call_id,
+            turn_id=call.turn_id,
+            started_at_ms=_now_ms(),
+            cwd=str(call.cwd),
+            permissions=additional_to_wire(asked) or {},
+            reason=reason,
+        )
+    )
+    granted = (decision.granted or AdditionalPermissions()).within(asked)
+    session = decision.decision is Decision.APPROVED_FOR_SESSION
+    if granted and decision.approved:
+        call.grant(granted, session)
+        return granted, "session" if session else "turn"
+    return AdditionalPermissions(), "turn"
+
+
+def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermissions:
+    """Return the permissions with absolute paths, so that the user need not guess what a relative path means."""
+    entries = (
+        FileEntry(AbsolutePath(os.path.normpath(cwd / Path(entry.path.path).expanduser())), entry.access)
+        if isinstance(entry.path, AbsolutePath)
+        else entry
+        for entry in permissions.entries
+    )
+    return AdditionalPermissions(tuple(entries), permissions.network)
+
+
+def parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
+    """Return the command in the form shown by clients (wire: ``parsed_cmd``)."""
+    return ({"type": "unknown", "cmd": _shown(request)},)
+
+
+def _shown(request: CommandRequest) -> str:
+    import shlex
+
+    return request.script if request.script is not None else shlex.join(request.argv)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

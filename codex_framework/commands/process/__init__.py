@@ -1,0 +1,18 @@
+"""Commands as processes: their environment, start, output and end."""
+
+from __future__ import annotations
+
+from codex_framework.commands.process.environment import command_environment
+from codex_framework.commands.process.output import CappedOutput
+from codex_framework.commands.process.running import Command, start_command
+from codex_framework.commands.process.spawn import SpawnedProcess, Unconfined, os_error_text
+
+__all__ = [
+    "CappedOutput",
+    "Command",
+    "SpawnedProcess",
+    "Unconfined",
+    "command_environment",
+    "os_error_text",
+    "start_command",
+]

@@ -1,0 +1,120 @@
+"""The output of a command in bounded memory: the first and the last half MiB are kept."""
+
+from __future__ import annotations
+
+__all__ = ["CappedOutput", "decode", "omission_line", "split_incomplete"]
+
+CAP = 1 << 20
+"""Maximum number of bytes kept of one stream (Codex: 1 MiB, in two halves)."""
+
+_MAX_CHAR_BYTES = 4
+
+
+def omission_line(omitted: int) -> str:
+    """Return the line that replaces dropped bytes."""
+    return f"... {omitted} bytes omitted ..."
+
+
+def decode(data: bytes | bytearray) -> str:
+    """Decode UTF-8. Each undecodable sequence becomes one U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+def split_incomplete(data: bytes | bytearray) -> int:
+    """Return where to cut ``data`` so that it does not end within a character: its length, or up to 3 bytes less.
+
+    Bytes that cannot become a character any more are not cut off.
+    """
+    size = len(data)
+    for distance in range(1, min(_MAX_CHAR_BYTES, size + 1)):
+        byte = data[size - distance]
+        if byte < 0x80:
+            return size
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4 if byte < 0xF5 else 1
+            return size - distance if needed > distance else size
+    return size
+
+
+def _skip_continuation(data: bytes | bytearray) -> int:
+    """Return how many bytes at the start (0 to 3) belong to a character that began earlier."""
+    for index in range(min(_MAX_CHAR_BYTES - 1, len(data))):
+        if data[index] & 0xC0 != 0x80:
+            return index
+    return min(_MAX_CHAR_BYTES - 1, len(data))
+
+
+class CappedOutput:
+    """The bytes of a stream: all of them up to ``cap``, then only the first half and the last half.
+
+    Appending takes amortised constant time per byte. Memory use is at most ``1.25 * cap`` plus one chunk.
+
+    Attributes:
+        total: Total number of appended bytes.
+    """
+
+    __slots__ = ("_half", "_head", "_slack", "_tail", "total")
+
+    def __init__(self, cap: int = CAP) -> None:
+        self._half = cap // 2
+        self._slack = self._half + max(cap // 4, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def append(self, data: bytes) -> None:
+        """Append bytes."""
+        self.total += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            if len(data) <= room:
+                return
+            data = data[room:]
+        if len(data) >= self._half:
+            self._tail[:] = data[len(data) - self._half :]
+            return
+        self._tail += data
+        if len(self._tail) > self._slack:
+            del self._tail[: len(self._tail) - self._half]
+
+    def copy(self) -> CappedOutput:
+        """Return an independent copy."""
+        other = CappedOutput(self._half * 2)
+        other._head[:] = self._head
+        other._tail[:] = self._tail
+        other.total = self.total
+        return other
+
+    def _parts(self) -> tuple[bytearray, bytearray | bytes]:
+        """Return the head and the tail, cut at character boundaries if there is a gap between them."""
+        if self.total <= 2 * self._half:
+            return self._head, self._tail
+        tail = self._tail[-self._half :]
+        return self._head[: split_incomplete(self._head)], tail[_skip_continuation(tail) :]
+
+    @property
+    def omitted(self) -> int:
+        """Number of bytes dropped between head and tail, not counting those of characters cut at the gap."""
+        return max(0, self.total - 2 * self._half)
+
+    def text(self) -> str:
+        """Return the kept bytes as text, without a mark at the gap."""
+        head, tail = self._parts()
+        return decode(head + tail)
+
+    def marked_text(self) -> str:
+        """Return the kept bytes as text. A line at the gap states the number of missing bytes."""
+        if not self.omitted:
+            return self.text()
+        head, tail = self._parts()
+        return f"{decode(head)}\n{omission_line(self.omitted)}\n{decode(tail)}"
+
+    def take_incomplete(self) -> bytes:
+        """Remove and return an incomplete character (0 to 3 bytes) at the end, so that the next buffer can start with it."""
+        last = self._tail or self._head
+        cut = split_incomplete(last)
+        rest = bytes(last[cut:])
+        del last[cut:]
+        self.total -= len(rest)
+        return rest

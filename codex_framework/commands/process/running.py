@@ -1,0 +1,410 @@
+"""A running command: reads its output as it arrives, detects its end, and can end its whole process group."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+from codex_framework.commands.process.output import CappedOutput
+from codex_framework.commands.process.output_stream import OutputStream
+from codex_framework.commands.process.spawn import os_error_text, signal_group, signal_session
+from codex_framework.commands.process.streams import Streams, open_pipes, open_terminal, terminal_streams
+from codex_framework.contract.errors import CommandFailed, ToolError
+from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
+from codex_framework.contract.roles.networks import NetworkGate
+from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Explains, Launch, OwnsTerminal
+
+__all__ = ["Command", "start_command"]
+
+DRAIN_MS = 2000
+"""Time limit in milliseconds for output of descendants after the command's own end (Codex: 2 s)."""
+
+_TIMED_OUT = 124
+"""Exit code after a timeout (as in Codex and ``timeout(1)``)."""
+
+_SIGNAL_BASE = 128
+_KILL_AFTER_S = 0.05
+"""Delay in seconds between SIGTERM and SIGKILL (Codex's)."""
+
+_GONE_CHECKS_S = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Pauses in seconds between checks whether the group is gone after SIGKILL."""
+
+_READ_BYTES = 1 << 18
+_BURST_BYTES = 1 << 20
+"""Maximum number of bytes read before the event loop gets its turn."""
+
+_CHUNK_BYTES = 8192
+_MAX_CHUNKS = 10_000
+"""Size and number of the chunks passed to ``on_chunk`` (Codex's limits for output events)."""
+
+
+async def start_command(
+    confinement: Confinement,
+    *,
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    tty: bool = False,
+    stdin: bytes | None = None,
+    keep_stdin_open: bool = False,
+    timeout_ms: int | None = None,
+    drain_ms: int = DRAIN_MS,
+    on_chunk: Callable[[OutputChunk], None] | None = None,
+    gate: NetworkGate | None = None,
+) -> Command:
+    """Start a command.
+
+    Args:
+        confinement: The confinement of the command. Its ``env`` overrides ``env``.
+        argv: The program and its arguments.
+        cwd: The working folder, as an absolute path.
+        env: The complete environment.
+        tty: Whether to use a pseudo-terminal of 24 x 80, with stdin open.
+        stdin: The bytes to write to stdin. None means that stdin is ``/dev/null``.
+        keep_stdin_open: Whether stdin stays open for :meth:`Command.write`. The stdin of a terminal always does.
+        timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. None
+            means no limit.
+        drain_ms: Time limit in milliseconds for reading after the command's end while descendants keep its output open.
+        on_chunk: Called in the event loop with chunks of at most 8,192 bytes, for the first 10,000 chunks.
+        gate: The gate for the command's network traffic. None means that the confinement needs none.
+
+    Raises:
+        CommandFailed: The command cannot be started; the fact is the system's text
+            (``No such file or directory (os error 2)``).
+        SandboxError: The sandbox cannot enforce the policy for this command. The command was not started.
+    """
+    if not argv:
+        raise CommandFailed("the command is empty", hint="Name a program.")
+    started = time.monotonic()
+    try:
+        streams = open_terminal() if tty else open_pipes(stdin, keep_open=keep_stdin_open)
+    except OSError as error:
+        hint = "End other commands. No file descriptors or terminals are left."
+        raise CommandFailed(os_error_text(error), hint=hint) from error
+    fds = streams.child
+    launch = Launch(
+        argv=tuple(argv),
+        cwd=cwd,
+        env={**env, **confinement.env},
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        tty=tty,
+        may_replace_terminal=True,
+        gate=gate,
+    )
+    try:
+        child = await confinement.start(launch)
+    except BaseException:
+        streams.close_ours()
+        raise
+    finally:
+        streams.close_child()
+    if tty and isinstance(child, OwnsTerminal) and (terminal := child.take_terminal()) is not None:
+        streams.close_ours()
+        streams = terminal_streams(terminal)
+    if tty and stdin:
+        streams = streams._replace(unwritten=stdin)
+    command = Command(child, streams, started=started, drain_s=drain_ms / 1000, on_chunk=on_chunk)
+    command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
+    return command
+
+
+class Command:
+    """A :class:`~codex_framework.contract.roles.commands.RunningCommand`, created by :func:`start_command`.
+
+    Output is always read, even without a reader, so the command never blocks on it. The memory for kept output is bounded.
+    """
+
+    def __init__(
+        self,
+        child: ChildProcess,
+        streams: Streams,
+        *,
+        started: float,
+        drain_s: float,
+        on_chunk: Callable[[OutputChunk], None] | None,
+    ) -> None:
+        self._child = child
+        self._loop = asyncio.get_running_loop()
+        self._sources = dict(streams.sources)
+        self._stdin = streams.stdin
+        self._terminal = streams.stdin in self._sources
+        self._unwritten = streams.unwritten
+        self._started = started
+        self._drain_s = drain_s
+        self._on_chunk = on_chunk
+        self._chunks_left = _MAX_CHUNKS if on_chunk is not None else 0
+        self._all = CappedOutput()
+        self._stdout = self._all  # the same object until stderr has output
+        self._stderr: CappedOutput | None = None
+        self._window = self._all  # the same object until the first take
+        self._output_stream: OutputStream | None = None
+        self._status: int | None = None
+        self._timed_out = False
+        self._result: CommandResult | None = None
+        self._duration_s = 0.0
+        self._exited = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writing = asyncio.Lock()
+
+    def begin(self, *, timeout_ms: int | None, keep_stdin_open: bool) -> None:
+        """Start reading, writing and waiting. Called once, by :func:`start_command`."""
+        for fd, stream in self._sources.items():
+            self._loop.add_reader(fd, self._read, fd, stream)
+        if timeout_ms is not None:
+            self._timers.append(self._loop.call_later(timeout_ms / 1000, self._time_out))
+        if self._unwritten:
+            self._tasks.append(self._loop.create_task(self._feed(keep_open=keep_stdin_open)))
+        self._tasks.append(self._loop.create_task(self._watch()))
+
+    # The interface for tools
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's process id, which is also the id of its process group."""
+        return self._child.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, or None until the command has ended and its output was read."""
+        return self._exit_code() if self._ended.is_set() else None
+
+    def chunks(self) -> AsyncIterator[OutputChunk]:
+        """Return the output from now on, until the end. There can be one reader; a slow one loses the oldest output beyond 1 MiB."""
+        self._output_stream = OutputStream(ended=self._ended.is_set())
+        return self._output_stream.read()
+
+    def take(self) -> OutputWindow:
+        """Return the output since the last call (or the start) and discard it.
+
+        An incomplete character at the end is kept for the next call.
+        """
+        window, self._window = self._window, CappedOutput()
+        if window is self._all:
+            window = self._all.copy()
+        if not self._ended.is_set():
+            self._window.append(window.take_incomplete())
+        return OutputWindow(text=window.marked_text(), total_bytes=window.total, omitted_bytes=window.omitted)
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin.
+
+        Raises:
+            ToolError: stdin is closed.
+        """
+        async with self._writing:
+            rest = memoryview(data)
+            while rest:
+                if self._stdin is None:
+                    raise ToolError("stdin is closed")
+                try:
+                    rest = rest[os.write(self._stdin, rest) :]
+                except BlockingIOError:
+                    await self._writable(self._stdin)
+                except OSError as error:
+                    raise ToolError("stdin is closed") from error
+
+    async def close_stdin(self) -> None:
+        """Close a stdin pipe after all earlier data is written. A terminal is left open."""
+        async with self._writing:
+            if self._stdin is not None and self._stdin not in self._sources:
+                self._close_stdin_now()
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the process group."""
+        if self._status is None:
+            self._child.signal(signal.SIGINT)
+
+    async def kill(self) -> None:
+        """End the whole process group: send SIGTERM, and after 50 ms SIGKILL to the remaining processes.
+
+        Both are sent even if the caller is cancelled. After the command's end nothing is sent.
+        """
+        if self._ended.is_set():
+            return
+        self._signal(signal.SIGTERM)
+        finished = self._loop.create_future()
+        self._loop.call_later(_KILL_AFTER_S, self._kill_survivors, finished)
+        await self._exited.wait()
+        if self._terminal or signal_group(self._child.pid, 0):
+            await finished
+            await self._group_gone()
+        self._finish()
+
+    async def wait(self) -> CommandResult:
+        """Wait for the end. Cancelling the caller does not end the command."""
+        await self._ended.wait()
+        if self._result is None:
+            self._result = self._make_result()
+        return self._result
+
+    # Reading
+
+    def _read(self, fd: int, stream: str) -> None:
+        budget = _BURST_BYTES
+        while budget > 0:
+            try:
+                data = os.read(fd, _READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""  # a terminal whose other side is closed reports EIO instead of the end
+            if not data:
+                self._close_source(fd)
+                return
+            self._received(stream, data)
+            budget -= len(data)
+
+    def _received(self, stream: str, data: bytes) -> None:
+        self._all_append(stream, data)
+        if self._chunks_left:
+            self._announce(stream, data)
+        if self._output_stream is not None:
+            self._output_stream.put(OutputChunk(stream, data))
+
+    def _all_append(self, stream: str, data: bytes) -> None:
+        if stream == "stderr":
+            if self._stderr is None:
+                self._stderr = CappedOutput()
+                self._stdout = self._all.copy()
+            self._stderr.append(data)
+        elif self._stdout is not self._all:
+            self._stdout.append(data)
+        self._all.append(data)
+        if self._window is not self._all:
+            self._window.append(data)
+
+    def _announce(self, stream: str, data: bytes) -> None:
+        assert self._on_chunk is not None
+        for start in range(0, len(data), _CHUNK_BYTES):
+            if not self._chunks_left:
+                return
+            self._chunks_left -= 1
+            self._on_chunk(OutputChunk(stream, data[start : start + _CHUNK_BYTES]))
+
+    def _close_source(self, fd: int) -> None:
+        del self._sources[fd]
+        self._loop.remove_reader(fd)
+        if fd == self._stdin:
+            self._loop.remove_writer(fd)
+            self._stdin = None
+        os.close(fd)
+        if not self._sources and self._status is not None:
+            self._finish()
+
+    # Feeding
+
+    async def _feed(self, *, keep_open: bool) -> None:
+        try:
+            await self.write(self._unwritten)
+        except ToolError:
+            return  # the command closed its stdin without reading everything, which is allowed
+        finally:
+            self._unwritten = b""
+        if not keep_open:
+            await self.close_stdin()
+
+    async def _writable(self, fd: int) -> None:
+        ready = self._loop.create_future()
+
+        def wake() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        self._loop.add_writer(fd, wake)
+        ended = self._loop.create_task(self._ended.wait())
+        try:
+            await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            if self._stdin == fd:
+                self._loop.remove_writer(fd)
+
+    def _close_stdin_now(self) -> None:
+        if self._stdin is not None:
+            self._loop.remove_writer(self._stdin)
+            os.close(self._stdin)
+            self._stdin = None
+
+    async def _watch(self) -> None:
+        try:
+            status = await self._child.wait()
+        except asyncio.CancelledError:  # the event loop is shutting down, and no process of ours may outlive it
+            self._child.signal(signal.SIGKILL)
+            self._status = await self._child.wait()
+            self._exited.set()
+            self._finish()
+            raise
+        self._status = status
+        self._exited.set()
+        for fd, stream in list(self._sources.items()):
+            self._read(fd, stream)
+        if isinstance(self._child, Explains) and (note := self._child.explain()):
+            self._received("stderr", f"{note}\n".encode())
+        if self._sources:
+            self._timers.append(self._loop.call_later(self._drain_s, self._finish))
+        else:
+            self._finish()
+
+    def _time_out(self) -> None:
+        if self._status is None:
+            self._timed_out = True
+            self._child.signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        """Signal the group, or the whole session on a terminal, because shells give each job its own group."""
+        self._child.signal(number)
+        if self._terminal:
+            signal_session(self._child.pid, number)
+
+    def _kill_survivors(self, finished: asyncio.Future[None]) -> None:
+        # The leader's id cannot be reused while a member of the group is alive, so this cannot hit another process.
+        self._signal(signal.SIGKILL)
+        if not finished.done():
+            finished.set_result(None)
+
+    async def _group_gone(self) -> None:
+        """Wait briefly until the group is gone. Where nobody reaps orphans, they stay as zombies."""
+        for pause in _GONE_CHECKS_S:
+            if not signal_group(self._child.pid, 0):
+                return
+            await asyncio.sleep(pause)
+
+    def _finish(self) -> None:
+        if self._ended.is_set():
+            return
+        self._duration_s = time.monotonic() - self._started
+        self._ended.set()
+        for fd in list(self._sources):
+            self._close_source(fd)
+        self._close_stdin_now()
+        for timer in self._timers:
+            timer.cancel()
+        if self._output_stream is not None:
+            self._output_stream.end()
+
+    def _exit_code(self) -> int:
+        if self._timed_out:
+            return _TIMED_OUT
+        status = self._status
+        assert status is not None
+        return status if status >= 0 else _SIGNAL_BASE - status
+
+    def _make_result(self) -> CommandResult:
+        stdout = self._stdout.text()
+        return CommandResult(
+            exit_code=self._exit_code(),
+            stdout=stdout,
+            stderr="" if self._stderr is None else self._stderr.text(),
+            output=stdout if self._stdout is self._all else self._all.text(),
+            total_bytes=self._all.total,
+            omitted_bytes=self._all.omitted,
+            duration_s=self._duration_s,
+            timed_out=self._timed_out,
+        )

@@ -1,0 +1,161 @@
+"""Processes: start one in a session of its own, detect its end, and signal its group."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from codex_framework.contract.errors import CommandFailed
+from codex_framework.contract.roles.sandboxes import Launch
+
+__all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group", "signal_session"]
+
+_TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
+"""A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
+No code is needed between fork and exec, which would prevent vfork and is unsafe with threads."""
+
+_PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the system's text for an error with its number: ``No such file or directory (os error 2)``."""
+    if error.errno is None:
+        return str(error)
+    return f"{os.strerror(error.errno)} (os error {error.errno})"
+
+
+def signal_group(pid: int, number: int) -> bool:
+    """Send a signal to a process group. Return whether the group exists."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # macOS reports this for a group of zombies; other systems for a set-uid child, which cannot be signalled.
+        return number != 0
+    return True
+
+
+def signal_session(leader: int, number: int) -> None:
+    """Send a signal to every process of a session, because a shell with job control uses several groups.
+
+    This requires ``/proc``; without it, nothing happens.
+    """
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+            if int(fields[3]) == leader:
+                os.kill(int(stat.parent.name), number)
+        except OSError:
+            continue  # it has just ended, or we may not inspect it
+
+
+class SpawnedProcess:
+    """A :class:`~codex_framework.contract.roles.sandboxes.ChildProcess` based on :class:`subprocess.Popen`.
+
+    A pidfd in the event loop detects its end, or a thread if the system has no pidfds. The process is then reaped immediately.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._pidfd = _open_pidfd(process.pid)
+        if self._pidfd is None:
+            threading.Thread(target=self._wait_in_thread, name=f"wait-{process.pid}", daemon=True).start()
+        else:
+            self._loop.add_reader(self._pidfd, self._reap)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its process group."""
+        return self._process.pid
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole process group. Nothing happens if it is gone."""
+        signal_group(self._process.pid, number)
+
+    async def wait(self) -> int:
+        """Wait for the end and return the status (negative N: ended by signal N)."""
+        await self._ended.wait()
+        status = self._process.returncode
+        assert status is not None
+        return status
+
+    def _reap(self) -> None:
+        if self._process.poll() is None:
+            return  # readable without a status; this happens only if another process traces it
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._ended.set()
+
+    def _wait_in_thread(self) -> None:
+        self._process.wait()
+        try:
+            self._loop.call_soon_threadsafe(self._ended.set)
+        except RuntimeError:
+            return  # the loop is closed, so nobody is waiting
+
+
+def _open_pidfd(pid: int) -> int | None:
+    pidfd_open = getattr(os, "pidfd_open", None)
+    if pidfd_open is None:
+        return None
+    try:
+        return int(pidfd_open(pid))
+    except OSError:
+        return None  # an old kernel, or a seccomp filter without this call
+
+
+class Unconfined:
+    """A confinement without restrictions: a new session, a new process group, and the environment as given."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """An empty mapping, because the command is not confined."""
+        return MappingProxyType({})
+
+    async def start(self, launch: Launch) -> SpawnedProcess:
+        """Start a process.
+
+        Raises:
+            CommandFailed: The program or the folder does not exist or is unusable; the fact is the system's text.
+        """
+        argv = _with_terminal(launch) if launch.tty else launch.argv
+        try:
+            process = subprocess.Popen(  # noqa: ASYNC220  # a vfork takes less than a millisecond and cannot be cancelled
+                argv,
+                cwd=launch.cwd,
+                env=launch.env,
+                stdin=launch.stdin,
+                stdout=launch.stdout,
+                stderr=launch.stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandFailed(os_error_text(error), hint=_hint(launch)) from error
+        except UnicodeError as error:  # half a surrogate pair in an argument or variable
+            raise CommandFailed("an argument cannot be encoded as text", hint=_PLAIN_ARGUMENTS) from error
+        except ValueError as error:
+            raise CommandFailed("nul byte found in provided data", hint=_PLAIN_ARGUMENTS) from error
+        return SpawnedProcess(process)
+
+
+def _with_terminal(launch: Launch) -> tuple[str, ...]:
+    program = shutil.which(launch.argv[0], path=launch.env.get("PATH", os.defpath)) if launch.argv else None
+    if program is None:
+        raise CommandFailed("No such file or directory (os error 2)", hint=_hint(launch))
+    return ("/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.stdin), *launch.argv)
+
+
+def _hint(launch: Launch) -> str:
+    program = launch.argv[0] if launch.argv else ""
+    return f"Check that {program!r} is on PATH and that {launch.cwd!r} is a folder."

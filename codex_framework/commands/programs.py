@@ -1,0 +1,82 @@
+"""A folder of small launchers on the ``PATH`` of commands, for ``apply_patch`` and the programs of plugins."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["ProgramFolder"]
+
+
+class ProgramFolder:
+    """A folder of launchers, created when it is first needed.
+
+    Its name contains a digest of its content, so all processes share it and it is never out of date.
+
+    Args:
+        codex_home: The folder in which to create it.
+        programs: The argv for each program name. Further arguments are appended.
+    """
+
+    def __init__(self, codex_home: Path, programs: Mapping[str, Sequence[str]]) -> None:
+        self._codex_home = codex_home
+        self._scripts = {
+            name: f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'.encode() for name, argv in sorted(programs.items())
+        }
+        self._path: str | None = None
+        self._tried = False
+        self._private: Path | None = None
+
+    def path(self) -> str | None:
+        """Return the folder, or None if there are no programs or no writable location."""
+        if not self._tried:
+            self._tried = True
+            self._path = self._create()
+        return self._path
+
+    def _create(self) -> str | None:
+        if not self._scripts:
+            return None
+        import hashlib
+
+        digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
+        try:
+            return self._filled(self._codex_home / "tmp" / "programs" / digest)
+        except OSError:  # with a read-only home, use a folder of this process instead of failing
+            return self._private_folder()
+
+    def _private_folder(self) -> str | None:
+        import tempfile
+
+        try:
+            self._private = Path(tempfile.mkdtemp(prefix="codex-framework-programs-"))
+            return self._filled(self._private)
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Remove the folder that only this process uses."""
+        if self._private is not None:
+            import shutil
+
+            shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
+
+    def _filled(self, folder: Path) -> str:
+        self._fill(folder)
+        return str(folder)
+
+    def _fill(self, folder: Path) -> None:
+        import tempfile
+
+        for name, script in self._scripts.items():
+            target = folder / name
+            if target.exists() and target.read_bytes() == script:
+                continue
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(script)
+            temporary = Path(file.name)
+            temporary.chmod(0o755)
+            temporary.replace(target)

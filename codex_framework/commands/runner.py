@@ -1,0 +1,306 @@
+"""The execution of every command: policy, approval, sandbox, process and events.
+
+All commands go through :class:`CommandRunner`, such as those of ``shell``, ``exec_command`` and tools of other plugins. The
+command policies give a verdict. The approval policy turns it into "run", "ask" or "refuse". A sandbox is planned for the
+turn's access. The process is started and reported. Its output is streamed as events, with a limit on memory. Its end is
+reported. If the sandbox seems to have refused the command and the policy permits it, the user is asked to run it again
+without the sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from codex_framework.commands.announced import AnnouncedCommand, begin_event, end_event
+from codex_framework.commands.approval import command_requirement, retry_allowed
+from codex_framework.commands.approval_prompts import HOST_REFUSED, ApprovalPrompts, HostRefused
+from codex_framework.commands.caller import Caller
+from codex_framework.commands.confinement import Confinements, gate_for
+from codex_framework.commands.process.environment import command_environment
+from codex_framework.commands.process.running import start_command
+from codex_framework.commands.shells import user_shell
+from codex_framework.contract.errors import SandboxError, ToolRefused
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.protocol.policies import SandboxPermissions
+from codex_framework.contract.roles.commands import (
+    CommandRequest,
+    CommandResult,
+    RunningCommand,
+)
+from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
+from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
+from codex_framework.contract.roles.sandboxes import Confinement
+from codex_framework.contract.value import Value
+
+__all__ = ["AnnouncedCommand", "Caller", "CommandRunner", "Confinements"]
+
+_ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
+
+
+class ExecutionPlan(Value, kw_only=True):
+    """The permissions of one execution, and whether the user has approved the command itself.
+
+    Approving a command with additional permissions approves only these permissions, not running it without a sandbox.
+    """
+
+    access: FileAccess
+    approved: bool = False
+
+
+class CommandRunner:
+    """The runner for the commands of one thread."""
+
+    def __init__(
+        self,
+        *,
+        policies: tuple[CommandPolicy, ...],
+        confinements: Confinements,
+        environment_policy: Mapping[str, Any],
+        keep_variables: Sequence[str] = (),
+        environ: Mapping[str, str],
+        extra_env: Mapping[str, str],
+        search_path: Callable[[], str | None],
+        limit_text: Callable[[str], str],
+        proxy: NetworkProxy | None = None,
+    ) -> None:
+        self._policies = policies
+        self._confinements = confinements
+        self._inherited: Callable[[], dict[str, str]] = lambda: command_environment(
+            environment_policy, environ, keep=keep_variables
+        )
+        self._extra_env = extra_env
+        self._search_path = search_path
+        self._limit_text = limit_text
+        self._proxy = proxy
+        self.questions = ApprovalPrompts(policies)
+
+    @cached_property
+    def _policy_env(self) -> dict[str, str]:
+        """The environment that the policy lets through, computed for the first command because many threads run none."""
+        return self._inherited()
+
+    async def start(self, request: CommandRequest, call: Caller) -> AnnouncedCommand:
+        """Start a command.
+
+        Raises:
+            ToolRefused: A policy, reviewer, user or sandbox refused the command.
+            ToolError: The command cannot be started.
+        """
+        return (await self._start(request, call))[0]
+
+    async def run(self, request: CommandRequest, call: Caller) -> CommandResult:
+        """Run a command to its end. If the sandbox refused it, the user may approve running it again without the sandbox.
+
+        Raises:
+            ToolRefused, ToolError: As for :meth:`start`.
+        """
+        command, plan = await self._start(request, call)
+        result = await _wait(command)
+        if command.refused_host:
+            raise ToolRefused(HOST_REFUSED)
+        without_sandbox = plan.access.without_sandbox
+        if (
+            not result.denied
+            or not retry_allowed(call.approval_policy)
+            or command.was_blocked
+            or without_sandbox.confines_files
+        ):
+            return result
+        if not plan.approved:
+            try:
+                await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
+            except ToolRefused:
+                return result
+        retried, _ = await self._start(request, call, ExecutionPlan(access=without_sandbox, approved=True))
+        return await _wait(retried)
+
+    async def run_as_user(self, request: CommandRequest, call: Caller) -> CommandResult:
+        """Run a command that a person typed: nobody is asked, and nothing confines it.
+
+        Raises:
+            ToolError: It could not be started.
+        """
+        access = FileAccess(full=True, network=NetworkMode.ON)
+        command, _ = await self._start(request, call, ExecutionPlan(access=access, approved=True))
+        return await _wait(command)
+
+    async def start_unasked(
+        self, argv: Sequence[str], *, access: FileAccess, cwd: Path, env: Mapping[str, str]
+    ) -> RunningCommand:
+        """Start a process of a plugin's own: nobody is asked, and clients are not told. Its stdin stays open.
+
+        Raises:
+            CommandFailed: It could not be started.
+            SandboxError: No sandbox here can enforce the access.
+        """
+        confinement = self._confinements.plan(access, cwd)
+        whole = {**self._policy_env, **self._extra_env, **confinement.env, **env}
+        return await start_command(confinement, argv=tuple(argv), cwd=str(cwd), env=whole, keep_stdin_open=True)
+
+    async def _start(
+        self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
+    ) -> tuple[AnnouncedCommand, ExecutionPlan]:
+        cwd = _folder(request, call)
+        try:
+            plan = plan or await self._authorize(request, call, cwd)
+            confinement = self._confinements.plan(plan.access, call.cwd)
+            command = AnnouncedCommand(
+                request, call, cwd, self._limit_text, confined=confinement is not self._confinements.unconfined
+            )
+            gate = self._gate(plan.access, request, call, command)
+        except SandboxError as error:
+            self._decline(request, call, cwd, str(error))
+            raise ToolRefused(f"{error}. {error.hint}".strip()) from error
+        except ToolRefused as error:
+            self._decline(request, call, cwd, str(error))
+            raise
+        try:
+            argv, env = await self._launch(request, call, confinement, plan.access)
+            await command.start(confinement, argv, env, gate)
+        except BaseException:
+            if gate is not None:
+                await gate.aclose()
+            raise
+        return command, plan
+
+    async def _authorize(self, request: CommandRequest, call: Caller, cwd: Path) -> ExecutionPlan:
+        """Return the plan for the command, once all policies and approvals permit it.
+
+        Raises:
+            ToolRefused: The command was refused.
+        """
+        requirement = command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
+        widens = request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined
+        access = _widened(request, call) if widens else call.access
+        if requirement.ask:
+            await self.questions.command(request, call, cwd, reason=requirement.reason, amendment=requirement.amendment)
+        return ExecutionPlan(
+            access=access.without_sandbox if requirement.unconfined else access, approved=requirement.ask and not widens
+        )
+
+    def _gate(
+        self, access: FileAccess, request: CommandRequest, call: Caller, command: AnnouncedCommand
+    ) -> NetworkGate | None:
+        """Return the command's network gate, or None if it needs none. The user is asked about hosts that no rule allows.
+
+        Raises:
+            SandboxError: As for :func:`gate_for`.
+        """
+
+        async def ask(target: NetworkTarget) -> bool:
+            try:
+                return await self.questions.host(target, request, call, command.cwd)
+            except HostRefused:
+                command.refuse_host()
+                return False
+
+        return gate_for(access, self._proxy, ask)
+
+    async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
+        """Prepare for the first command while the model responds, without waiting. Errors are left to that command.
+
+        If commands run in a login shell by default, the user's profile is read too.
+        """
+        with contextlib.suppress(Exception):  # the first command will meet and report the same error
+            await self._confinements.warm(access, cwd)
+        if config.get("allow_login_shell") is False or not _snapshots(config):
+            return
+        with contextlib.suppress(SandboxError):
+            plan = self._confinements.plan_for_profile(access, cwd)
+            if plan is not self._confinements.unconfined:  # an unconfined profile is read only when a command needs it
+                self._confinements.logins.begin(plan, user_shell(), self._policy_env)
+
+    def _verdict(self, request: CommandRequest, call: Caller) -> CommandVerdict | None:
+        facts = call.turn
+        worst: CommandVerdict | None = None
+        for policy in self._policies:
+            try:
+                verdict = policy.judge(request, facts)
+            except Exception as error:  # a broken policy must not let anything through
+                reason = f"rejected: command policy {policy.name!r} failed: {type(error).__name__}: {error}"
+                return CommandVerdict(verdict=Verdict.FORBID, reason=reason)
+            if verdict is not None and (worst is None or verdict.verdict > worst.verdict):
+                worst = verdict
+        return worst
+
+    async def _launch(
+        self, request: CommandRequest, call: Caller, plan: Confinement, access: FileAccess
+    ) -> tuple[Sequence[str], dict[str, str]]:
+        """Return argv and environment: those of the request, or a plain shell with the variables of the profile."""
+        argv, base = request.argv, self._policy_env
+        if _is_login_script(request) and _snapshots(call.config):
+            profile_plan = self._confinements.plan_for_profile(access, call.cwd)
+            login_env = await self._confinements.logins.find(profile_plan, argv[0], base)
+            if login_env is not None:
+                # The variables that told the profile about its own sandbox are left out.
+                sandbox_names = profile_plan.env.keys() - base.keys()
+                argv, base = (
+                    (argv[0], "-c", argv[2]),
+                    {name: text for name, text in login_env.items() if name not in sandbox_names},
+                )
+        env = {**base, **self._extra_env, **call.env, **plan.env, **request.env}
+        programs = self._search_path()
+        if programs:
+            env["PATH"] = f"{programs}{os.pathsep}{env.get('PATH') or os.defpath}"
+        return argv, env
+
+    def _decline(self, request: CommandRequest, call: Caller, cwd: Path, reason: str) -> None:
+        """Show a refused command to clients: its start and end are reported immediately."""
+        if request.announce:
+            call.emit(begin_event(request, call, cwd, None))
+            result = CommandResult(
+                exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
+            )
+            call.emit(end_event(request, call, cwd, None, result, reason, "declined"))
+
+
+async def _wait(command: AnnouncedCommand) -> CommandResult:
+    """Wait for the end. If the caller is cancelled, end the command."""
+    try:
+        return await command.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(command.kill())
+        raise
+
+
+def _is_login_script(request: CommandRequest) -> bool:
+    return request.script is not None and request.argv[1:] == ("-lc", request.script)
+
+
+def _snapshots(config: Mapping[str, Any]) -> bool:
+    return (config.get("features") or {}).get("shell_snapshot") is not False
+
+
+def _widened(request: CommandRequest, call: Caller) -> FileAccess:
+    """Return the turn's access with the additional permissions of the call.
+
+    Raises:
+        ToolRefused: The call requests nothing, or requests denied permissions.
+    """
+    if (call.config.get("features") or {}).get("exec_permission_approvals") is not True:
+        raise ToolRefused(
+            "additional permissions are disabled; enable `features.exec_permission_approvals` before using"
+            " `with_additional_permissions`"
+        )
+    if not request.additional:
+        raise ToolRefused(
+            "missing `additional_permissions`; provide at least one of `network` or `file_system` when using"
+            " `with_additional_permissions`"
+        )
+    try:
+        return call.resolve(call.permissions.widened(request.additional, call.access, call.cwd))
+    except ValueError as error:
+        raise ToolRefused(f"additional permissions refused: {error}") from error
+
+
+def _folder(request: CommandRequest, call: Caller) -> Path:
+    if request.cwd is None:
+        return call.cwd
+    return Path(os.path.normpath(call.cwd / request.cwd))

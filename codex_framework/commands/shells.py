@@ -1,0 +1,50 @@
+"""The shell for a script, and its arguments."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+
+__all__ = ["shell_argv", "user_shell"]
+
+_POSIX_SHELLS = frozenset({"bash", "zsh", "sh", "dash", "ksh"})
+"""Shells that accept ``-c`` and ``-lc`` and run the scripts that models write."""
+
+_FALLBACK = "/bin/sh"
+
+
+def _usable(program: str | None) -> str | None:
+    if not program or os.path.basename(program) not in _POSIX_SHELLS:  # noqa: PTH119  # may be a name without a folder
+        return None
+    return shutil.which(program)
+
+
+@functools.lru_cache(maxsize=1)
+def user_shell() -> str:
+    """Return the absolute path of the user's shell: the account's or ``$SHELL`` if it is a POSIX shell, else ``/bin/sh``."""
+    import pwd
+
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:  # a numeric user without an account, as in containers
+        own = None
+    return _usable(own) or _usable(os.environ.get("SHELL")) or _FALLBACK
+
+
+@functools.lru_cache(maxsize=64)
+def _find(shell: str) -> str:
+    return _usable(shell) or _FALLBACK
+
+
+def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> tuple[str, str, str]:
+    """Return the argv that runs ``script``.
+
+    Args:
+        script: The script for the shell.
+        login: Whether to use a login shell (``-lc``, which reads the user's profile) or a plain one (``-c``).
+        shell: The name or path of the shell. ``/bin/sh`` is used if it does not exist or is not a POSIX shell. None means
+            the user's shell.
+    """
+    program = user_shell() if shell is None else _find(shell)
+    return (program, "-lc" if login else "-c", script)

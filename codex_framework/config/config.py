@@ -1,0 +1,127 @@
+"""The configuration as one value: the merged tables, and the origin of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework.config.keys import dotted, lookup, split_key
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "Config",
+    "Layer",
+    "Origin",
+]
+
+
+class Origin(Value):
+    """The origin of a setting.
+
+    Attributes:
+        path: A file, ``-c``, or ``flags``.
+        line: The line of the file, starting at 1. None means that the setting does not come from a file.
+    """
+
+    path: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+
+@attrs.frozen(eq=False)
+class Layer:
+    """One source of settings.
+
+    Attributes:
+        name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
+        path: The file, ``-c`` for overrides, or ``flags`` for flags.
+        table: The settings.
+        text: The file's text, used to find the lines of errors. None means that the source is not a file.
+        prefix: The path of the table within the file (for ``[profiles.<name>]``).
+    """
+
+    name: str
+    path: str
+    table: Mapping[str, Any] = attrs.field(repr=False)
+    text: str | None = attrs.field(default=None, repr=False)
+    prefix: tuple[str, ...] = ()
+
+    def origin(self, key: Sequence[str | int]) -> Origin:
+        """Return the origin of a key in this layer. This scans the text, so call it only for messages."""
+        from codex_framework.config.lines import line_of
+
+        return Origin(self.path, None if self.text is None else line_of(self.text, (*self.prefix, *key)))
+
+    def error(self, key: Sequence[str | int], fact: str, *, hint: str = "", slug: str = "config") -> ConfigError:
+        """Return an error about a key of this layer. The fact begins with the file and line."""
+        origin = self.origin(key)
+        return ConfigError(
+            f"{origin}: {fact}",
+            path=origin.path,
+            line=origin.line,
+            key=dotted((*self.prefix, *key)),
+            slug=slug,
+            hint=hint,
+        )
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Config:
+    """All settings as plain tables, with their origins.
+
+    Attributes:
+        tables: The merged tables of all layers.
+        codex_home: The folder with the user's configuration and sessions. It may not exist yet.
+        cwd: The absolute path of the working folder.
+        warnings: Sentences for the user.
+        layers: The sources, from lowest to highest precedence.
+        trust: ``trusted``, ``untrusted``, or None if the user has not decided about this project.
+    """
+
+    tables: Mapping[str, Any]
+    codex_home: Path
+    cwd: Path
+    warnings: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    trust: str | None = None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value at a dotted key (such as ``"history.persistence"``), or the default if there is none."""
+        value = lookup(self.tables, split_key(key))
+        return default if value is None else value
+
+    def origin(self, key: str) -> Origin | None:
+        """Return the origin of the value at a dotted key, or None if nothing sets it.
+
+        For a table, this is the origin of its part with the highest precedence.
+        """
+        segments = split_key(key)
+        layer = self._setter(segments)
+        return None if layer is None else layer.origin(segments)
+
+    def error(self, key: str | Sequence[str | int], fact: str, *, hint: str = "", slug: str = "config") -> ConfigError:
+        """Return an error about a setting. The fact begins with the file and line of the setting, if it comes from a file.
+
+        Args:
+            key: A dotted key, or its segments. Integers are positions in arrays.
+            fact: The problem with the setting.
+        """
+        segments = split_key(key) if isinstance(key, str) else tuple(key)
+        layer = self._setter(tuple(part for part in segments if isinstance(part, str)))
+        if layer is None:
+            return ConfigError(fact, key=dotted(segments), slug=slug, hint=hint)
+        return layer.error(segments, fact, hint=hint, slug=slug)
+
+    def _setter(self, segments: Sequence[str]) -> Layer | None:
+        """Return the highest layer with this key; if there is none, the highest layer with the nearest table around it."""
+        for length in range(len(segments), 0, -1):
+            for layer in reversed(self.layers):
+                if lookup(layer.table, segments[:length]) is not None:
+                    return layer
+        return None

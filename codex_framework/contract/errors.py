@@ -1,0 +1,205 @@
+"""Every error this package raises on purpose, in one short tree.
+
+    CodexError
+    |-- ConfigError        a config file, a -c override or a flag is wrong
+    |-- PluginError        a plugin is broken, missing or contradicts another one
+    |-- ThreadError        a thread cannot be found, loaded or written
+    |-- RunError           a run has no output; says why
+    |-- ServiceError       nobody provides a service
+    |-- TurnEnded          a context was used after its turn
+    |-- InputRefused       an interceptor refuses an input
+    |-- StopTurn           an interceptor or a tool ends the turn as a normal stop
+    |-- ModelError         a model provider failed; knows whether trying again helps
+    |-- SandboxError       a command cannot be confined as asked
+    |-- CommandFailed      a command could not be started at all
+    |-- ToolError          a tool call went wrong; the text goes back to the model
+    |   `-- ToolRefused    the call was not allowed (policy, reviewer or person)
+    `-- FatalToolError     a tool call went so wrong that the turn has to end
+
+Each error is a *fact* with its values, a *slug* (a heading in ``docs/errors.md``) and a *hint* in the imperative.
+Programming mistakes stay ``TypeError`` and ``ValueError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "CodexError",
+    "CommandFailed",
+    "ConfigError",
+    "FatalToolError",
+    "InputRefused",
+    "ModelError",
+    "PluginError",
+    "RunError",
+    "SandboxError",
+    "ServiceError",
+    "StopTurn",
+    "ThreadError",
+    "ToolError",
+    "ToolRefused",
+    "TurnEnded",
+]
+
+
+class CodexError(Exception):
+    """Base of the tree. ``str(error)`` is the fact alone.
+
+    Attributes:
+        fact: What is the case, with its values.
+        slug: The heading in ``docs/errors.md`` that explains it.
+        hint: What to do about it, in the imperative; empty where nothing sensible can be said.
+    """
+
+    slug: str = "error"
+
+    def __init__(self, fact: str, *, slug: str | None = None, hint: str = "") -> None:
+        super().__init__(fact)
+        self.fact = fact
+        if slug is not None:
+            self.slug = slug
+        self.hint = hint
+
+
+class ConfigError(CodexError):
+    """A setting is unknown, mistyped or contradictory.
+
+    Attributes:
+        path: The file it stands in, or ``"-c"`` / the flag's name.
+        line: 1-based line in that file, if known.
+        key: Dotted path of the setting, if known.
+    """
+
+    slug = "config"
+
+    def __init__(
+        self,
+        fact: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        key: str | None = None,
+        slug: str | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(fact, slug=slug, hint=hint)
+        self.path = path
+        self.line = line
+        self.key = key
+
+
+class PluginError(CodexError):
+    """A plugin cannot be used.
+
+    Attributes:
+        plugin: The entry-point name, with its distribution where known.
+    """
+
+    slug = "plugin"
+
+    def __init__(self, plugin: str, fact: str, *, slug: str | None = None, hint: str = "") -> None:
+        super().__init__(fact, slug=slug, hint=hint)
+        self.plugin = plugin
+
+
+class ThreadError(CodexError):
+    """A thread cannot be found, loaded, written or driven as asked."""
+
+    slug = "thread"
+
+
+class RunError(CodexError):
+    """A run has no output: the turn failed or was stopped, or what the model said does not fit the output type."""
+
+    slug = "turn-failed"
+
+
+class ServiceError(CodexError):
+    """No component provides the service. The fact names the plugins that would."""
+
+    slug = "service"
+
+
+class TurnEnded(CodexError):
+    """A context was used after the turn, task or call it belongs to had ended."""
+
+    slug = "turn-ended"
+
+
+class InputRefused(CodexError):
+    """An input is not taken: it is never recorded, and its sender is told the fact.
+
+    Attributes:
+        context: Texts for the model that are recorded all the same, as developer messages.
+    """
+
+    slug = "input-refused"
+
+    def __init__(self, fact: str, *, context: Sequence[str] = (), slug: str | None = None, hint: str = "") -> None:
+        super().__init__(fact, slug=slug, hint=hint)
+        self.context = tuple(context)
+
+
+class StopTurn(CodexError):
+    """The turn has to end now, as a normal stop. The fact is shown to the person."""
+
+    slug = "stop-turn"
+
+
+class ModelError(CodexError):
+    """A model provider could not deliver a whole response.
+
+    Attributes:
+        retryable: Whether sending the same history again can help.
+        retry_after_s: Seconds the server asked us to wait, if it did.
+        info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
+    """
+
+    slug = "model"
+
+    def __init__(
+        self,
+        fact: str,
+        *,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        info: str | dict[str, Any] = "other",
+        slug: str | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(fact, slug=slug, hint=hint)
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+        self.info = info
+
+
+class SandboxError(CodexError):
+    """A command cannot be confined as its policy demands; nothing of it has run."""
+
+    slug = "sandbox"
+
+
+class CommandFailed(CodexError):
+    """A command could not be started (no such program, no such folder, no permission)."""
+
+    slug = "command"
+
+
+class ToolError(CodexError):
+    """A tool call failed. The fact is what the model reads as the call's output."""
+
+    slug = "tool"
+
+
+class ToolRefused(ToolError):
+    """A tool call was not allowed; the fact is what the model reads."""
+
+    slug = "refused"
+
+
+class FatalToolError(CodexError):
+    """A tool call failed in a way that must end the turn (a broken invariant, not a bad argument)."""
+
+    slug = "fatal-tool"

@@ -1,0 +1,1 @@
+"""What may be done: profiles, paths and patterns, hosts."""

@@ -1,0 +1,57 @@
+"""The envelope of events, and the base of everything that is told in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from codex_framework.contract.value import Value
+
+__all__ = ["Event", "EventMsg", "PluginEvent", "UnknownEvent"]
+
+
+class EventMsg(Value):
+    """What clients are told. Derive from it for an event of a plugin's own.
+
+    Attributes:
+        type: The tag on the wire, unique among all events.
+        kept: Whether thread stores keep it.
+        is_delta: Whether it is a piece of something that a later event says whole. Deltas come by the thousand: stores do not keep
+            them and observers do not hear them.
+    """
+
+    type: ClassVar[str] = ""
+    kept: ClassVar[bool] = False
+    is_delta: ClassVar[bool] = False
+
+    def is_kept(self) -> bool:
+        """Return whether thread stores keep this event. By default all events of a class are treated alike."""
+        return self.kept
+
+
+class PluginEvent(EventMsg):
+    """An event without a class of its own. ``kind`` is ``<plugin>.<name>``; clients that do not know it ignore it."""
+
+    type: ClassVar[Literal["plugin_event"]] = "plugin_event"
+    kind: str
+    payload: Mapping[str, Any]
+
+
+class UnknownEvent(EventMsg):
+    """An event of an unknown kind, as it was read."""
+
+    type: ClassVar[Literal[""]] = ""
+    raw: Mapping[str, Any]
+
+
+class Event(Value):
+    """An event on its way to clients.
+
+    Attributes:
+        id: The id of the submission that caused it. A turn has the id of the submission that started it.
+        thread_id: The child thread that asks, for a request that is passed up to its parent. Empty for a thread's own events.
+    """
+
+    id: str
+    msg: EventMsg
+    thread_id: str = ""

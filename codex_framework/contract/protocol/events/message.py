@@ -1,0 +1,122 @@
+"""What is said: messages, reasoning, and their deltas."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.protocol.items import ResponseItem
+
+__all__ = [
+    "AgentMessageContentDeltaEvent",
+    "AgentMessageEvent",
+    "AgentReasoningEvent",
+    "AgentReasoningSectionBreakEvent",
+    "ItemCompletedEvent",
+    "ItemStartedEvent",
+    "RawResponseItemEvent",
+    "ReasoningContentDeltaEvent",
+    "ReasoningRawContentDeltaEvent",
+    "UserMessageEvent",
+]
+
+
+class UserMessageEvent(EventMsg):
+    """The person's input, as it went into history."""
+
+    type: ClassVar[Literal["user_message"]] = "user_message"
+    kept = True
+    message: str
+    images: tuple[str, ...] | None = None
+    local_images: tuple[str, ...] = ()
+
+
+class AgentMessageEvent(EventMsg):
+    """A whole message of the model. ``phase`` is ``commentary`` or ``final_answer`` where the model says so."""
+
+    type: ClassVar[Literal["agent_message"]] = "agent_message"
+    kept = True
+    message: str
+    phase: str | None = None
+
+
+class AgentReasoningEvent(EventMsg):
+    """A whole reasoning summary."""
+
+    type: ClassVar[Literal["agent_reasoning"]] = "agent_reasoning"
+    kept = True
+    text: str
+
+
+class AgentReasoningSectionBreakEvent(EventMsg):
+    """The reasoning summary goes on with its next part."""
+
+    type: ClassVar[Literal["agent_reasoning_section_break"]] = "agent_reasoning_section_break"
+    item_id: str
+    summary_index: int
+
+
+class RawResponseItemEvent(EventMsg):
+    """An item exactly as it went into history."""
+
+    type: ClassVar[Literal["raw_response_item"]] = "raw_response_item"
+    item: ResponseItem
+
+
+class ItemStartedEvent(EventMsg):
+    """A turn item (wire: ``TurnItem``, a mapping with ``type`` and ``id``) has begun."""
+
+    type: ClassVar[Literal["item_started"]] = "item_started"
+    thread_id: str
+    turn_id: str
+    item: dict[str, Any]
+    started_at_ms: int
+
+
+class ItemCompletedEvent(EventMsg):
+    """A turn item has ended."""
+
+    type: ClassVar[Literal["item_completed"]] = "item_completed"
+    thread_id: str
+    turn_id: str
+    item: dict[str, Any]
+    completed_at_ms: int
+
+    def is_kept(self) -> bool:
+        """Plans are kept. What other items say is kept as items of history."""
+        return self.item.get("type") == "Plan"
+
+
+class AgentMessageContentDeltaEvent(EventMsg):
+    """A piece of a message that is still being written."""
+
+    type: ClassVar[Literal["agent_message_content_delta"]] = "agent_message_content_delta"
+    is_delta = True
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class ReasoningContentDeltaEvent(EventMsg):
+    """A piece of a reasoning summary."""
+
+    type: ClassVar[Literal["reasoning_content_delta"]] = "reasoning_content_delta"
+    is_delta = True
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    summary_index: int = 0
+
+
+class ReasoningRawContentDeltaEvent(EventMsg):
+    """A piece of raw reasoning."""
+
+    type: ClassVar[Literal["reasoning_raw_content_delta"]] = "reasoning_raw_content_delta"
+    is_delta = True
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    content_index: int = 0

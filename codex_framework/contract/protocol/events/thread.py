@@ -1,0 +1,95 @@
+"""The life of a thread, and notices that belong to no turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.protocol.permissions import PermissionProfile
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+
+__all__ = [
+    "BackgroundEvent",
+    "ContextCompactedEvent",
+    "DeprecationNoticeEvent",
+    "SessionConfiguredEvent",
+    "ShutdownCompleteEvent",
+    "ThreadRolledBackEvent",
+    "ThreadSettingsAppliedEvent",
+    "WarningEvent",
+]
+
+
+class SessionConfiguredEvent(EventMsg, kw_only=True):
+    """Always the first event of a thread.
+
+    Attributes:
+        sandbox_policy: The nearest one to the permission profile.
+        active_permission_profile: ``{"id", "extends"?}`` of a profile that was chosen by name.
+    """
+
+    type: ClassVar[Literal["session_configured"]] = "session_configured"
+    session_id: str
+    thread_id: str
+    model: str
+    model_provider_id: str
+    approval_policy: ApprovalPolicy | GranularApproval
+    sandbox_policy: SandboxPolicy
+    cwd: str
+    permission_profile: PermissionProfile | None = None
+    active_permission_profile: Mapping[str, Any] | None = None
+    reasoning_effort: str | None = None
+    forked_from_id: str | None = None
+    rollout_path: str | None = None
+    initial_messages: tuple[Any, ...] | None = None
+
+
+class ThreadSettingsAppliedEvent(EventMsg):
+    """Settings were changed; the snapshot holds all of them."""
+
+    type: ClassVar[Literal["thread_settings_applied"]] = "thread_settings_applied"
+    thread_settings: Mapping[str, Any]
+
+
+class WarningEvent(EventMsg):
+    """Something a person should know; nothing has failed."""
+
+    type: ClassVar[Literal["warning"]] = "warning"
+    message: str
+
+
+class DeprecationNoticeEvent(EventMsg):
+    """A setting or flag that will go away."""
+
+    type: ClassVar[Literal["deprecation_notice"]] = "deprecation_notice"
+    summary: str
+    details: str | None = None
+
+
+class BackgroundEvent(EventMsg):
+    """A line about work behind the scenes."""
+
+    type: ClassVar[Literal["background_event"]] = "background_event"
+    message: str
+
+
+class ContextCompactedEvent(EventMsg):
+    """The conversation was shortened. What was said before stands in history as a summary."""
+
+    type: ClassVar[Literal["context_compacted"]] = "context_compacted"
+    kept = True
+
+
+class ThreadRolledBackEvent(EventMsg):
+    """The last ``num_turns`` turns were taken out of the conversation. Files are as they were."""
+
+    type: ClassVar[Literal["thread_rolled_back"]] = "thread_rolled_back"
+    kept = True
+    num_turns: int
+
+
+class ShutdownCompleteEvent(EventMsg):
+    """Always the last event of a thread."""
+
+    type: ClassVar[Literal["shutdown_complete"]] = "shutdown_complete"

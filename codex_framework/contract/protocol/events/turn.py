@@ -1,0 +1,144 @@
+"""The life of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "ErrorEvent",
+    "PlanStep",
+    "PlanUpdateEvent",
+    "StreamErrorEvent",
+    "TokenCountEvent",
+    "TokenUsage",
+    "TokenUsageInfo",
+    "TurnAbortedEvent",
+    "TurnCompleteEvent",
+    "TurnDiffEvent",
+    "TurnStartedEvent",
+]
+
+
+class TokenUsage(Value):
+    """Tokens of one response, or the sum over several."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+    total_tokens: int = 0
+    cache_write_input_tokens: int = 0
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        """Add field by field."""
+        return TokenUsage(
+            self.input_tokens + other.input_tokens,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_output_tokens + other.reasoning_output_tokens,
+            self.total_tokens + other.total_tokens,
+            self.cache_write_input_tokens + other.cache_write_input_tokens,
+        )
+
+    @property
+    def blended_total(self) -> int:
+        """Uncached input plus output: what Codex prints as "tokens used"."""
+        return max(self.input_tokens - self.cached_input_tokens, 0) + self.output_tokens
+
+
+class TokenUsageInfo(Value):
+    """Usage of the thread so far and of its last response."""
+
+    total_token_usage: TokenUsage
+    last_token_usage: TokenUsage
+    model_context_window: int | None = None
+
+
+class TurnStartedEvent(EventMsg):
+    """A turn has begun (``started_at``: unix seconds)."""
+
+    type: ClassVar[Literal["task_started"]] = "task_started"
+    kept = True
+    turn_id: str
+    started_at: int | None = None
+    model_context_window: int | None = None
+    collaboration_mode_kind: str = "default"
+
+
+class TurnCompleteEvent(EventMsg):
+    """A turn has ended by itself (``completed_at``: unix seconds). After an ``error`` event it ends the failed turn too."""
+
+    type: ClassVar[Literal["task_complete"]] = "task_complete"
+    kept = True
+    turn_id: str
+    last_agent_message: str | None = None
+    completed_at: int | None = None
+    duration_ms: int | None = None
+    time_to_first_token_ms: int | None = None
+
+
+class TurnAbortedEvent(EventMsg):
+    """A turn was stopped. ``reason`` is ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``."""
+
+    type: ClassVar[Literal["turn_aborted"]] = "turn_aborted"
+    kept = True
+    turn_id: str | None
+    reason: str
+    completed_at: int | None = None
+    duration_ms: int | None = None
+
+
+class TokenCountEvent(EventMsg):
+    """Token usage after a response."""
+
+    type: ClassVar[Literal["token_count"]] = "token_count"
+    kept = True
+    info: TokenUsageInfo | None = None
+    rate_limits: Mapping[str, Any] | None = None
+
+
+class TurnDiffEvent(EventMsg):
+    """Everything the turn has changed in files so far, as one unified diff."""
+
+    type: ClassVar[Literal["turn_diff"]] = "turn_diff"
+    unified_diff: str
+
+
+class PlanStep(Value):
+    """One step of the plan. ``status`` is ``pending``, ``in_progress`` or ``completed``."""
+
+    step: str
+    status: str
+
+
+class PlanUpdateEvent(EventMsg):
+    """The model has written or changed its plan."""
+
+    type: ClassVar[Literal["plan_update"]] = "plan_update"
+    plan: tuple[PlanStep, ...]
+    explanation: str | None = None
+
+
+class ErrorEvent(EventMsg):
+    """The turn has failed, or an op was refused.
+
+    Attributes:
+        codex_error_info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
+    """
+
+    type: ClassVar[Literal["error"]] = "error"
+    message: str
+    codex_error_info: str | Mapping[str, Any] | None = None
+
+
+class StreamErrorEvent(EventMsg):
+    """A response broke off and is asked for again."""
+
+    type: ClassVar[Literal["stream_error"]] = "stream_error"
+    message: str
+    codex_error_info: str | Mapping[str, Any] | None = None
+    additional_details: str | None = None

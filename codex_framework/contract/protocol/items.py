@@ -1,0 +1,226 @@
+"""What a conversation with a model is made of: the items of the Responses wire.
+
+Every class is one variant of the wire's ``ResponseItem`` (tag ``type``). Fields that a variant does not name are kept in
+``extra`` and written back, and a variant that is not known here becomes an :class:`UnknownItem`; so nothing that a newer
+server sends is lost on the way through history, disk and the next request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "CONTEXT_MARKS",
+    "CallItem",
+    "ContentItem",
+    "CustomToolCall",
+    "CustomToolCallOutput",
+    "FunctionCall",
+    "FunctionCallOutput",
+    "InputImage",
+    "InputText",
+    "LocalShellCall",
+    "Message",
+    "OutputItem",
+    "OutputText",
+    "Reasoning",
+    "ResponseItem",
+    "UnknownContent",
+    "UnknownItem",
+    "is_call",
+    "is_output",
+    "message_text",
+    "user_message",
+]
+
+CONTEXT_MARKS = (
+    "# AGENTS.md instructions for ",
+    "<environment_context>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "<turn_aborted>",
+    "<subagent_notification>",
+    "<skill>",
+    "<codex_internal_context",
+    "<goal_context>",
+    "<external_",
+)
+"""What the text of a user message begins with that no person wrote (spec: contextual user fragments)."""
+
+Extra: TypeAlias = Mapping[str, Any]
+
+_NO_EXTRA: Extra = {}
+
+
+class InputText(Value):
+    """Text for the model."""
+
+    type: ClassVar[Literal["input_text"]] = "input_text"
+    text: str
+
+
+class InputImage(Value):
+    """An image for the model.
+
+    Attributes:
+        image_url: An ``https:`` or ``data:`` URL.
+        detail: ``low``, ``high``, ``original`` or ``auto``.
+    """
+
+    type: ClassVar[Literal["input_image"]] = "input_image"
+    image_url: str
+    detail: str | None = None
+
+
+class OutputText(Value):
+    """Text from the model."""
+
+    type: ClassVar[Literal["output_text"]] = "output_text"
+    text: str
+    extra: Extra = _NO_EXTRA
+
+
+class UnknownContent(Value):
+    """A content part of a kind not known here, kept as it came."""
+
+    type: ClassVar[str] = ""
+    raw: Extra
+
+
+ContentItem: TypeAlias = InputText | InputImage | OutputText | UnknownContent
+
+
+class Message(Value):
+    """One message. ``role`` is ``user``, ``assistant`` or ``developer``; ``phase`` is ``commentary`` or ``final_answer``."""
+
+    type: ClassVar[Literal["message"]] = "message"
+    role: str
+    content: tuple[ContentItem, ...]
+    id: str | None = None
+    phase: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class Reasoning(Value):
+    """The model's reasoning: readable summary parts and, as a rule, an encrypted body that is sent back unread."""
+
+    type: ClassVar[Literal["reasoning"]] = "reasoning"
+    id: str | None = None
+    summary: tuple[Extra, ...] = ()
+    content: tuple[Extra, ...] | None = None
+    encrypted_content: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class FunctionCall(Value):
+    """A call of a function tool. ``arguments`` is the JSON text as the model wrote it, valid or not."""
+
+    type: ClassVar[Literal["function_call"]] = "function_call"
+    name: str
+    arguments: str
+    call_id: str
+    namespace: str | None = None
+    id: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class FunctionCallOutput(Value):
+    """What a function call gave: a text, or a list of content parts."""
+
+    type: ClassVar[Literal["function_call_output"]] = "function_call_output"
+    call_id: str
+    output: str | tuple[ContentItem, ...]
+    id: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class CustomToolCall(Value):
+    """A call of a freeform (grammar) tool. ``input`` is plain text."""
+
+    type: ClassVar[Literal["custom_tool_call"]] = "custom_tool_call"
+    name: str
+    input: str
+    call_id: str
+    id: str | None = None
+    status: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class CustomToolCallOutput(Value):
+    """What a freeform call gave."""
+
+    type: ClassVar[Literal["custom_tool_call_output"]] = "custom_tool_call_output"
+    call_id: str
+    output: str | tuple[ContentItem, ...]
+    id: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class LocalShellCall(Value):
+    """A call of the model's native ``local_shell`` tool.
+
+    Attributes:
+        action: ``{"type": "exec", "command": [...], "timeout_ms"?, "working_directory"?, "env"?, "user"?}``.
+    """
+
+    type: ClassVar[Literal["local_shell_call"]] = "local_shell_call"
+    action: Extra
+    call_id: str | None = None
+    status: str | None = None
+    id: str | None = None
+    extra: Extra = _NO_EXTRA
+
+
+class UnknownItem(Value):
+    """An item of a kind not known here, kept as it came."""
+
+    type: ClassVar[str] = ""
+    raw: Extra
+
+
+CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
+OutputItem: TypeAlias = FunctionCallOutput | CustomToolCallOutput
+ResponseItem: TypeAlias = (
+    Message
+    | Reasoning
+    | FunctionCall
+    | FunctionCallOutput
+    | CustomToolCall
+    | CustomToolCallOutput
+    | LocalShellCall
+    | UnknownItem
+)
+
+
+def is_call(item: ResponseItem) -> bool:
+    """Whether the item asks us to run a tool."""
+    return isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))
+
+
+def is_output(item: ResponseItem) -> bool:
+    """Whether the item answers a call."""
+    return isinstance(item, (FunctionCallOutput, CustomToolCallOutput))
+
+
+def user_message(text: str, *, role: Literal["user", "developer"] = "user") -> Message:
+    """A message of one text part."""
+    return Message(role=role, content=(InputText(text),))
+
+
+def message_text(item: Message) -> str:
+    """All text of a message, its parts joined without a separator."""
+    return "".join(part.text for part in item.content if isinstance(part, (InputText, OutputText)))
+
+
+ABORTED_OUTPUT = "aborted"
+"""The output of a call that never ran (Codex's word for it)."""
+
+
+def output_for(item: CallItem, text: str) -> OutputItem:
+    """An output item of the kind that answers this kind of call."""
+    if isinstance(item, CustomToolCall):
+        return CustomToolCallOutput(call_id=item.call_id, output=text)
+    return FunctionCallOutput(call_id=item.call_id or "", output=text)

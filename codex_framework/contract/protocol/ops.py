@@ -1,0 +1,187 @@
+"""What a client asks of a thread. Wire names as in Codex (tag ``type``, snake_case)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from codex_framework.contract.protocol.permissions import PermissionProfile
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "CleanBackgroundTerminals",
+    "ExecApproval",
+    "ImageInput",
+    "Interrupt",
+    "KernelOp",
+    "LocalImageInput",
+    "Op",
+    "PatchApproval",
+    "PermissionsResponse",
+    "RequestPermissionsResponse",
+    "Shutdown",
+    "Submission",
+    "TextInput",
+    "ThreadSettings",
+    "ThreadSettingsOverrides",
+    "UnknownInput",
+    "UserInputItem",
+    "UserInputOp",
+]
+
+MAX_USER_INPUT_TEXT_CHARS = 1 << 20
+"""Longest accepted text input, in characters (Codex: ``MAX_USER_INPUT_TEXT_CHARS``)."""
+
+
+class Op(Value):
+    """What a thread can be asked. Derive from it for an op of a plugin's own; ``type`` is the tag on the wire."""
+
+    type: ClassVar[str] = ""
+
+
+class TextInput(Value):
+    """Text typed by the person."""
+
+    type: ClassVar[Literal["text"]] = "text"
+    text: str
+
+
+class ImageInput(Value):
+    """An image by URL (``https:`` or ``data:``)."""
+
+    type: ClassVar[Literal["image"]] = "image"
+    image_url: str
+    detail: str | None = None
+
+
+class LocalImageInput(Value):
+    """An image file; read and sent as a data URL when the turn starts."""
+
+    type: ClassVar[Literal["local_image"]] = "local_image"
+    path: str
+    detail: str | None = None
+
+
+class UnknownInput(Value):
+    """An input of a kind not known here; kept, and ignored by the turn with a warning."""
+
+    type: ClassVar[str] = ""
+    raw: Mapping[str, Any]
+
+
+UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | UnknownInput
+
+
+class ThreadSettingsOverrides(Value, kw_only=True):
+    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is.
+
+    Attributes:
+        sandbox_policy, permission_profile, permissions: Three ways to say what may be done; ``permissions`` is the name of a
+            profile. At most one of them.
+        workspace_roots: Absolute folders that belong to the workspace besides ``cwd``, instead of the ones before.
+    """
+
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    permission_profile: PermissionProfile | None = None
+    permissions: str | None = None
+    workspace_roots: tuple[str, ...] | None = None
+    model: str | None = None
+    effort: str | None = None
+    summary: str | None = None
+
+
+class Interrupt(Op):
+    """End the running turn now. Background terminals survive."""
+
+    type: ClassVar[Literal["interrupt"]] = "interrupt"
+
+
+class CleanBackgroundTerminals(Op):
+    """Kill every command session of the thread."""
+
+    type: ClassVar[Literal["clean_background_terminals"]] = "clean_background_terminals"
+
+
+class UserInputOp(Op):
+    """Input for the running turn, or the start of a new one (wire: ``user_input``)."""
+
+    type: ClassVar[Literal["user_input"]] = "user_input"
+    items: tuple[UserInputItem, ...]
+    final_output_json_schema: Mapping[str, Any] | None = None
+    thread_settings: ThreadSettingsOverrides = ThreadSettingsOverrides()
+
+
+class ThreadSettings(Op):
+    """Change settings without starting a turn."""
+
+    type: ClassVar[Literal["thread_settings"]] = "thread_settings"
+    thread_settings: ThreadSettingsOverrides
+
+
+class ExecApproval(Op):
+    """The answer to an ``exec_approval_request``; ``id`` is the request's ``approval_id`` or ``call_id``."""
+
+    type: ClassVar[Literal["exec_approval"]] = "exec_approval"
+    id: str
+    decision: ReviewDecision
+    turn_id: str | None = None
+
+
+class PatchApproval(Op):
+    """The answer to an ``apply_patch_approval_request``."""
+
+    type: ClassVar[Literal["patch_approval"]] = "patch_approval"
+    id: str
+    decision: ReviewDecision
+
+
+class PermissionsResponse(Value, kw_only=True):
+    """What is granted of a request for permissions.
+
+    Attributes:
+        permissions: As in the request, or a part of it; what was not asked for is left out. Empty: nothing.
+        scope: ``turn`` or ``session``.
+    """
+
+    permissions: Mapping[str, Any]
+    scope: str = "turn"
+
+
+class RequestPermissionsResponse(Op):
+    """The answer to a ``request_permissions`` event; ``id`` is its ``call_id``."""
+
+    type: ClassVar[Literal["request_permissions_response"]] = "request_permissions_response"
+    id: str
+    response: PermissionsResponse
+
+
+class Shutdown(Op):
+    """Stop everything, save everything, answer with ``shutdown_complete``."""
+
+    type: ClassVar[Literal["shutdown"]] = "shutdown"
+
+
+KernelOp: TypeAlias = (
+    Interrupt
+    | CleanBackgroundTerminals
+    | UserInputOp
+    | ThreadSettings
+    | ExecApproval
+    | PatchApproval
+    | RequestPermissionsResponse
+    | Shutdown
+)
+
+
+class Submission(Value):
+    """An op on its way to a thread.
+
+    Attributes:
+        id: Chosen by the client; every event that the op causes carries it.
+    """
+
+    id: str
+    op: Op

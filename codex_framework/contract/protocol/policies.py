@@ -1,0 +1,143 @@
+"""What a thread may do: approval policies, sandbox policies, decisions. Wire names as in Codex (spec: protocol, decisions)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import ClassVar, TypeAlias
+
+from codex_framework.contract.protocol.permissions import AdditionalPermissions
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "ApprovalPolicy",
+    "DangerFullAccess",
+    "Decision",
+    "ExternalSandbox",
+    "GranularApproval",
+    "ReadOnly",
+    "ReasoningEffort",
+    "ReviewDecision",
+    "SandboxMode",
+    "SandboxPermissions",
+    "SandboxPolicy",
+    "WorkspaceWrite",
+]
+
+
+class ApprovalPolicy(enum.StrEnum):
+    """When a person is asked (wire: ``AskForApproval``)."""
+
+    UNTRUSTED = "untrusted"
+    ON_FAILURE = "on-failure"
+    ON_REQUEST = "on-request"
+    NEVER = "never"
+
+
+class GranularApproval(Value):
+    """Which kinds of question may be asked at all; ``False`` means the question is answered "no" without asking."""
+
+    sandbox_approval: bool
+    rules: bool
+    mcp_elicitations: bool
+    skill_approval: bool = False
+    request_permissions: bool = False
+
+
+class SandboxMode(enum.StrEnum):
+    """The three modes a person picks from on the command line or in config."""
+
+    READ_ONLY = "read-only"
+    WORKSPACE_WRITE = "workspace-write"
+    DANGER_FULL_ACCESS = "danger-full-access"
+
+
+class DangerFullAccess(Value):
+    """No confinement at all."""
+
+    type: ClassVar[str] = "danger-full-access"
+
+
+class ReadOnly(Value):
+    """Read everything, write nothing."""
+
+    type: ClassVar[str] = "read-only"
+    network_access: bool = False
+
+
+class ExternalSandbox(Value):
+    """Somebody else confines us already (a container, a VM); we add nothing."""
+
+    type: ClassVar[str] = "external-sandbox"
+    network_access: str = "restricted"
+
+
+class WorkspaceWrite(Value):
+    """Read everything; write below the workspace, ``/tmp`` and ``$TMPDIR``.
+
+    Attributes:
+        writable_roots: Further absolute folders that may be written.
+    """
+
+    type: ClassVar[str] = "workspace-write"
+    writable_roots: tuple[str, ...] = ()
+    network_access: bool = False
+    exclude_tmpdir_env_var: bool = False
+    exclude_slash_tmp: bool = False
+
+
+SandboxPolicy: TypeAlias = DangerFullAccess | ReadOnly | ExternalSandbox | WorkspaceWrite
+
+
+class SandboxPermissions(enum.StrEnum):
+    """What a single call asks for beyond the thread's policy."""
+
+    USE_DEFAULT = "use_default"
+    REQUIRE_ESCALATED = "require_escalated"
+    WITH_ADDITIONAL_PERMISSIONS = "with_additional_permissions"
+
+
+class Decision(enum.StrEnum):
+    """The plain answers to an approval request."""
+
+    APPROVED = "approved"
+    APPROVED_FOR_SESSION = "approved_for_session"
+    APPROVED_ALWAYS = "approved_always"
+    """Approved, and the tool saves it for all sessions. Only for tools that offer it."""
+    DENIED = "denied"
+    TIMED_OUT = "timed_out"
+    ABORT = "abort"
+
+
+class ReviewDecision(Value):
+    """An answer to an approval request.
+
+    Attributes:
+        decision: The answer itself.
+        execpolicy_amendment: A command prefix to allow from now on (wire: ``approved_execpolicy_amendment``).
+        network_amendment: ``{"host", "action"}`` to remember (wire: ``network_policy_amendment``).
+        granted: To a request for permissions: what of it may be done. Not on the wire in this form.
+        message: What the model reads of a refusal; of ``abort``, what people read. Not on the wire.
+    """
+
+    decision: Decision
+    execpolicy_amendment: tuple[str, ...] | None = None
+    network_amendment: Mapping[str, str] | None = None
+    granted: AdditionalPermissions | None = None
+    message: str | None = None
+
+    @property
+    def approved(self) -> bool:
+        """Whether the thing asked for may be done."""
+        return self.decision in (Decision.APPROVED, Decision.APPROVED_FOR_SESSION, Decision.APPROVED_ALWAYS)
+
+
+class ReasoningEffort(enum.StrEnum):
+    """How hard a reasoning model thinks. Other words are passed on as they are."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"

@@ -1,0 +1,225 @@
+"""How protocol values are read from JSON data: the rules of the wire for cattrs. Imported when something is first read so."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from codex_framework.contract.protocol import events, items, ops, permissions, policies
+from codex_framework.contract.protocol.variants import variants_of, wire_fields
+from codex_framework.contract.value import Value
+
+__all__ = ["converter", "fault"]
+
+
+class _UnknownVariantError(ValueError):
+    """An object's tag names no variant of its union."""
+
+
+def fault(error: BaseException, kind: type[Any] | None) -> str:
+    """What is wrong with one part, without its place."""
+    from cattrs.v import format_exception
+
+    return str(error) if isinstance(error, _UnknownVariantError) else format_exception(error, kind)
+
+
+@cache
+def converter() -> Any:
+    """The one converter: strict about strings and numbers, keeping unknown variants and fields."""
+    import attrs
+    import cattrs
+
+    converter = cattrs.Converter(detailed_validation=True)
+    converter.register_structure_hook_factory(attrs.has, lambda kind: _of_class(converter, kind))
+    for kind, also in ((str, ()), (int, ()), (bool, ()), (float, (int,))):
+        converter.register_structure_hook(kind, _exactly(kind, *also))
+    converter.register_structure_hook_func(
+        _is_tagged_union,
+        lambda value, kind: (
+            None if value is None and NoneType in get_args(kind) else _closed(converter, kind)(value, kind)
+        ),
+    )
+    converter.register_structure_hook(bytes, lambda value, _: base64.b64decode(value, validate=True))
+    converter.register_structure_hook(policies.ReviewDecision, lambda value, _: _read_decision(value))
+    for union, unknown in (
+        (items.ContentItem, items.UnknownContent),
+        (items.ResponseItem, items.UnknownItem),
+        (ops.UserInputItem, ops.UnknownInput),
+    ):
+        _hook(converter, union, _tagged(converter, union, unknown))
+    for closed in (policies.SandboxPolicy, events.FileChange):
+        _hook(converter, closed, _closed(converter, closed))
+    for closed in (permissions.FilePath, permissions.FileSystemPermissions, permissions.PermissionProfile):
+        _hook(converter, closed, _closed(converter, closed))
+    special = permissions.SpecialPath
+    converter.register_structure_hook(special, lambda value, _: _read_special(value))
+    converter.register_structure_hook(
+        permissions.AccessMode, lambda value, _: permissions.AccessMode("deny" if value == "none" else value)
+    )
+    # Fields of a type that cannot be told apart by structure are taken as they come.
+    _hook(converter, str | Mapping[str, Any], lambda value, _: value)
+    _hook(converter, str | tuple[items.ContentItem, ...], _text_or(converter, tuple[items.ContentItem, ...]))
+    _hook(converter, policies.ApprovalPolicy | policies.GranularApproval, _approval_policy(converter))
+    converter.register_structure_hook_factory(
+        lambda kind: attrs.has(kind) and any(field.name == "extra" for field in attrs.fields(kind)),
+        lambda kind: _with_extra(converter, kind),
+    )
+    converter.register_structure_hook(events.ExecCommandEndEvent, _command_end(converter))
+    return converter
+
+
+_Structure = Callable[[Any, Any], Any]
+
+
+def _hook(converter: Any, union: Any, structure: _Structure) -> None:
+    """Read a union this way, and the union with None as well."""
+    converter.register_structure_hook_func(lambda kind: kind == union, structure)
+    converter.register_structure_hook_func(
+        lambda kind: kind == (union | None), lambda value, kind: None if value is None else structure(value, kind)
+    )
+
+
+def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
+    """A number is no string, and a boolean no number, whatever Python thinks of it."""
+
+    def structure(value: Any, _: Any) -> Any:
+        if (isinstance(value, bool) and kind is not bool) or not isinstance(value, (kind, *also)):
+            raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+        return kind(value)
+
+    return structure
+
+
+def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
+    """A union by its ``type``; a variant that is not known is kept."""
+    variants = variants_of(union)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected an object, got {type(value).__name__}")
+        kind = variants.get(str(value.get("type")))
+        return unknown(dict(value)) if kind is None else converter.structure(value, kind)
+
+    return structure
+
+
+def _closed(converter: Any, union: Any) -> _Structure:
+    """A union by its ``type``, or by a bare word where the variant has no fields to give."""
+    variants = variants_of(union)
+
+    def structure(value: Any, _: Any) -> Any:
+        tag = value if isinstance(value, str) else value.get("type") if isinstance(value, Mapping) else None
+        kind = variants.get(str(tag))
+        if kind is None:
+            raise _UnknownVariantError(f"unknown variant {tag!r}, expected one of {', '.join(sorted(variants))}")
+        return converter.structure({} if isinstance(value, str) else value, kind)
+
+    return structure
+
+
+def _text_or(converter: Any, other: Any) -> _Structure:
+    return lambda value, _: value if isinstance(value, str) else converter.structure(value, other)
+
+
+def _approval_policy(converter: Any) -> _Structure:
+    def structure(value: Any, _: Any) -> Any:
+        if isinstance(value, Mapping) and "granular" in value:
+            return converter.structure(value["granular"], policies.GranularApproval)
+        return policies.ApprovalPolicy(value)
+
+    return structure
+
+
+def _is_tagged_union(kind: Any) -> bool:
+    """Whether every part of a union is a value with a tag, or None."""
+    if get_origin(kind) not in (Union, UnionType):
+        return False
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return len(parts) > 1 and all(
+        isinstance(part, type) and issubclass(part, Value) and getattr(part, "type", "") for part in parts
+    )
+
+
+def _of_class(converter: Any, kind: type[Any]) -> _Structure:
+    """An attrs class. Where all fields have defaults, cattrs alone would take a text for an object without any."""
+    from cattrs.gen import make_dict_structure_fn, override
+
+    names: Any = {name: override(rename=word) for name, word in wire_fields(kind) if word != name}  # type: ignore[arg-type]
+    plain = make_dict_structure_fn(kind, converter, **names)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected an object, got {type(value).__name__}")
+        return plain(value, kind)
+
+    return structure
+
+
+def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
+    """Fields the class does not name go into its ``extra``."""
+    import attrs
+    from cattrs.gen import make_dict_structure_fn
+
+    names = {field.name for field in attrs.fields(kind)} - {"extra"} | {"type"}
+    plain = make_dict_structure_fn(kind, converter)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected an object, got {type(value).__name__}")
+        known = {key: part for key, part in value.items() if key in names and part is not None}
+        rest = {key: part for key, part in value.items() if key not in names}
+        return plain({**known, "extra": rest} if rest else known, kind)
+
+    return structure
+
+
+def _command_end(converter: Any) -> _Structure:
+    """``duration`` is ``{"secs", "nanos"}`` on the wire."""
+    from cattrs.gen import make_dict_structure_fn
+
+    plain = make_dict_structure_fn(events.ExecCommandEndEvent, converter)
+
+    def structure(value: Any, kind: Any) -> Any:
+        known = dict(value)
+        duration = known.pop("duration", None) or {}
+        return plain({**known, "duration_s": duration.get("secs", 0) + duration.get("nanos", 0) / 1e9}, kind)
+
+    return structure
+
+
+def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
+    """A place of a newer version is kept as ``unknown``: it permits nothing."""
+    inner = value.get("value") if isinstance(value, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("kind"), str):
+        raise ValueError("a special path needs a value with a kind")  # cattrs reports it by its text
+    kind, subpath = inner["kind"], inner.get("subpath")
+    if not all(isinstance(part, str | None) for part in (subpath, inner.get("path"))):
+        raise ValueError("subpath and path of a special path have to be strings")
+    if subpath is not None and (subpath.startswith("/") or ".." in subpath.split("/")):
+        raise ValueError(f"the subpath {subpath!r} does not lie below its place")
+    if kind == "current_working_directory":  # the older name
+        kind = permissions.Special.WORKSPACE_ROOTS
+    if kind in tuple(permissions.Special):
+        return permissions.SpecialPath(permissions.Special(kind), subpath, inner.get("path"))
+    return permissions.SpecialPath(permissions.Special.UNKNOWN, subpath, kind)
+
+
+def _read_decision(value: Any) -> policies.ReviewDecision:
+    if isinstance(value, str):
+        return policies.ReviewDecision(policies.Decision(value))
+    if isinstance(value, Mapping):
+        amendment = value.get("approved_execpolicy_amendment")
+        if isinstance(amendment, Mapping):
+            prefix = tuple(str(word) for word in amendment["proposed_execpolicy_amendment"])
+            return policies.ReviewDecision(policies.Decision.APPROVED, execpolicy_amendment=prefix)
+        network = value.get("network_policy_amendment")
+        if isinstance(network, Mapping):
+            rule = network["network_policy_amendment"]
+            allowed = rule.get("action") == "allow"
+            return policies.ReviewDecision(
+                policies.Decision.APPROVED if allowed else policies.Decision.DENIED, network_amendment=dict(rule)
+            )
+    raise ValueError(f"unknown review decision {value!r}")

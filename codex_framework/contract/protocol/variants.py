@@ -1,0 +1,20 @@
+"""What reading and writing of protocol values both go by: tags of unions, and names of fields in JSON."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, get_args
+
+__all__ = ["variants_of", "wire_fields"]
+
+
+def variants_of(union: Any) -> dict[str, type[Any]]:
+    """The classes of a union by their tag."""
+    return {kind.type: kind for kind in get_args(union) if getattr(kind, "type", "")}
+
+
+@cache
+def wire_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a class that JSON has, each with its name there."""
+    words = ((field.name, field.metadata.get("wire", True)) for field in kind.__attrs_attrs__)
+    return tuple((name, name if word is True else word) for name, word in words if word is not False)

@@ -1,0 +1,271 @@
+"""Reading and writing protocol values as JSON.
+
+Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs (in
+``structuring``), imported at first use; items, which every response is made of, are read by hand. Rules of the wire: the variant's
+tag is ``type``; absent optional fields are left out; tuples are arrays; bytes are base64; ``extra`` fields are written back where
+they came from.
+
+A field's metadata ``wire`` is its name in JSON, or False for a field that JSON does not have. A union of values that all have a tag
+is read by the tag.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import PurePath
+from typing import Any, TypeVar, cast
+
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol import events, items, ops, permissions, policies
+from codex_framework.contract.protocol.variants import variants_of, wire_fields
+
+__all__ = ["WireError", "encode_item", "encode_json", "read", "read_event", "read_item", "read_op", "to_wire"]
+
+T = TypeVar("T")
+
+_NO_KINDS: Mapping[str, type[Any]] = {}
+
+
+class WireError(CodexError):
+    """A JSON value does not have the form it should have; the fact names the place."""
+
+    slug = "wire"
+
+
+def to_wire(value: Any) -> Any:
+    """A protocol value as plain JSON data (dict, list, str, int, float, bool, None)."""
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value
+    writer = _WRITERS.get(type(value))
+    if writer is not None:
+        return writer(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_wire(part) for key, part in value.items()}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [to_wire(part) for part in value]
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(type(value), "__attrs_attrs__"):
+        return _object_to_wire(value)
+    raise TypeError(f"{type(value).__name__} is not a value of the protocol")
+
+
+def encode_item(item: items.ResponseItem) -> bytes:
+    """An item as compact JSON in UTF-8, as it stands in a request. Lone surrogates become U+FFFD."""
+    text = encode_json(item)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def encode_json(value: Any) -> str:
+    """A protocol value, or plain JSON data, as compact JSON text."""
+    return json.dumps(to_wire(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
+    """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`.
+
+    Read by hand, not by cattrs: this stands between the first response and the first tool, and importing cattrs takes longer
+    than most tools.
+    """
+    kind = _item_variants().get(str(raw.get("type")))
+    item = None if kind is None else _by_hand(kind, raw)
+    return items.UnknownItem(dict(raw)) if item is None else cast("items.ResponseItem", item)
+
+
+def read_event(raw: Mapping[str, Any], more: Mapping[str, type[events.EventMsg]] = _NO_KINDS) -> events.EventMsg:
+    """Return the ``EventMsg`` of a JSON object. What does not fit its variant becomes an :class:`UnknownEvent`.
+
+    Args:
+        more: Events of plugins, by tag.
+    """
+    kinds = _event_variants()
+    kind = kinds.get(str(raw.get("type"))) or more.get(str(raw.get("type")))
+    return events.UnknownEvent(dict(raw)) if kind is None else _lenient(raw, kind)
+
+
+def read_op(raw: Mapping[str, Any], more: Mapping[str, type[ops.Op]] = _NO_KINDS) -> ops.Op:
+    """Return the ``Op`` of a JSON object.
+
+    Args:
+        more: Ops of plugins, by tag. Built-in tags cannot be taken.
+
+    Raises:
+        WireError: The variant is unknown or its fields do not fit.
+    """
+    variants = {**more, **variants_of(ops.KernelOp)}
+    kind = variants.get(str(raw.get("type")))
+    if kind is None:
+        raise WireError(f"unknown op {raw.get('type')!r}", hint=f"use one of: {', '.join(sorted(variants))}")
+    return cast("ops.Op", read(kind, raw))
+
+
+def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
+    """A value of an attrs class (or any type cattrs can structure) from plain JSON data.
+
+    Raises:
+        WireError: With one line for each thing that does not fit, and its path.
+    """
+    import cattrs
+
+    from codex_framework.contract.protocol.structuring import converter, fault
+
+    try:
+        return cast("T", converter().structure(raw, kind))
+    except Exception as error:
+        lines = cattrs.transform_error(error, path=where, format_exception=fault)
+        raise WireError("; ".join(lines)) from error
+
+
+def _object_to_wire(value: Any) -> dict[str, Any]:
+    wire: dict[str, Any] = {}
+    tag = getattr(type(value), "type", None)
+    if isinstance(tag, str) and tag:
+        wire["type"] = tag
+    for name, word in wire_fields(type(value)):  # type: ignore[arg-type]  # classes are hashable
+        part = getattr(value, name)
+        if part is None:
+            continue
+        if name == "extra":
+            for key, kept in part.items():
+                wire.setdefault(key, kept)
+        else:
+            wire[word] = to_wire(part)
+    return wire
+
+
+def _raw_to_wire(value: Any) -> Any:
+    return dict(value.raw)
+
+
+def _decision_to_wire(value: policies.ReviewDecision) -> Any:
+    if value.execpolicy_amendment is not None:
+        return {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": list(value.execpolicy_amendment)}}
+    if value.network_amendment is not None:
+        return {"network_policy_amendment": {"network_policy_amendment": dict(value.network_amendment)}}
+    return value.decision.value
+
+
+def _special_to_wire(value: permissions.SpecialPath) -> dict[str, Any]:
+    inner = {"kind": value.kind.value, "subpath": value.subpath, "path": value.path}
+    return {"type": value.type, "value": {key: part for key, part in inner.items() if part is not None}}
+
+
+def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
+    wire = _object_to_wire(value)
+    seconds = wire.pop("duration_s")
+    wire["duration"] = {"secs": int(seconds), "nanos": int((seconds % 1) * 1e9)}
+    return wire
+
+
+def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
+    """A value of an item or content class, or None where the object does not fit it."""
+    readers = _field_readers(kind)  # type: ignore[arg-type]  # classes are hashable
+    fields: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, part in raw.items():
+        reader = readers.get(key)
+        if reader is None:
+            if key != "type":
+                extra[key] = part
+        elif part is not None:
+            fields[key] = reader(part)
+            if fields[key] is None:
+                return None
+    if extra:
+        fields["extra"] = extra
+    try:
+        return kind(**fields)
+    except TypeError:  # a field is missing, or there is one more than the class can keep
+        return None
+
+
+@cache
+def _field_readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    return {name: _READERS[text] for name, text in kind.__annotations__.items() if name not in ("type", "extra")}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _objects(value: Any) -> tuple[Any, ...] | None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(part, Mapping) for part in value):
+        return None
+    return tuple(value)
+
+
+def _content(value: Any) -> tuple[Any, ...] | None:
+    parts = _objects(value)
+    return None if parts is None else tuple(_content_part(part) for part in parts)
+
+
+def _content_part(raw: Mapping[str, Any]) -> items.ContentItem:
+    kind = _content_variants().get(str(raw.get("type")))
+    part = None if kind is None else _by_hand(kind, raw)
+    return items.UnknownContent(dict(raw)) if part is None else cast("items.ContentItem", part)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "str | None": _text,
+    "Extra": _object,
+    "tuple[Extra, ...]": _objects,
+    "tuple[Extra, ...] | None": _objects,
+    "tuple[ContentItem, ...]": _content,
+    "str | tuple[ContentItem, ...]": lambda value: value if isinstance(value, str) else _content(value),
+}
+"""How a field of an item is read, by its annotation; None where the value does not fit."""
+
+
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    items.UnknownItem: _raw_to_wire,
+    items.UnknownContent: _raw_to_wire,
+    ops.UnknownInput: _raw_to_wire,
+    events.UnknownEvent: _raw_to_wire,
+    policies.ReviewDecision: _decision_to_wire,
+    policies.GranularApproval: lambda value: {"granular": _object_to_wire(value)},
+    events.ExecCommandEndEvent: _command_end_to_wire,
+    permissions.SpecialPath: _special_to_wire,
+}
+
+
+@cache
+def _content_variants() -> dict[str, type[Any]]:
+    return variants_of(items.ContentItem)
+
+
+@cache
+def _item_variants() -> dict[str, type[Any]]:
+    return variants_of(items.ResponseItem)
+
+
+@cache
+def _event_variants() -> dict[str, type[Any]]:
+    return variants_of(events.KernelEvent) | {
+        "turn_started": events.TurnStartedEvent,
+        "turn_complete": events.TurnCompleteEvent,
+    }
+
+
+def _lenient(raw: Mapping[str, Any], kind: type[events.EventMsg]) -> events.EventMsg:
+    from codex_framework.contract.protocol.structuring import converter
+
+    try:
+        return cast("events.EventMsg", converter().structure(raw, kind))
+    except Exception:  # cattrs raises groups of many kinds; whatever does not fit is kept as it came
+        return events.UnknownEvent(dict(raw))

@@ -1,0 +1,131 @@
+"""The role of an agent: what a thread is made of, by name, and what a run of one gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+
+from codex_framework.contract.errors import RunError
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.roles.outcomes import Limits, Outcome, Status
+from codex_framework.contract.value import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", default=str)
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT")
+
+__all__ = ["Agent", "RunResult", "TaskRole"]
+
+
+class TaskRole:
+    """What threads and agents know of a task. Derive from :class:`~codex_framework.contract.roles.tasks.Task`, not from this."""
+
+    kind: ClassVar[str] = "task"
+    concurrent: ClassVar[bool] = False
+    steerable: ClassVar[bool] = False
+    when_busy: ClassVar[Literal["refuse", "replace", "wait"]] = "refuse"
+
+    async def run(self, turn: Any, input: Any) -> str | None:  # noqa: A002  # the word of the contract
+        """Fill the turn."""
+        raise NotImplementedError
+
+    def steer(self, items: Sequence[ResponseItem], turn: Any) -> None:
+        """Take input that arrived meanwhile."""
+        raise NotImplementedError
+
+
+class Agent(Value, Generic[OutputT], kw_only=True):
+    """What a thread is made of: instructions, model, tools, permissions, the type of its output, limits.
+
+    Run one with ``Kernel.run``, start a thread of one with ``Kernel.start_thread``, or a child with ``spawn``. Offer agents by name
+    with ``codex_agents``, or write them into the configuration as ``[agents.NAME]``.
+
+    Attributes:
+        description: What it is for, for people and for models that choose an agent.
+        instructions: The base instructions. None keeps those of the configuration or of the model.
+        model: Another model of the configured provider. None keeps the thread's.
+        reasoning_effort: None keeps the thread's.
+        tools: Tools of its own, as tool objects or functions for ``@tool``. They come before those of plugins.
+        allowed_tools: Patterns (``*`` matches anything) of the tools that may be offered, its own included. None allows all.
+        disallowed_tools: Patterns of tools that are not offered.
+        context: Names of the context sources that are asked. None asks all.
+        permissions: The name of a permission profile. In a child it can only narrow what the parent may do.
+        approval_policy: The word of an approval policy. In a child, as ``permissions``.
+        output_type: The type of the output: ``str`` for the last message as it is; any type that ``@tool`` takes as a parameter's
+            for JSON of its schema.
+        output_retries: How often an output that does not fit goes back to the model.
+        limits: What a thread of it, with its children, may use.
+        loop: The task that fills a turn. None is the built-in loop.
+        ephemeral: Whether its threads are kept out of the thread store.
+    """
+
+    name: str
+    description: str = ""
+    instructions: str | None = None
+    model: str | None = None
+    reasoning_effort: str | None = None
+    tools: Sequence[object | Callable[..., Any]] = ()
+    allowed_tools: Sequence[str] | None = None
+    disallowed_tools: Sequence[str] = ()
+    context: Sequence[str] | None = None
+    permissions: str | None = None
+    approval_policy: str | None = None
+    output_type: type[OutputT] = str  # type: ignore[assignment]  # the default of the type variable
+    output_retries: int = 2
+    limits: Limits = Limits()
+    loop: TaskRole | None = None
+    ephemeral: bool = False
+
+
+class RunResult(Value, Generic[OutputT], kw_only=True):
+    """A run that has ended.
+
+    Attributes:
+        outcome: How it ended, with its usage.
+        events: What clients heard of it, deltas included.
+        value: The output, if there is one; see :attr:`output`.
+        misfit: Why the output does not fit its type. None if it does.
+    """
+
+    outcome: Outcome
+    events: tuple[EventMsg, ...] = ()
+    value: OutputT | None = None
+    misfit: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """How the turn ended."""
+        return self.outcome.status
+
+    @property
+    def final_message(self) -> str | None:
+        """The model's last message. None if the turn was not completed or the model said nothing."""
+        return self.outcome.last_agent_message if self.outcome.status is Status.COMPLETED else None
+
+    @property
+    def error(self) -> str | None:
+        """Why the turn failed. None if it did not."""
+        return self.outcome.error
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The tokens of the turn."""
+        return self.outcome.usage.tokens
+
+    @property
+    def output(self) -> OutputT:
+        """The output, of the agent's output type.
+
+        Raises:
+            RunError: The run was not completed, or the output does not fit the type; the fact says why.
+        """
+        if self.misfit is not None or self.value is None:
+            raise RunError(self.misfit or self.outcome.error or f"the turn was {self.outcome.status}")
+        return self.value

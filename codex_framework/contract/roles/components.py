@@ -1,0 +1,91 @@
+"""The role of a component: what lives as long as the kernel, or as long as one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.outcomes import Outcome
+from codex_framework.contract.roles.scopes import ServiceKey
+from codex_framework.contract.roles.threads import KernelContext, ThreadContext, TurnContext
+from codex_framework.contract.roles.tools import Tool
+
+__all__ = ["Component", "ThreadComponent"]
+
+
+class ThreadComponent:
+    """A part of one thread. A component makes it in :meth:`Component.for_thread`.
+
+    Attributes:
+        required: Whether a turn fails if this part has not started.
+        ready_timeout_s: How long the first sample waits for :meth:`start`, in seconds.
+    """
+
+    required: bool = False
+    ready_timeout_s: float = 30.0
+
+    async def start(self) -> None:
+        """Get ready. Runs in the background; its end is readiness, for which the first sample waits.
+
+        An exception is a warning; if the part is required, the turn fails and the next turn tries again.
+        """
+
+    def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # for those who override it
+        """Return the part's tools. Asked at the start of a turn, and before a sample after ``tools_changed()``. Keep it cheap."""
+        return ()
+
+    async def before_calls(self, turn: TurnContext) -> None:
+        """Run while the model answers for the first time in a turn. The first call of the turn waits for it, at most 30 s."""
+
+    async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
+        """Run when a turn or task has ended, before clients see its end; at most 5 s."""
+
+    async def idle(self) -> None:
+        """Run when nothing is running and nothing is pending. May deliver items with ``trigger``, which starts a turn."""
+
+    async def reconfigured(self) -> bool:
+        """Take a changed configuration, between turns.
+
+        Returns:
+            False to be closed and made anew by ``for_thread``.
+        """
+        return False
+
+    async def aclose(self) -> None:
+        """Let go of everything. May be called twice."""
+
+
+class Component:
+    """A part of the kernel: a server, a pool, a store of its own, services for other plugins.
+
+    Attributes:
+        name: Short and unique.
+        provides: Keys of the services that :meth:`start` returns.
+        requires: Keys of the services that have to be there before :meth:`start`.
+        required: Whether ``Kernel.create`` fails if this part does not start.
+        start_timeout_s: Most seconds for :meth:`start`.
+        close_timeout_s: Most seconds for :meth:`aclose`.
+    """
+
+    name: ClassVar[str] = ""
+    provides: ClassVar[Sequence[ServiceKey[Any]]] = ()
+    requires: ClassVar[Sequence[ServiceKey[Any]]] = ()
+    required: bool = False
+    start_timeout_s: float = 30.0
+    close_timeout_s: float = 5.0
+
+    async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # as above
+        """Start, after the components that provide what this one requires. Components start concurrently.
+
+        Returns:
+            The services named in ``provides``.
+        """
+        return None
+
+    def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # for those who override it
+        """Return this component's part of a thread, or None. Called when the thread is made, before its first event."""
+        return None
+
+    async def aclose(self) -> None:
+        """Let go of everything, after all threads have ended. Also called after a failed start. May be called twice."""

@@ -1,0 +1,389 @@
+"""Threads as plugins and programs have them: the client, and the contexts of kernel, thread and turn.
+
+Contexts may be used on the event loop only, except for ``KernelContext.call_from_thread``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.events.event import Event, EventMsg
+from codex_framework.contract.protocol.events.requests import Request
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.ops import Op, UserInputItem
+from codex_framework.contract.roles.agents import Agent, RunResult, TaskRole
+from codex_framework.contract.roles.calls import CallView, ToolCall
+from codex_framework.contract.roles.commands import RunningCommand
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.outcomes import HistoryEdit, Outcome
+from codex_framework.contract.roles.scopes import Scope, Trace
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import ThreadMeta
+
+__all__ = [
+    "Delivery",
+    "KernelContext",
+    "ThreadClient",
+    "ThreadContext",
+    "TurnContext",
+]
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
+"""When delivered items are taken.
+
+``join``: before the next sample if there is one, else before the next turn; never a reason for a sample. ``steer``: before the next
+sample, and the turn goes on for it. ``follow_up``: when the turn has nothing left to do.
+"""
+
+
+class KernelContext(Scope, Protocol):
+    """A kernel as components have it."""
+
+    def warn(self, text: str) -> None:
+        """Tell all clients of all threads a sentence, as a warning."""
+        ...
+
+    def op(self, tag: str, **fields: Any) -> Op:
+        """Return an op of whichever plugin handles this tag, so that the plugin need not be imported.
+
+        Raises:
+            ThreadError: No plugin handles it, or the fields do not fit.
+        """
+        ...
+
+    def agent(self, name: str) -> Agent[Any]:
+        """Return an agent by name: of the configuration, else of a plugin.
+
+        Raises:
+            ThreadError: There is none.
+        """
+        ...
+
+    async def resume_thread(self, thread_id: str) -> ThreadClient:
+        """Return a stored thread, started again. Raises ThreadError."""
+        ...
+
+    def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Run a coroutine function on the kernel's event loop. The only method that another operating-system thread may call.
+
+        Returns:
+            A ``concurrent.futures.Future``; ``result()`` blocks the calling thread.
+        """
+        ...
+
+
+class ThreadClient(Protocol):
+    """A thread as its clients have it: a program, an app server, and the parent of a child."""
+
+    @property
+    def id(self) -> str:
+        """The thread's id (a UUID)."""
+        ...
+
+    @property
+    def status(self) -> Literal["idle", "running", "waiting", "closed"]:
+        """``waiting`` means that a turn runs and a request is open."""
+        ...
+
+    @property
+    def open_requests(self) -> Sequence[Request[Any]]:
+        """The requests that wait for an answer, those of children included. A client that connects again shows these."""
+        ...
+
+    async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
+        """Hand in an op and return its id, which every event that it causes carries.
+
+        What the op leads to comes as events; a refused op as an ``error`` event.
+
+        Raises:
+            ThreadError: The thread was shut down.
+        """
+        ...
+
+    def deliver(
+        self,
+        items: Sequence[ResponseItem],
+        when: Delivery = "join",
+        *,
+        trigger: bool = False,
+        event: EventMsg | None = None,
+    ) -> None:
+        """Put items into the conversation where they do no harm.
+
+        Args:
+            trigger: Whether to start a turn if the thread is idle.
+            event: Told to clients when the items are recorded.
+        """
+        ...
+
+    def events(self, *, limit: int = 10_000, answers: bool = True) -> AsyncIterator[Event]:
+        """Listen to the thread.
+
+        Args:
+            limit: How many unread events are kept. A listener that falls further behind loses deltas first, then is ended.
+            answers: Whether this listener can answer requests. Where no listener can, requests are answered by themselves.
+        """
+        ...
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request of the thread or of a child. The first answer wins.
+
+        Returns:
+            Whether the request was open.
+
+        Raises:
+            ThreadError: The answer is not of the request's ``answer_type``.
+        """
+        ...
+
+    async def run(
+        self, prompt: str | Sequence[UserInputItem], *, output_schema: Mapping[str, Any] | None = None
+    ) -> RunResult[Any]:
+        """Run one turn to its end. A failed turn is a result, not an exception.
+
+        Args:
+            output_schema: A JSON Schema that the final message must follow.
+
+        Raises:
+            ThreadError: The input cannot be used, or a turn is running.
+        """
+        ...
+
+    def stream(self, prompt: str | Sequence[UserInputItem]) -> AsyncIterator[EventMsg]:
+        """Start a turn and follow it to its end. Raises as :meth:`run`."""
+        ...
+
+    async def settled(self) -> Outcome:
+        """Wait until nothing runs and nothing is pending; return the outcome of the last turn.
+
+        Raises:
+            ThreadError: No turn has run yet.
+        """
+        ...
+
+    async def interrupt(self, reason: str = "interrupted") -> None:
+        """End what is running and wait for its end."""
+        ...
+
+    async def shutdown(self) -> None:
+        """Stop everything and save everything. Safe to call twice."""
+        ...
+
+
+class ThreadContext(Scope, Protocol):
+    """A thread as plugins have it, for as long as the thread lives."""
+
+    @property
+    def id(self) -> str:
+        """The thread's id (a UUID)."""
+        ...
+
+    @property
+    def meta(self) -> ThreadMeta:
+        """The thread's head; what a client passed as ``extra`` is in ``meta.extra``."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """Where the thread is stored. None if it is not."""
+        ...
+
+    @property
+    def origin(self) -> Literal["new", "resumed", "forked", "spawned"]:
+        """How the thread came to be."""
+        ...
+
+    @property
+    def parent(self) -> ThreadContext | None:
+        """The thread that spawned this one."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """How many parents it has."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the next turn."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The merged configuration of the thread's folder and overrides, as plain tables."""
+        ...
+
+    @property
+    def history(self) -> Sequence[ResponseItem]:
+        """The items of the conversation, oldest first. Do not change them."""
+        ...
+
+    @property
+    def turn(self) -> TurnFacts | None:
+        """The facts of the running turn. None while the thread is idle."""
+        ...
+
+    @property
+    def kernel(self) -> KernelContext:
+        """The kernel."""
+        ...
+
+    def plugin_settings(self, kind: type[T]) -> T:
+        """Return the plugin's settings from this thread's configuration. Raises ConfigError."""
+        ...
+
+    def component(self, kind: type[T]) -> T:
+        """Return the thread component of a class.
+
+        Raises:
+            ServiceError: The thread has none.
+        """
+        ...
+
+    async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
+        """Hand in an op. From a handler it queues, and returns at once."""
+        ...
+
+    def start_task(self, task: TaskRole, input: object = None, *, id: str | None = None) -> str:  # noqa: A002
+        """Start a task as a turn and return the turn's id, which is ``id`` where it is given.
+
+        Raises:
+            ThreadError: Another turn is running, and the task neither replaces it nor waits nor runs beside it (``busy``).
+        """
+        ...
+
+    def deliver(
+        self,
+        items: Sequence[ResponseItem],
+        when: Delivery = "join",
+        *,
+        trigger: bool = False,
+        event: EventMsg | None = None,
+    ) -> None:
+        """Put items into the conversation where they do no harm; the only way for everybody but the running task."""
+        ...
+
+    async def request(self, request: Request[A]) -> A:
+        """Ask the clients of the thread. The request ends with the thread."""
+        ...
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request. See :meth:`ThreadClient.answer`."""
+        ...
+
+    def emit(self, event: EventMsg, *, id: str = "") -> None:  # noqa: A002  # the wire's name
+        """Tell the clients of the thread."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """Tell the clients of the thread a sentence, as a warning. It is kept for the first client if there is none yet."""
+        ...
+
+    def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
+        """Write a line of the plugin's own into the thread's record (plain JSON data).
+
+        Args:
+            per_turn: Whether a rollback of the running turn takes the entry along.
+        """
+        ...
+
+    def entries(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return the plugin's entries of a kind, oldest first, those from before a resume included."""
+        ...
+
+    async def edit_history(self, edit: HistoryEdit) -> None:
+        """Shorten the history, or take turns back. On disk when it returns.
+
+        Raises:
+            ThreadError: A turn is running and the caller is not its task (``busy``), or the edit cannot be made.
+        """
+        ...
+
+    def tools_changed(self) -> None:
+        """Have the components asked for their tools again before the next sample."""
+        ...
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        permissions: Permissions | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> RunningCommand:
+        """Start a process of the plugin's own. Nobody is asked; it ends with the thread.
+
+        Args:
+            permissions: What it may do. None runs it unconfined.
+            env: Variables on top of those that the environment policy gives.
+            cwd: None is the thread's folder.
+
+        Raises:
+            ToolError: It could not be started.
+            ToolRefused: The sandbox cannot enforce the permissions.
+        """
+        ...
+
+    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+        """Start a child thread. It lives as long as this thread; interrupts of this thread do not reach it.
+
+        Args:
+            prompt: Its first input. None starts no turn: follow the child with ``stream(prompt)``.
+            fork: How many turns of this thread's history it begins with. None is all of it.
+        """
+        ...
+
+
+class TurnContext(Scope, Protocol):
+    """A turn as interceptors, reviewers, tools and tasks have it. After the turn's end every use raises TurnEnded."""
+
+    @property
+    def facts(self) -> TurnFacts:
+        """What is known of the turn."""
+        ...
+
+    @property
+    def thread(self) -> ThreadContext:
+        """The thread."""
+        ...
+
+    @property
+    def history(self) -> Sequence[ResponseItem]:
+        """The items of the conversation, oldest first. Do not change them."""
+        ...
+
+    @property
+    def samples(self) -> int:
+        """How many requests the turn has sent."""
+        ...
+
+    @property
+    def continuations(self) -> int:
+        """How often an interceptor's ``stop`` has made the turn go on."""
+        ...
+
+    def emit(self, event: EventMsg) -> None:
+        """Tell the clients of the thread, under the turn's id."""
+        ...
+
+    async def request(self, request: Request[A]) -> A:
+        """Ask the clients of the thread. The request ends with the turn."""
+        ...
+
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return a call in the words of hooks and interfaces. None if its tool has none or there is no such tool."""
+        ...
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with other arguments, in the form of :meth:`view`.
+
+        Raises:
+            ToolError: The tool does not support that.
+        """
+        ...

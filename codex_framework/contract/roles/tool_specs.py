@@ -1,0 +1,156 @@
+"""The form in which a tool is described to a model, and the checks of that form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from codex_framework.contract.value import Value
+
+__all__ = [
+    "TOOL_NAME",
+    "FreeformFormat",
+    "FreeformSpec",
+    "FunctionSpec",
+    "NativeSpec",
+    "ToolSpec",
+    "schema_problems",
+    "spec_problems",
+]
+
+
+class FunctionSpec(Value):
+    """A tool called with JSON arguments.
+
+    Attributes:
+        name: 1 to 64 of ``[a-zA-Z0-9_.-]``.
+        parameters: A JSON Schema of type ``object``.
+        strict: Whether the model is held to the schema (only schemas of the strict subset).
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    strict: bool = False
+
+
+class FreeformFormat(Value):
+    """The grammar of a freeform tool. ``syntax`` is ``lark`` or ``regex``."""
+
+    syntax: str
+    definition: str
+
+
+class FreeformSpec(Value):
+    """A tool called with plain text that follows a grammar (wire type ``custom``)."""
+
+    name: str
+    description: str
+    format: FreeformFormat
+
+
+class NativeSpec(Value):
+    """A tool the model knows by itself (``local_shell``); sent as ``{"type": type, **options}``."""
+
+    name: str
+    type: str
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+ToolSpec: TypeAlias = FunctionSpec | FreeformSpec | NativeSpec
+
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+"""What model providers accept as a tool's name."""
+
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+
+
+def spec_problems(spec: Any) -> Iterator[str]:
+    """Why a tool's spec cannot be sent to a model."""
+    if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
+        yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
+        return
+    if not isinstance(spec.name, str) or not TOOL_NAME.match(spec.name):
+        yield f"its name {spec.name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+    if isinstance(spec, NativeSpec):
+        return
+    description: Any = spec.description
+    if not isinstance(description, str):
+        yield f"its description is {type(description).__name__}, not a string"
+    if isinstance(spec, FreeformSpec):
+        if spec.format.syntax not in ("lark", "regex"):
+            yield f"the syntax of its grammar is {spec.format.syntax!r}, not 'lark' or 'regex'"
+        return
+    yield from _parameter_problems(spec)
+
+
+def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
+    """What is surely wrong with a JSON Schema: parts of the wrong kind, unknown types, required names without a property."""
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        yield f"{where} is {type(schema).__name__}, not a JSON Schema (a dict)"
+        return
+    kinds = schema.get("type", ())
+    for kind in (kinds,) if isinstance(kinds, str) else kinds:
+        if kind not in _TYPES:
+            yield f"{where} has the unknown type {kind!r}"
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        yield f"{where}.properties is {type(properties).__name__}, not a dict"
+        return
+    for name in schema.get("required", ()):
+        if name not in properties:
+            yield f"{where}.required names {name!r}, which is not among its properties"
+    for name, part in properties.items():
+        yield from schema_problems(part, f"{where}.{name}")
+    if "items" in schema:
+        yield from schema_problems(schema["items"], f"{where}[]")
+    for word in ("anyOf", "oneOf", "allOf"):
+        for number, part in enumerate(schema.get(word, ())):
+            yield from schema_problems(part, f"{where}.{word}[{number}]")
+
+
+def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
+    parameters: Any = spec.parameters  # a plugin need not keep to the annotation
+    if not isinstance(parameters, Mapping):
+        return [f"its parameters are {type(parameters).__name__}, not a JSON Schema (a dict)"]
+    if spec.parameters.get("type") != "object":
+        return [f"its parameters are a schema of type {spec.parameters.get('type')!r}, not 'object'"]
+    try:
+        json.dumps(spec.parameters, allow_nan=False, default=_mapping)
+        problems = list(schema_problems(spec.parameters))
+    except (TypeError, ValueError, RecursionError) as error:
+        return [f"its parameters are no JSON Schema: {error}"]
+    if spec.strict and not problems:
+        problems = list(_strict_problems(spec.parameters, "parameters"))
+    return [f"its {problem}" for problem in problems]
+
+
+def _strict_problems(schema: Any, where: str) -> Iterator[str]:
+    """What the strict subset forbids: objects that are open, or have optional properties."""
+    if not isinstance(schema, Mapping):
+        return
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            yield f"{where} is strict and needs additionalProperties: false"
+        optional = [name for name in properties if name not in schema.get("required", ())]
+        if optional:
+            yield f"{where} is strict and must require {', '.join(optional)} (let it be null instead)"
+    for name, part in properties.items():
+        yield from _strict_problems(part, f"{where}.{name}")
+    if "items" in schema:
+        yield from _strict_problems(schema["items"], f"{where}[]")
+
+
+def _mapping(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,107 @@
+"""Which interceptor has which method, found once per registry: a method that nobody overrides is an empty tuple."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.interceptors import Interceptor, RunsAlone
+
+__all__ = ["Guard", "InterceptorTable"]
+
+_BEFORE = ("input", "request", "before_tool", "before_compact", "stop", "client")
+_AFTER = ("after_item", "after_tool", "redact", "after_compact")
+"""Called in reverse, so that the first interceptor is the outermost."""
+
+
+class Guard(NamedTuple):
+    """One method of one interceptor."""
+
+    name: str
+    plugin: str
+    call: Callable[..., Any]
+
+
+class InterceptorTable:
+    """The methods of interceptors that take part in a turn, each in the order of its calls.
+
+    Attributes:
+        input, request, before_tool, before_compact, stop, client: Smallest ``order`` first.
+        after_item, after_tool, redact, after_compact: Smallest ``order`` last.
+        alone: Predicates that make a parallel-safe call run alone.
+    """
+
+    input: tuple[Guard, ...]
+    request: tuple[Guard, ...]
+    before_tool: tuple[Guard, ...]
+    before_compact: tuple[Guard, ...]
+    stop: tuple[Guard, ...]
+    client: tuple[Guard, ...]
+    after_item: tuple[Guard, ...]
+    after_tool: tuple[Guard, ...]
+    redact: tuple[Guard, ...]
+    after_compact: tuple[Guard, ...]
+    alone: tuple[Guard, ...]
+
+    def __init__(self, interceptors: Iterable[Any] = (), owners: Mapping[str, str] | None = None) -> None:
+        self._items = tuple(interceptors)
+        self._owners = owners or {}
+        self._choosy = tuple(item for item in self._items if _overrides(item, "applies"))
+        for method in (*_BEFORE, *_AFTER):
+            guards = [self._guard(item, method) for item in self._items if _overrides(item, method)]
+            if method == "redact":
+                guards = [guard for guard, item in zip(guards, self._with("redact"), strict=True) if item.redacts]
+            setattr(self, method, tuple(reversed(guards) if method in _AFTER else guards))
+        self.alone = tuple(self._guard(item, "alone") for item in self._items if isinstance(item, RunsAlone))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InterceptorTable) and (self._items, self._owners) == (other._items, other._owners)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def for_turn(self, facts: TurnFacts) -> InterceptorTable:
+        """Return the table of those that apply to a turn.
+
+        Raises:
+            Exception: What an interceptor's ``applies`` raises.
+        """
+        absent = [item for item in self._choosy if not item.applies(facts)]
+        if not absent:
+            return self
+        return InterceptorTable([item for item in self._items if item not in absent], self._owners)
+
+    def without(self, plugins: Collection[str]) -> InterceptorTable:
+        """Return the table without the interceptors of some plugins."""
+        left = [item for item in self._items if self._owners.get(item.name) not in plugins]
+        return InterceptorTable(left, self._owners)
+
+    def _with(self, method: str) -> list[Any]:
+        return [item for item in self._items if _overrides(item, method)]
+
+    def _guard(self, item: Any, method: str) -> Guard:
+        call = getattr(item, method)
+        if method in ("request", "before_tool", "after_tool") and not _takes_turn(call, method):
+            call = _without_turn(call)
+        return Guard(item.name, self._owners.get(item.name, ""), call)
+
+
+def _overrides(item: Any, method: str) -> bool:
+    own = getattr(type(item), method, None) or getattr(item, method, None)
+    return own is not None and own is not getattr(Interceptor, method, None)
+
+
+def _takes_turn(call: Callable[..., Any], method: str) -> bool:
+    """Whether a method has the parameter ``turn``, which it lacked up to version 0.1."""
+    try:
+        inspect.signature(call).bind(*range(3 if method == "after_tool" else 2))
+    except TypeError:
+        return False
+    except ValueError:  # no signature to look at (a builtin)
+        return True
+    return True
+
+
+def _without_turn(call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: call(*arguments[:-1])

@@ -1,0 +1,154 @@
+"""One plugin on its way from an entry point to a report: what is known of it so far, and guarded calls of its hooks."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.plugins.discovery import PluginSource
+from codex_framework.plugins.loading import place_of, problem_of, quiet
+from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
+
+__all__ = ["BROKEN", "Loaded"]
+
+_MOST_OFFERS = 10_000
+"""A hook that offers more than this is taken to be an endless generator."""
+
+BROKEN: Final = object()
+"""What a guarded call returns when the plugin's code has raised."""
+
+
+class Loaded:
+    """A plugin that is being loaded.
+
+    Args:
+        source: Where it comes from.
+        context: What its hooks get.
+        plugin: The object with the hook implementations, if the program has passed it; a class of its own is made into an
+            instance.
+
+    Attributes:
+        hooks: Its hook implementations by name, ready to be called without arguments.
+        asked: The hooks that have been called.
+        contributes: Role to the names that are in use.
+    """
+
+    def __init__(self, source: PluginSource, context: PluginContext, plugin: Any = None) -> None:
+        self.source = source
+        self.context = context
+        self.plugin: Any = plugin
+        self.passed = plugin is not None
+        self.load_ms = 0.0
+        self.disabled = False
+        self.hooks: dict[str, Callable[[], Any]] = {}
+        self.asked: set[str] = set()
+        self.problems: list[PluginProblem] = []
+        self.contributes: dict[str, list[str]] = {}
+        self._left_out = 0
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.source.name
+
+    @property
+    def label(self) -> str:
+        """Name and origin, for people."""
+        return f"{self.name!r} ({self.source.origin or 'passed by the program'})"
+
+    @property
+    def usable(self) -> bool:
+        """Whether nothing has gone wrong that takes all of it out."""
+        return self.plugin is not None and not self.disabled
+
+    def disable(self) -> None:
+        """Leave the plugin out because the configuration says so."""
+        self.disabled = True
+        self.plugin = None
+
+    def fail(self, *problems: PluginProblem) -> None:
+        """Leave the plugin out as a whole."""
+        self.problems[:0] = problems
+        self.plugin = None
+        self.hooks.clear()
+
+    def leave_out(self, problem: PluginProblem) -> None:
+        """Leave one of its offers out."""
+        self.problems.append(problem)
+        self._left_out += 1
+
+    def offers(self, hook: str) -> list[Any] | None:
+        """Call a hook that offers objects. None means that it broke, which is noted and takes the plugin out."""
+        function = self.hooks[hook]
+
+        def ask() -> list[Any] | None:
+            offered = function()
+            if not hasattr(offered, "__iter__") or isinstance(offered, (str, bytes, Mapping)):
+                self.fail(_not_iterable(hook, offered, function))
+                return None
+            return list(itertools.islice(offered, _MOST_OFFERS + 1))
+
+        self.asked.add(hook)
+        items = self.guarded(f"be asked: {hook} failed", ask)
+        if items is BROKEN or items is None:
+            return None
+        if len(items) > _MOST_OFFERS:
+            fact = f"its {hook} offers more than {_MOST_OFFERS} objects"
+            self.fail(PluginProblem(fact, "Let it end.", "plugin-hook", *place_of(function)))
+            return None
+        offers: list[Any] = items
+        return offers
+
+    def guarded(self, doing: str, function: Callable[[], Any]) -> Any:
+        """Call code of the plugin. What it raises takes the plugin out, and gives ``BROKEN``.
+
+        Args:
+            doing: What is tried, as in "it cannot <doing>".
+        """
+        begin = time.perf_counter()
+        try:
+            with quiet():
+                return function()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as at import: a plugin that calls sys.exit() must not end the program
+            self.fail(problem_of(error, self.source, doing))
+            return BROKEN
+        finally:
+            self.load_ms += (time.perf_counter() - begin) * 1000
+
+    def report(self) -> PluginReport:
+        """The outcome."""
+        return PluginReport(
+            name=self.name,
+            module=self.source.target,
+            distribution=self.source.distribution,
+            version=self.source.version,
+            status=self._status(),
+            contributes={role: tuple(names) for role, names in self.contributes.items()},
+            problems=tuple(self.problems),
+            load_ms=self.load_ms,
+            bundled=self.source.bundled,
+        )
+
+    def _status(self) -> PluginStatus:
+        if self.disabled:
+            return PluginStatus.DISABLED
+        if self.plugin is None:
+            return PluginStatus.FAILED
+        if not self._left_out:
+            return PluginStatus.LOADED
+        return PluginStatus.PARTIAL if self.contributes or self.hooks.keys() - self.asked else PluginStatus.FAILED
+
+
+def _not_iterable(hook: str, offered: object, function: Callable[[], Any]) -> PluginProblem:
+    given = "None" if offered is None else type(offered).__name__
+    return PluginProblem(
+        f"its {hook} returned {given}, not a list",
+        "Return a list of the objects it offers, or an empty list.",
+        "plugin-hook",
+        *place_of(function),
+    )

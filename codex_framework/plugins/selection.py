@@ -1,0 +1,45 @@
+"""``[framework.plugins]``: which plugins are left out, and which win where two offer one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from codex_framework.contract.errors import ConfigError
+
+__all__ = ["Selection"]
+
+
+class Selection(NamedTuple):
+    """The keys of ``[framework.plugins]`` that are not tables of plugins."""
+
+    disabled: tuple[str, ...] = ()
+    prefer: tuple[str, ...] = ()
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any]) -> Selection:
+        """Read them from the merged configuration.
+
+        Raises:
+            ConfigError: One of them is not a list of strings.
+        """
+        framework = tables.get("framework", {})
+        plugins = framework.get("plugins", {}) if isinstance(framework, Mapping) else {}
+        if not isinstance(plugins, Mapping):
+            raise ConfigError(
+                f"framework.plugins is {type(plugins).__name__}, not a table",
+                key="framework.plugins",
+                hint="Write a table: [framework.plugins].",
+            )
+        return cls(*(_names(plugins, key) for key in cls._fields))
+
+
+def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise ConfigError(
+        f"framework.plugins.{key} is not a list of plugin names",
+        key=f"framework.plugins.{key}",
+        hint=f'Write it like this: {key} = ["shell"].',
+    )

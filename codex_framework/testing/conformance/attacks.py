@@ -1,0 +1,334 @@
+"""The attacks of ``codex-framework sandbox prove``: what the check of sandboxes tries, and what else a sandbox can be asked to stop.
+
+Each runs with the permissions of an ordinary workspace, or with the few that it is about: a network of its own, a proxy as the only
+way out, files that may not be read, limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from codex_framework.contract.permissions.file_access import (
+    FileAccess,
+    NetworkMode,
+    PathRule,
+    Protection,
+    ResourceLimits,
+)
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.roles.networks import BlockedRequest, ProxyPorts
+from codex_framework.contract.roles.sandboxes import SandboxReport
+from codex_framework.contract.value import Value
+from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, network_attempts
+
+__all__ = ["Attack", "NoWayOut", "attacks"]
+
+_MODES = Protection.METADATA
+_KERNEL = Protection.KERNEL
+_REMAINS = Protection.LIFETIME
+
+_CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); print('DONE' if {} == 0 else 'refused')"
+_UNREAD = "what may not be read\n"
+_NOWHERE = "192.0.2.1"
+"""An address that is never anybody's (RFC 5737)."""
+
+
+class Attack(Value):
+    """One attempt, and what it threatens.
+
+    Attributes:
+        attempt: What is run, and how to see whether it has succeeded.
+        danger: The key under which a report tells what stands against it; None: it must fail in any sandbox.
+        network: How commands reach the network meanwhile.
+        limits: What they may use meanwhile.
+        denied: What they may not read meanwhile. These files are made for it.
+    """
+
+    attempt: Attempt
+    danger: Protection | None = None
+    network: NetworkMode = NetworkMode.OFF
+    limits: ResourceLimits = ResourceLimits()
+    denied: tuple[Path, ...] = ()
+
+    def access(self, usual: FileAccess) -> FileAccess:
+        """What the attacker may do."""
+        rules = {rule.path: rule for rule in usual.rules}
+        rules |= {path: PathRule(path, AccessMode.DENY) for path in self.denied}
+        return usual.evolve(
+            rules=tuple(rules[path] for path in sorted(rules)), network=self.network, limits=self.limits
+        )
+
+    def prepare(self) -> None:
+        """Make what it is after."""
+        for path in self.denied:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(_UNREAD)
+
+    def claimed(self, report: SandboxReport) -> bool:
+        """Whether the sandbox says that it stops this. One that does not speak of the danger at all is taken at its name."""
+        return self.danger is None or report.protections.get(self.danger) != ""
+
+
+class NoWayOut:
+    """A gate through which nothing goes: connections to it are neither accepted nor answered."""
+
+    blocked: tuple[BlockedRequest, ...] = ()
+
+    def __init__(self) -> None:
+        self._sockets: list[socket.socket] = []
+
+    def environment(self, ports: ProxyPorts) -> dict[str, str]:
+        """Nothing: attackers know where to look."""
+        return {"PROXY_PORT": str(ports.http)}
+
+    async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
+        """Leaves them alone."""
+
+    async def listen(self) -> ProxyPorts:
+        """Two ports, the same ones each time."""
+        while len(self._sockets) < 2:
+            self._sockets.append(socket.create_server(("127.0.0.1", 0)))
+        return ProxyPorts(*(one.getsockname()[1] for one in self._sockets))
+
+    async def aclose(self) -> None:
+        """Closes them."""
+        while self._sockets:
+            self._sockets.pop().close()
+
+
+@contextlib.contextmanager
+def attacks(scene: Scene) -> Iterator[list[Attack]]:
+    """All of them, on this scene, while what they aim at is there."""
+    shared = [Attack(attempt) for attempt in (*escapes(scene), *network_attempts(scene))]
+    own = [*_metadata(scene), *_kernel(), *_remaining(scene), *_reading(scene), *_using(scene)]
+    with _services(scene) as (path, name):
+        yield [*shared, *own, *_sockets(path, name), *_networks(scene, path, name)]
+
+
+def _metadata(scene: Scene) -> Iterator[Attack]:
+    before = scene.victim.stat()
+    name = shlex.quote(str(scene.victim))
+
+    def other_mode(_: str) -> bool:
+        return scene.victim.stat().st_mode != before.st_mode
+
+    def other_time(_: str) -> bool:
+        return scene.victim.stat().st_mtime < 1e6
+
+    yield _shell("change the mode of a file outside", f"chmod 777 {name}", other_mode, _MODES)
+    yield _shell("change the time of a file outside", f"touch -d @1 {name}", other_time, _MODES)
+
+
+def _kernel() -> Iterator[Attack]:
+    calls = {
+        "make a user namespace": "libc.unshare(0x10000000)",
+        "make a mount namespace": "libc.unshare(0x00020000)",
+        "change the host's name": "libc.sethostname(os.uname().nodename.encode(), len(os.uname().nodename))",
+    }
+    for what, call in calls.items():
+        yield _python(what, _CALL.format(call), lambda said: "DONE" in said, _KERNEL)
+    mount = (
+        "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True);"
+        " libc.mount(b'none', b'/no-such-folder-4711', b'tmpfs', 0, None);"
+        " print('DONE' if ctypes.get_errno() == errno.ENOENT else 'refused')"
+    )  # where nothing forbids it, it fails for want of the folder: nothing is mounted anywhere
+    yield _python("mount something", mount, lambda said: "DONE" in said, _KERNEL)
+    socket = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('DONE')"
+    yield _python("open a netlink socket", socket, lambda said: "DONE" in said, _KERNEL)
+    yield from _calls()
+    terminal = "import fcntl, os; fcntl.ioctl(os.openpty()[1], 0x5412, b'x'); print('DONE')"
+    yield _python("type into a terminal", terminal, lambda said: "DONE" in said, Protection.TERMINALS)
+
+
+def _calls() -> Iterator[Attack]:
+    """System calls by number, as no library offers them."""
+    if not sys.platform.startswith("linux"):
+        return
+    arm = os.uname().machine == "aarch64"
+    calls = {
+        "start asynchronous input and output (io_uring)": "425, 4, bytes(120)",
+        "look into the session's keyring": f"{219 if arm else 250}, 0, -3, 0",
+        "load a program into the kernel (bpf)": f"{280 if arm else 321}, 0, bytes(128), 128",
+        "be traced": f"{117 if arm else 101}, 0, 0, 0, 0",
+        "handle page faults (userfaultfd)": f"{282 if arm else 323}, 1",
+    }
+    for what, call in calls.items():
+        # A call that gets as far as an argument that makes no sense was not refused.
+        code = (
+            f"import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True); done = libc.syscall({call}) >= 0;"
+            " print('DONE' if done or ctypes.get_errno() in (errno.EINVAL, errno.EFAULT, errno.ENOKEY) else 'refused')"
+        )
+        yield _python(what, code, lambda said: "DONE" in said, _KERNEL)
+
+
+def _remaining(scene: Scene) -> Iterator[Attack]:
+    late = scene.work / "late"
+    script = f"setsid sh -c 'sleep 0.5; echo x > {late}' >/dev/null 2>&1 </dev/null & sleep 0.1"
+
+    def lived(_: str) -> bool:
+        import time
+
+        time.sleep(0.7)
+        return os.path.lexists(late)
+
+    yield _shell("leave a process behind", script, lived, _REMAINS)
+
+
+def _reading(scene: Scene) -> Iterator[Attack]:
+    """Ways to a file that may not be read: one outside, and one in the workspace, whose folder may be written."""
+    outside, inside = scene.outside / "unread" / "secret", scene.work / "folder" / "secret"
+    work, path, own = (shlex.quote(str(one)) for one in (scene.work, outside, inside))
+    folder = shlex.quote(str(inside.parent))
+    scripts = {
+        "read a denied file": f"cat {path}",
+        "read a denied file in the workspace": f"cat {own}",
+        "read a denied file by way of /proc/self/root": f"cat /proc/self/root{path}",
+        "read a denied file by way of /proc/1/root": f"cat /proc/1/root{path}",
+        "read a denied file through a symlink": f"ln -s {path} {work}/read1; cat {work}/read1",
+        "read a denied file through a hard link": f"ln {own} {work}/read2; cat {work}/read2",
+        "read a denied file after moving it": f"mv {own} {work}/read3; cat {work}/read3",
+        "read a denied file after moving its folder": f"mv {folder} {work}/read4; cat {work}/read4/secret",
+        "read a denied file through a folder's descriptor": f"cd {folder} && exec 9< . && cat /proc/self/fd/9/secret",
+        "copy a denied file": f"cp -a {folder} {work}/read5; cat {work}/read5/secret",
+    }
+    codes = {
+        "read a denied file by a descriptor for its path": "os.open('/proc/self/fd/%d' % os.open(PATH, os.O_PATH), 0)",
+        "map a denied file": "(lambda f: (mmap.mmap(f, 0, prot=1), f)[1])(os.open(PATH, 0))",
+    }
+    if sys.platform.startswith("linux"):
+        codes["read a denied file through a mount of its folder"] = (
+            "libc.unshare(0x20000) or libc.mount(b'none', b'/', None, 0x44000, None)"  # nobody else sees it
+            " or libc.mount(os.path.dirname(PATH).encode(), WORK, None, 4096, None) or os.open(WORK + b'/secret', 0)"
+        )
+        codes["read a denied file by its handle"] = _BY_HANDLE
+
+    def told(said: str) -> bool:
+        return _UNREAD.strip() in said
+
+    for what, script in scripts.items():
+        yield _shell(what, script, told, Protection.READING).evolve(denied=(outside, inside))
+    for what, code in codes.items():
+        opened = (
+            "import ctypes, mmap, os; libc = ctypes.CDLL(None);"
+            f" PATH = {str(outside)!r}; WORK = {str(scene.work)!r}.encode(); print(os.read({code}, 99))"
+        )
+        yield _python(what, opened, told, Protection.READING).evolve(denied=(outside, inside))
+
+
+_BY_HANDLE = (
+    "(lambda h, m: libc.name_to_handle_at(-100, PATH.encode(), h, m, 0)"
+    " or libc.open_by_handle_at(os.open('/', 0), h, 0))"
+    "((ctypes.c_uint32 * 40)(128), (ctypes.c_int * 1)())"
+)
+
+
+def _using(scene: Scene) -> Iterator[Attack]:
+    """More than is allowed, within bounds that a machine can bear."""
+    big = scene.work / "file"
+    running = os.cpu_count() or 1
+    with contextlib.suppress(OSError):
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    most = running + 500
+    forks = (
+        f"import os, signal, time\nmade = 0\nwhile made < {most}:\n"
+        "    try: child = os.fork()\n    except OSError: break\n"
+        "    if child == 0: time.sleep(60); os._exit(0)\n    made += 1\n"
+        f"print('WITHOUT END' if made == {most} else 'bounded')"
+    )
+    yield _python(
+        "make processes without end", forks, lambda said: "WITHOUT END" in said, Protection.PROCESS_COUNT
+    ).evolve(limits=ResourceLimits(processes=100))
+    memory = "x = bytearray(1 << 30); print('TAKEN')"
+    yield _python("take more memory than allowed", memory, lambda said: "TAKEN" in said, Protection.RESOURCES).evolve(
+        limits=ResourceLimits(memory_bytes=256 << 20)
+    )
+    yield _shell(
+        "write a bigger file than allowed",
+        f"head -c 3000000 /dev/zero > {shlex.quote(str(big))}",
+        lambda _: big.stat().st_size > 1 << 20,
+        Protection.RESOURCES,
+    ).evolve(limits=ResourceLimits(file_bytes=1 << 20))
+
+
+@contextlib.contextmanager
+def _services(scene: Scene) -> Iterator[tuple[str, str]]:
+    """Unix sockets that somebody listens at: a path, and an abstract name."""
+    path = str(scene.outside.parent / "service")
+    name = f"\0check-sandbox-{os.getpid()}"
+    with contextlib.ExitStack() as opened:
+        for address in (path, name) if sys.platform.startswith("linux") else (path,):
+            made = opened.enter_context(socket.socket(socket.AF_UNIX))
+            made.bind(address)
+            made.listen()
+        yield path, name
+
+
+def _sockets(path: str, name: str) -> Iterator[Attack]:
+    """Services on this machine, and whoever is around it."""
+    codes = {
+        "reach a service by its unix socket": f"socket.socket(socket.AF_UNIX).connect({path!r})",
+        "reach a service by its abstract unix socket": f"socket.socket(socket.AF_UNIX).connect({name!r})",
+        "reach a service from a pair of sockets": f"socket.socketpair()[0].connect({path!r})",
+        "reach the machine around (vsock)": "socket.socket(40, socket.SOCK_STREAM)",
+        "send packets past the network's layers": "socket.socket(17, socket.SOCK_RAW)",
+    }
+    for what, code in codes.items():
+        yield _reached(what, code, NetworkMode.OFF, Protection.UNIX_SOCKETS)
+
+
+def _networks(scene: Scene, path: str, name: str) -> Iterator[Attack]:
+    """Ways around a network that is not quite off."""
+    port = scene.listener.getsockname()[1]
+
+    def connected(_: str) -> bool:
+        try:
+            scene.listener.accept()[0].close()
+        except TimeoutError:
+            return False
+        return True
+
+    here, there = ("127.0.0.1", port), (_NOWHERE, 443)
+    to_here = {
+        "connect to a server of this machine": f"socket.create_connection({here}, 2)",
+        "connect in a first packet with data": f"socket.socket().sendto(b'x', 0x20000000, {here})",
+        "connect in a first message": f"socket.socket().sendmsg([b'x'], [], 0x20000000, {here})",
+        "connect by several paths": f"socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect({here})",
+    }
+    to_there = {
+        "connect to the outside": f"socket.create_connection({there}, 1)",
+        "ask a name server": f"socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ({_NOWHERE!r}, 53))",
+        "send raw packets": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+        "send packets past the network's layers": "socket.socket(17, socket.SOCK_DGRAM)",
+        "configure the network (netlink)": "socket.socket(16, socket.SOCK_RAW, 0)",
+        "reach the machine around (vsock)": "socket.socket(40, socket.SOCK_STREAM)",
+        "reach a service by its unix socket": f"socket.socket(socket.AF_UNIX).connect({path!r})",
+        "reach a service by its abstract unix socket": f"socket.socket(socket.AF_UNIX).connect({name!r})",
+    }
+    for mode, words in (
+        (NetworkMode.LOOPBACK, "where only the loopback address works"),
+        (NetworkMode.PROXY, "past the proxy"),
+    ):
+        for what, code in to_here.items():
+            attack = _reached(f"{what}, {words}", code, mode, Protection.NETWORK)
+            yield attack.evolve(attempt=attack.attempt.evolve(succeeded=connected))
+        for what, code in to_there.items():
+            yield _reached(f"{what}, {words}", code, mode, Protection.NETWORK)
+
+
+def _reached(what: str, code: str, network: NetworkMode, danger: Protection) -> Attack:
+    attack = _python(what, f"import socket; {code}; print('REACHED')", lambda said: "REACHED" in said, danger)
+    return attack.evolve(network=network)
+
+
+def _shell(what: str, script: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
+    return Attack(Attempt(what=what, argv=("/bin/sh", "-c", script), succeeded=succeeded), danger)
+
+
+def _python(what: str, code: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
+    return Attack(Attempt(what=what, argv=(sys.executable, "-S", "-c", code), succeeded=succeeded), danger)

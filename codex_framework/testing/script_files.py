@@ -1,0 +1,191 @@
+"""Script files: replies of a model, written by hand as TOML or JSON.
+
+    repeat_last = false
+
+    [[responses]]
+    output = [{ reasoning = "I look first." }, { call = "exec_command", arguments = { cmd = "ls" } }]
+
+    [[responses]]
+    say = "Done."
+    deltas = 4
+
+A response is a text, or a table: its ``output`` is a list of texts and tables, or it is itself such a table (``say``,
+``reasoning``, ``call`` with ``arguments``, ``custom_call`` with ``input``, ``local_shell``, or an item as the wire has
+it, with ``type``). Beside it stand the settings of :class:`~codex_framework.testing.scripted.Reply` and
+:class:`~codex_framework.testing.scripted.Fault`, times in milliseconds, and ``repeat = n``. A JSON file may be the list of
+responses alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    LocalShellCall,
+    Message,
+    OutputText,
+    Reasoning,
+    ResponseItem,
+)
+from codex_framework.contract.protocol.wire import read, read_item
+from codex_framework.testing.scripted import Fault, Reply, Script
+
+__all__ = ["read_script"]
+
+
+def read_script(path: Path) -> Script:
+    """The script in a file.
+
+    Raises:
+        ConfigError: The file cannot be read, or is no script; the fact names the response and what is wrong with it.
+    """
+    try:
+        text = path.read_text("utf-8")
+        value = json.loads(text) if path.suffix == ".json" else _toml(text)
+    except (OSError, ValueError) as error:
+        hint = "Write a TOML file with [[responses]] tables, or a JSON list."
+        raise ConfigError(f"the script {path} cannot be read: {error}", path=str(path), hint=hint) from error
+    table = {"responses": value} if isinstance(value, list) else value
+    responses = table.get("responses")
+    if not isinstance(responses, list) or set(table) - {"responses", "repeat_last"}:
+        hint = "Write a list `responses`, and nothing else but `repeat_last`."
+        raise ConfigError(f"{path} is no script of responses", path=str(path), hint=hint)
+    replies: list[Reply] = []
+    for number, response in enumerate(responses, 1):
+        try:
+            replies.extend(_replies(response))
+        except (ValueError, TypeError, KeyError) as error:
+            fact = f"{path}: response {number}: {error}"
+            hint = "See the module codex_framework.testing.script_files for what a response may say."
+            raise ConfigError(fact, path=str(path), key=f"responses[{number - 1}]", hint=hint) from error
+    return Script(replies, repeat_last=bool(table.get("repeat_last", False)))
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
+def _replies(response: Any) -> list[Reply]:
+    if isinstance(response, str):
+        return [Reply(items=(_said(response),))]
+    if not isinstance(response, Mapping):
+        raise TypeError(f"a response is a text or a table, not {response!r}")
+    table = dict(response)
+    repeat = table.pop("repeat", 1)
+    settings = {key: table.pop(key) for key in _SETTINGS if key in table}
+    fault = {key: table.pop(key) for key in _FAULTS if key in table}
+    output = table.pop("output", None)
+    if output is not None and table:
+        raise ValueError(f"unknown or misplaced: {', '.join(sorted(table))}")
+    said = [table] if output is None and table else output or []
+    reply = Reply(
+        items=tuple(_item(part) for part in said),
+        fault=_fault(fault) if fault else None,
+        **{_SETTINGS[key][0]: _SETTINGS[key][1](value) for key, value in settings.items()},
+    )
+    return [reply] * int(repeat)
+
+
+def _fault(table: Mapping[str, Any]) -> Fault:
+    return Fault(**{_FAULTS[key][0]: _FAULTS[key][1](value) for key, value in table.items()})
+
+
+def _item(part: Any) -> ResponseItem:
+    if isinstance(part, str):
+        return _said(part)
+    if not isinstance(part, Mapping):
+        raise TypeError(f"an output is a text or a table, not {part!r}")
+    if "type" in part:
+        return read_item(part)
+    for word, make in _ITEMS.items():
+        if word in part:
+            rest = {key: value for key, value in part.items() if key != word}
+            return make(part[word], **rest)
+    raise ValueError(f"an output needs one of: {', '.join([*_ITEMS, 'type'])}; this one has: {', '.join(part)}")
+
+
+def _said(say: str, *, phase: str | None = None) -> Message:
+    return Message("assistant", (OutputText(str(say)),), phase=phase)
+
+
+def _reasoning(reasoning: str | list[str], *, encrypted_content: str | None = None) -> Reasoning:
+    texts = [reasoning] if isinstance(reasoning, str) else reasoning
+    summary = tuple({"type": "summary_text", "text": text} for text in texts)
+    return Reasoning(summary=summary, encrypted_content=encrypted_content)
+
+
+def _call(name: str, *, arguments: Any = None, call_id: str = "", namespace: str | None = None) -> FunctionCall:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return FunctionCall(name, text, call_id, namespace)
+
+
+def _custom_call(name: str, *, input: str, call_id: str = "") -> CustomToolCall:  # noqa: A002  # the wire's word
+    return CustomToolCall(name, input, call_id, status="completed")
+
+
+def _local_shell(command: list[str], *, call_id: str | None = None, **action: Any) -> LocalShellCall:
+    return LocalShellCall({"type": "exec", "command": command, **action}, call_id, "completed")
+
+
+_ITEMS: dict[str, Callable[..., ResponseItem]] = {
+    "say": _said,
+    "reasoning": _reasoning,
+    "call": _call,
+    "custom_call": _custom_call,
+    "local_shell": _local_shell,
+}
+
+
+def _seconds(milliseconds: float) -> float:
+    return float(milliseconds) / 1000
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _usage(table: Any) -> TokenUsage | None:
+    return read(TokenUsage, table) if table else None
+
+
+def _error(table: Any) -> ModelError:
+    if isinstance(table, str):
+        return ModelError(table)
+    fields = dict(table)
+    return ModelError(fields.pop("message"), **fields)
+
+
+def _failed(table: Any) -> Mapping[str, Any]:
+    return {"code": table, "message": table} if isinstance(table, str) else dict(table)
+
+
+_SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "deltas": ("deltas", int),
+    "delta_delay_ms": ("delta_delay_s", _seconds),
+    "delay_ms": ("delay_s", _seconds),
+    "usage": ("usage", _usage),
+    "end_turn": ("end_turn", bool),
+}
+_FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "error": ("error", _error),
+    "status": ("status", int),
+    "headers": ("headers", dict),
+    "body": ("body", _same),
+    "cut_after": ("after", int),
+    "reset": ("reset", bool),
+    "hang_ms": ("hang_s", _seconds),
+    "no_completed": ("no_completed", bool),
+    "raw_before": ("raw_before", str),
+    "raw_after": ("raw_after", str),
+    "failed": ("failed", _failed),
+    "incomplete": ("incomplete", str),
+}

@@ -1,0 +1,180 @@
+"""Telling observers, notifiers and telemetry, so that none of them can hurt a turn.
+
+Each watcher has a thread of its own, begun at its first delivery. It is called there, one call at a time and in order; the event
+loop only puts things on its queue. A watcher that raises :data:`FAILURES` times for one conversation is muted for it; one that
+does not come back within :data:`PATIENCE_S` is muted altogether. Both are reported once, with the plugin's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from codex_framework.contract.protocol.events import Event
+from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
+from codex_framework.contract.roles.scopes import Trace
+
+__all__ = ["FAILURES", "PATIENCE_S", "Broadcast", "Watcher"]
+
+FAILURES = 3
+"""Failures for one conversation after which a watcher is muted for it."""
+
+PATIENCE_S = 5.0
+"""Longest time one call may take, in seconds, before its watcher is given up."""
+
+_BACKLOG = 10_000
+"""Undelivered things after which a watcher counts as hanging, so that its queue cannot grow without end."""
+
+Report = Callable[[str, str], None]
+"""Takes a conversation's id and a sentence for a person."""
+
+
+class Watcher:
+    """One watching object and the thread it is called on."""
+
+    def __init__(self, plugin: str, target: Any, report: Report) -> None:
+        self.plugin = plugin
+        self.target = target
+        self._report = report
+        self._queue: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._busy_since: float | None = None
+        self._failures: Counter[str] = Counter()
+        self._muted: set[str] = set()
+        self._given_up = False
+
+    @property
+    def label(self) -> str:
+        """How it is named to people."""
+        return f"{type(self.target).__name__.lower()} {self.target.name!r} of plugin {self.plugin!r}"
+
+    def tell(self, thread_id: str, call: Callable[[], None]) -> None:
+        """Queue one call. Never blocks, never raises."""
+        if self._given_up or thread_id in self._muted:
+            return
+        if self._hangs():
+            self._given_up = True
+            self._report(thread_id, f"{self.label} did not come back within {PATIENCE_S:.0f} s and is muted")
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=f"watcher-{self.plugin}", daemon=True)
+            self._thread.start()
+        self._queue.put((thread_id, call))
+
+    async def close(self, last: Callable[[], None] | None = None) -> None:
+        """Deliver what is queued, then ``last``; wait for it no longer than :data:`PATIENCE_S`."""
+        if self._given_up:
+            return
+        if last is not None:
+            self.tell("", last)
+        if self._thread is None:
+            return
+        self._queue.put(None)
+        deadline = time.monotonic() + PATIENCE_S
+        pause = 0.001
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def _hangs(self) -> bool:
+        since = self._busy_since
+        return (since is not None and time.monotonic() - since > PATIENCE_S) or self._queue.qsize() > _BACKLOG
+
+    def _work(self) -> None:
+        while (entry := self._queue.get()) is not None:
+            thread_id, call = entry
+            if thread_id in self._muted:
+                continue
+            self._busy_since = time.monotonic()
+            try:
+                call()
+            except (Exception, SystemExit) as error:  # a watcher may raise anything; that is what this class is for
+                self._failed(thread_id, error)
+            finally:
+                self._busy_since = None
+
+    def _failed(self, thread_id: str, error: BaseException) -> None:
+        self._failures[thread_id] += 1
+        fact = f"{self.label} failed: {type(error).__name__}: {error}"
+        if self._failures[thread_id] == 1:
+            self._report(thread_id, fact)
+        elif self._failures[thread_id] >= FAILURES:
+            self._muted.add(thread_id)
+            self._report(thread_id, f"{fact}; it failed {FAILURES} times and is muted for this thread")
+
+
+class Broadcast:
+    """All watchers of a kernel.
+
+    Args:
+        report: Called on the event loop with a conversation's id and a sentence.
+    """
+
+    def __init__(
+        self,
+        *,
+        observers: Iterable[tuple[str, Observer]] = (),
+        notifiers: Iterable[tuple[str, Notifier]] = (),
+        telemetry: Iterable[tuple[str, Telemetry]] = (),
+        report: Report,
+    ) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._report = report
+        self._observers = [Watcher(plugin, target, self._relay) for plugin, target in observers]
+        self._notifiers = [Watcher(plugin, target, self._relay) for plugin, target in notifiers]
+        self._telemetry = [Watcher(plugin, target, self._relay) for plugin, target in telemetry]
+        self.measures = bool(self._telemetry)
+
+    def event(self, thread_id: str, event: Event) -> None:
+        """Tell the observers of an event; deltas are left out."""
+        if not self._observers or event.msg.is_delta:
+            return
+        self._remember_loop()
+        for watcher in self._observers:
+            watcher.tell(thread_id, lambda target=watcher.target: target.observe(thread_id, event))  # type: ignore[misc]
+
+    def notification(self, notification: Notification) -> None:
+        """Tell the notifiers."""
+        self._remember_loop()
+        for watcher in self._notifiers:
+            watcher.tell(notification.thread_id, lambda target=watcher.target: target.notify(notification))  # type: ignore[misc]
+
+    def measurement(self, thread_id: str, measurement: Measurement) -> None:
+        """Tell telemetry."""
+        self._remember_loop()
+        for watcher in self._telemetry:
+            watcher.tell(thread_id, lambda target=watcher.target: target.record(measurement))  # type: ignore[misc]
+
+    def current(self) -> Trace | None:
+        """The trace of the program around the kernel, as telemetry knows it."""
+        for watcher in self._telemetry:
+            current = getattr(watcher.target, "current", None)
+            trace = None if current is None else current()
+            if isinstance(trace, Trace):
+                return trace
+        return None
+
+    async def close(self) -> None:
+        """Let everybody finish, each within its time."""
+        await asyncio.gather(
+            *(watcher.close() for watcher in (*self._observers, *self._notifiers)),
+            *(watcher.close(watcher.target.flush) for watcher in self._telemetry),
+        )
+
+    def _remember_loop(self) -> None:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+
+    def _relay(self, thread_id: str, sentence: str) -> None:
+        """Bring a report from a watcher's thread to the event loop."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._report, thread_id, sentence)
+        except RuntimeError:  # the loop was closed in between: nobody is left to tell
+            return

@@ -1,0 +1,77 @@
+"""What a thread and its children have used, against their limits."""
+
+from __future__ import annotations
+
+import time
+
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.roles.outcomes import Limits, Usage
+
+__all__ = ["Budget"]
+
+
+class Budget:
+    """Counts what a thread uses. What a child uses counts for its parent as well.
+
+    Args:
+        limits: The most that may be used.
+        parent: The budget of the thread that spawned this one.
+        usage: What was used before.
+    """
+
+    def __init__(self, limits: Limits = Limits(), *, parent: Budget | None = None, usage: Usage = Usage()) -> None:  # noqa: B008  # frozen
+        self.limits = limits
+        self.usage = usage
+        self._parent = parent
+        self._seconds = 0.0
+        self._running_since: float | None = None
+
+    def request(self) -> None:
+        """Count a request."""
+        self._spend(Usage(requests=1))
+
+    def tool_call(self) -> None:
+        """Count a call of a tool."""
+        self._spend(Usage(tool_calls=1))
+
+    def tokens(self, usage: TokenUsage) -> None:
+        """Count the tokens of a response."""
+        self._spend(Usage(tokens=usage))
+
+    def begin(self) -> None:
+        """A turn begins: its time counts."""
+        self._running_since = time.monotonic()
+
+    def end(self) -> None:
+        """The turn has ended."""
+        if self._running_since is not None:
+            self._seconds += time.monotonic() - self._running_since
+            self._running_since = None
+
+    def reached(self) -> str | None:
+        """Return the sentence that tells which limit is reached, here or above, or None."""
+        found = self._reached()
+        if found is not None or self._parent is None:
+            return found
+        return self._parent.reached()
+
+    def _reached(self) -> str | None:
+        limits, usage = self.limits, self.usage
+        for most, used, noun in (
+            (limits.requests, usage.requests, "requests"),
+            (limits.tokens, usage.tokens.total_tokens, "tokens"),
+            (limits.tool_calls, usage.tool_calls, "tool calls"),
+            (limits.seconds, self._elapsed(), "seconds"),
+        ):
+            if most is not None and used >= most:
+                return f"the limit of {most:g} {noun} is reached"
+        return None
+
+    def _elapsed(self) -> float:
+        running = 0.0 if self._running_since is None else time.monotonic() - self._running_since
+        return self._seconds + running
+
+    def _spend(self, usage: Usage) -> None:
+        self.usage += usage
+        if self._parent is not None:
+            self._parent._spend(usage)  # noqa: SLF001  # of the same class

@@ -1,0 +1,238 @@
+"""What a thread consists of: the parts that its turns, its tasks and its plugins share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from codex_framework.commands.access import file_access
+from codex_framework.commands.approval import ApprovalCache
+from codex_framework.commands.runner import CommandRunner
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.events import (
+    ContextCompactedEvent,
+    TokenCountEvent,
+    TokenUsage,
+    TokenUsageInfo,
+)
+from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.permissions import AdditionalPermissions
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.commands import RunningCommand
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.outcomes import Compaction, Limits
+from codex_framework.contract.roles.scopes import ServiceKey
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import ThreadMeta
+from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
+from codex_framework.contract.version import __version__
+from codex_framework.threads.background import Background
+from codex_framework.threads.budget import Budget
+from codex_framework.threads.components import ThreadParts
+from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.host import Host
+from codex_framework.threads.journal import Journal
+from codex_framework.threads.output import Output
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.prompt_context import context_update
+from codex_framework.threads.requests import RequestDesk
+from codex_framework.threads.services import Services
+from codex_framework.toolkit.truncation import truncate
+
+__all__ = ["ContextPlace", "Conversation", "Origin"]
+
+Origin: TypeAlias = Literal["new", "resumed", "forked", "spawned"]
+
+_ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
+
+ContextPlace = Literal["next_turn", "end", "last_words"]
+"""Where the initial context stands after a compaction: nowhere yet, at the end, or before the last words of a person."""
+
+
+class Conversation:
+    """One conversation. Its attributes are its parts; what happens to them is the business of turns, tasks and ops.
+
+    Attributes:
+        base_instructions: Those of the thread's head. None leaves them to the model.
+        agent: What the thread is made of. None for a thread without an agent.
+        patches, tool_approvals: What was approved for the session.
+        granted: Permissions that were granted for the session.
+        total_usage: Tokens of all turns.
+        previous_model: The model of the turn before. None for the first turn.
+        output: The check of the agent's output. None for text as it is.
+        turn: The facts of the running turn. None while nothing runs.
+        tools_version: Counts the changes of the thread's tools.
+        deliveries: Delivered items that no turn has recorded yet.
+        context: The thread as a plugin has it, by the plugin's name.
+        spawn: Starts a child.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        settings: Settings,
+        meta: ThreadMeta,
+        journal: Journal,
+        agent: Agent[Any] | None = None,
+        parent: Conversation | None = None,
+        origin: Origin = "new",
+        services: Mapping[ServiceKey[Any], object] | None = None,
+        usage: TokenUsage = TokenUsage(),  # noqa: B008  # frozen
+    ) -> None:
+        self.id = meta.id
+        self.meta = meta
+        self.host = host
+        self.settings = settings
+        self.journal = journal
+        self.agent = agent
+        self.parent = parent
+        self.origin: Origin = origin
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.base_instructions = meta.base_instructions
+        self.plugin_state = PluginState()
+        self.patches = ApprovalCache()
+        self.tool_approvals = ApprovalCache()
+        self.granted = AdditionalPermissions()
+        self.total_usage = usage
+        self.previous_model: ModelInfo | None = None
+        self.turn: TurnFacts | None = None
+        self.tools_version = 0
+        self.deliveries: list[Delivered] = []
+        self.services = Services(services, host.services)
+        self.background = Background(journal.warn)
+        self.requests: RequestDesk = RequestDesk(
+            meta.id,
+            tell=journal.emit,
+            attended=journal.attended,
+            parent=None if parent is None else parent.requests,
+        )
+        self.budget: Budget = Budget(
+            Limits() if agent is None else agent.limits, parent=None if parent is None else parent.budget
+        )
+        self.parts = ThreadParts((), journal.warn)
+        self.output = None if agent is None or agent.output_type is str else Output(agent)
+        self.children: list[ThreadClient] = []
+        self._processes: list[RunningCommand] = []
+        self.context: Callable[[str], ThreadContext] = _no_context
+        self.spawn: Callable[[Agent[Any], str | None, int | None], Awaitable[ThreadClient]] = _no_children
+        self.commands = CommandRunner(
+            policies=tuple(host.registry.command_policies),
+            confinements=host.confinements,
+            environment_policy=settings.shell_environment_policy,
+            keep_variables=settings.keep_variables,
+            environ=host.environ,
+            extra_env={
+                "CODEX_HOME": str(host.codex_home),
+                "CODEX_SESSION_ID": meta.id,
+                "CODEX_THREAD_ID": meta.id,
+                "CODEX_VERSION": __version__,
+            },
+            search_path=host.programs.path,
+            limit_text=lambda text: truncate(text, ("tokens", 10_000)),
+            proxy=next(iter(host.registry.network_proxies.values()), None),
+        )
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The merged configuration as plain tables."""
+        return self.host.config.tables
+
+    def update_context(self, facts: TurnFacts) -> Sequence[str]:
+        """Record the context that is new or has changed; return what went wrong, for people."""
+        update = context_update(self._sources(), facts, self.journal.history)
+        self.journal.record(update.messages)
+        return update.warnings
+
+    def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
+        """Put a compaction in the place of the history and bring it to disk.
+
+        Args:
+            place: Where the initial context goes. ``next_turn`` leaves it to the next turn, which finds none in the history.
+
+        Returns:
+            What went wrong, for people.
+        """
+        items: list[ResponseItem] = list(compaction.items)
+        warnings: Sequence[str] = ()
+        if place != "next_turn":
+            update = context_update(self._sources(), facts.evolve(first=True), None)
+            at = len(items) if place == "end" else _last_words(items, compaction.message)
+            items[at:at] = update.messages
+            warnings = update.warnings
+        self.journal.compact(items, compaction.message)
+        self.journal.emit(facts.turn_id, ContextCompactedEvent())
+        self._tell_length(facts)
+        self.journal.flush(facts.turn_id)
+        return warnings
+
+    def _tell_length(self, facts: TurnFacts) -> None:
+        """Tell clients how long the history is now, as an estimate: no server has counted it."""
+        now = TokenUsage(total_tokens=self.journal.history.tokens)
+        info = TokenUsageInfo(self.total_usage, now, facts.model.context_window)
+        self.journal.emit(facts.turn_id, TokenCountEvent(info))
+
+    def compact_idle(self, compaction: Compaction) -> None:
+        """Put a compaction in the place of the history while nothing runs."""
+        self.journal.compact(compaction.items, compaction.message)
+        self.journal.emit("", ContextCompactedEvent())
+        self.journal.flush("")
+
+    async def start_process(
+        self, argv: Sequence[str], permissions: Permissions | None, env: Mapping[str, str], cwd: Path | None
+    ) -> RunningCommand:
+        """Start a process that ends with the thread.
+
+        Raises:
+            CommandFailed: It could not be started.
+            SandboxError: The permissions cannot be enforced here.
+        """
+        folder = cwd or self.settings.cwd
+        access = _ANYTHING if permissions is None else file_access(permissions, folder, self.host.environ)
+        process = await self.commands.start_unasked(argv, access=access, cwd=folder, env=env)
+        self._processes = [other for other in self._processes if other.exit_code is None]
+        self._processes.append(process)
+        return process
+
+    async def aclose(self) -> Sequence[str]:
+        """End what belongs to the conversation; return what went wrong, for people."""
+        await self.background.aclose()
+        for child in self.children:
+            await child.shutdown()
+        await self.parts.aclose()
+        await asyncio.gather(*(process.kill() for process in self._processes), return_exceptions=True)
+        return await self.plugin_state.aclose()
+
+    def _sources(self) -> Sequence[Any]:
+        sources = self.host.registry.context_sources
+        if self.agent is None or self.agent.context is None:
+            return sources
+        return [source for source in sources if source.name in self.agent.context]
+
+
+def _last_words(items: Sequence[ResponseItem], summary: str) -> int:
+    """Return the place of the last message of a person; of the summary where there is none."""
+    at_summary = len(items)
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if not isinstance(item, Message) or item.role != "user":
+            continue
+        text = message_text(item)
+        if text == summary:
+            at_summary = place
+        elif not text.lstrip().startswith(CONTEXT_MARKS):
+            return place
+    return at_summary
+
+
+def _no_context(plugin: str) -> ThreadContext:
+    raise RuntimeError(f"the thread is not ready for plugin {plugin!r}")
+
+
+async def _no_children(agent: Agent[Any], prompt: str | None, fork: int | None) -> ThreadClient:
+    del agent, prompt, fork
+    raise RuntimeError("the thread is not ready")

@@ -1,0 +1,171 @@
+"""A thread's history: appended to, encoded once, never walked again per turn.
+
+``append`` encodes each item as it comes. A prompt is a snapshot of the lists, and its JSON a join of parts that exist already;
+so a request costs what copying its bytes costs, however long the thread is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from codex_framework.contract.protocol.items import (
+    ABORTED_OUTPUT,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    LocalShellCall,
+    Message,
+    Reasoning,
+    ResponseItem,
+    is_call,
+    is_output,
+    output_for,
+)
+from codex_framework.contract.protocol.wire import encode_item
+from codex_framework.contract.value import Value
+
+__all__ = ["History", "HistoryPrompt", "normalised"]
+
+_BYTES_PER_TOKEN = 4
+"""Codex's estimate of a token."""
+
+_IMAGE_BYTES = 7373
+"""What an image within a request counts as, in bytes (Codex's estimate)."""
+
+
+class HistoryPrompt(Value):
+    """The history as one request sees it (see ``roles.models.Prompt``)."""
+
+    items: Sequence[ResponseItem]
+    parts: Sequence[bytes] = attrs.field(repr=False)
+
+    def encoded(self) -> bytes:
+        """The items as a JSON array in UTF-8."""
+        return b"[" + b",".join(self.parts) + b"]"
+
+
+class History:
+    """The items a prompt is made of, oldest first."""
+
+    def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
+        self._items: list[ResponseItem] = []
+        self._parts: list[bytes] = []
+        self._open_calls: dict[str, int] = {}
+        self._orphans = False
+        self._counted_tokens = 0
+        self._uncounted_bytes = 0
+        for item in items:
+            self.append(item)
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return len(self._items)
+
+    @property
+    def items(self) -> Sequence[ResponseItem]:
+        """The items; not to be changed."""
+        return self._items
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the history is: what the server counted last, and an estimate of what came after."""
+        return self._counted_tokens + self._uncounted_bytes // _BYTES_PER_TOKEN
+
+    def counted(self, tokens: int) -> None:
+        """Take the server's count of everything up to now."""
+        self._counted_tokens = tokens
+        self._uncounted_bytes = 0
+
+    def append(self, item: ResponseItem) -> bytes:
+        """Add an item and return its JSON encoding."""
+        encoded = encode_item(item)
+        self._add(item, encoded)
+        return encoded
+
+    def replace(self, items: Sequence[ResponseItem]) -> None:
+        """Put other items in the place of all. Items that stay keep their encoding."""
+        known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
+        self._items, self._parts, self._open_calls, self._orphans = [], [], {}, False
+        self._counted_tokens = self._uncounted_bytes = 0
+        for item in items:
+            self._add(item, known.get(id(item)) or encode_item(item))
+
+    def prompt(self) -> HistoryPrompt:
+        """A snapshot, normalised: every call has exactly one output, right or later behind it, and no output lacks its call."""
+        if self._orphans or self._open_calls:
+            return self.prompt_of(self._items)
+        return HistoryPrompt(self._items.copy(), self._parts.copy())
+
+    def prompt_of(self, items: Sequence[ResponseItem]) -> HistoryPrompt:
+        """A prompt of other items, normalised. Those that stand in the history are not encoded again."""
+        known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
+        whole = normalised(items)
+        return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole])
+
+    def last_with(self, start: str) -> str | None:
+        """The newest text part of a user or developer message that begins with ``start``, or None."""
+        for item in reversed(self._items):
+            if isinstance(item, Message) and item.role != "assistant":
+                for part in reversed(item.content):
+                    text = getattr(part, "text", "")
+                    if text.startswith(start):
+                        return str(text)
+        return None
+
+    def _add(self, item: ResponseItem, encoded: bytes) -> None:
+        self._items.append(item)
+        self._parts.append(encoded)
+        self._uncounted_bytes += _model_bytes(item, encoded)
+        self._track(item)
+
+    def _track(self, item: ResponseItem) -> None:
+        """Keep count of calls without output, so that the usual prompt needs no walk."""
+        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+            call_id = item.call_id or ""
+            self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
+        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+            count = self._open_calls.pop(item.call_id, 0) - 1
+            if count > 0:
+                self._open_calls[item.call_id] = count
+            elif count < 0:
+                self._orphans = True
+
+
+def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
+    """How many bytes of text an item counts as. Codex's estimates for what is not text."""
+    if isinstance(item, Reasoning) and item.encrypted_content:
+        return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
+    parts = item.content if isinstance(item, Message) else getattr(item, "output", ())
+    if isinstance(parts, str):
+        return len(encoded)
+    images = [part.image_url for part in parts if isinstance(part, InputImage) and part.image_url.startswith("data:")]
+    return len(encoded) - sum(map(len, images)) + _IMAGE_BYTES * len(images)
+
+
+def normalised(items: Sequence[ResponseItem]) -> list[ResponseItem]:
+    """The items with one output for every call: a missing one is put in behind its call, a stray one left out."""
+    # An output answers the latest unanswered call of its id that stands before it.
+    answered: set[int] = set()
+    keep: set[int] = set()
+    waiting: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+            waiting.setdefault(item.call_id or "", []).append(index)
+        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+            calls = waiting.get(item.call_id)
+            if calls:
+                answered.add(calls.pop())
+                keep.add(index)
+    result: list[ResponseItem] = []
+    for index, item in enumerate(items):
+        if is_output(item) and index not in keep:
+            continue
+        result.append(item)
+        if is_call(item) and index not in answered:
+            assert isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))
+            result.append(output_for(item, ABORTED_OUTPUT))
+    return result

@@ -1,0 +1,49 @@
+"""The built-in loop as what fills a turn: the kernel's own task, without a coroutine around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from codex_framework.contract.protocol.events import UserMessageEvent
+from codex_framework.contract.roles.outcomes import Outcome
+from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.turn.driver import TurnDriver
+from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.turn_context import TurnContexts
+
+__all__ = ["LoopRun"]
+
+
+class LoopRun:
+    """A regular turn."""
+
+    kind = "regular"
+    steerable = True
+
+    def __init__(self, contexts: TurnContexts, refused: Callable[[InputArrived, str], None]) -> None:
+        self.driver = TurnDriver(contexts, refused=refused)
+        self.asked: list[str] = []
+        self.done: asyncio.Future[Outcome] = self.driver.done
+
+    def steer(self, arrived: InputArrived) -> None:
+        """Take a person's input: the first one starts the loop."""
+        if not self.asked and isinstance(arrived.event, UserMessageEvent):
+            self.asked.append(arrived.event.message)
+        self.driver.feed(arrived)
+
+    def deliver(self, delivered: Delivered) -> None:
+        """Take items of a plugin."""
+        self.driver.feed(delivered)
+
+    def interrupt(self, reason: str) -> None:
+        """End soon."""
+        self.driver.interrupt(reason)
+
+    def leftover_input(self) -> Sequence[InputArrived]:
+        """Input that came too late."""
+        return self.driver.turn.take_pending()
+
+    def leftover_deliveries(self) -> Sequence[Delivered]:
+        """Deliveries that met no sample."""
+        return self.driver.turn.take_deliveries()

@@ -1,0 +1,74 @@
+"""The models that threads talk to: clients, what is known of a model, and its instructions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from codex_framework.config import Config
+from codex_framework.config.settings import fallback_model
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.roles.models import ModelClient, ModelInfo, ProviderInfo
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import StoredThread
+from codex_framework.plugins.registry import Registry
+from codex_framework.threads.instructions import base_instructions
+
+__all__ = ["Models"]
+
+
+class Models:
+    """The model side of a kernel, shared by its threads."""
+
+    def __init__(self, registry: Registry, config: Config, environ: Mapping[str, str]) -> None:
+        self._registry = registry
+        self._config = config
+        self._environ = environ
+        self._clients: list[tuple[ProviderInfo, ModelClient]] = []
+
+    def client(self, provider: ProviderInfo) -> ModelClient:
+        """Return the client of a provider, made at first use and shared by all threads. Interceptors may wrap it.
+
+        Raises:
+            CodexError: No plugin serves the provider's wire.
+        """
+        for known, client in self._clients:
+            if known == provider:
+                return client
+        plugin = self._registry.providers.get(provider.wire_api)
+        if plugin is None:
+            served = ", ".join(sorted(self._registry.providers)) or "none: no plugin offers one"
+            raise CodexError(
+                f"no plugin serves wire_api {provider.wire_api!r} of model provider {provider.id!r}",
+                slug="no-provider",
+                hint=f"Set wire_api to one that is served ({served}), or install a plugin that serves it."
+                " `codex-framework plugins` shows what is loaded.",
+            )
+        client = plugin.open(provider, self._environ)
+        for guard in self._registry.interceptors.client:
+            client = guard.call(client, provider)
+        self._clients.append((provider, client))
+        return client
+
+    def info(self, settings: Settings) -> ModelInfo:
+        """Return what is known of the model of these settings, with what the configuration says instead."""
+        plugin = self._registry.providers.get(settings.provider.wire_api)
+        info = plugin.model(settings.model) if plugin is not None else None
+        return settings.with_overrides(info or fallback_model(settings.model))
+
+    def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
+        """Return what is known of the model that a stored thread has used last. None if the record does not name it."""
+        slug = (stored.last_turn_context or {}).get("model")
+        return self.info(settings.evolve(model=slug)) if isinstance(slug, str) and slug else None
+
+    def instructions(self, model: ModelInfo) -> str:
+        """Return the base instructions for a model. Raises ConfigError."""
+        return base_instructions(self._config, model)
+
+    async def aclose(self) -> None:
+        """Close all clients; the first error is raised when all have been closed."""
+        clients, self._clients = self._clients, []
+        results = await asyncio.gather(*(client.aclose() for _, client in clients), return_exceptions=True)
+        for error in results:
+            if isinstance(error, BaseException):
+                raise error

@@ -1,0 +1,184 @@
+"""The ops of a thread: the built-in ones, and those that plugins handle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from codex_framework.contract.errors import CodexError, ThreadError
+from codex_framework.contract.permissions.profile import additional_from_wire
+from codex_framework.contract.protocol.events import ErrorEvent, ThreadSettingsAppliedEvent, WarningEvent
+from codex_framework.contract.protocol.ops import (
+    CleanBackgroundTerminals,
+    ExecApproval,
+    Interrupt,
+    Op,
+    PatchApproval,
+    PermissionsResponse,
+    RequestPermissionsResponse,
+    Shutdown,
+    ThreadSettings,
+    ThreadSettingsOverrides,
+    UserInputOp,
+)
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.roles.ops import OpHandler
+from codex_framework.plugins.offers import Offer
+from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.journal import sentence
+from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
+from codex_framework.threads.tasks import RegularInput, Tasks
+from codex_framework.threads.user_input import arrived
+
+__all__ = ["Ops"]
+
+HANDLER_PATIENCE_S = 10.0
+"""How long a plugin may take to handle an op, in seconds."""
+
+_HANDLING: ContextVar[bool] = ContextVar("codex_framework_handling_op", default=False)
+"""Whether the code that runs is a handler: what it submits is handled after it."""
+
+
+class Ops:
+    """Handles the ops of one thread: in order of submission, one at a time. Interrupts, shutdowns and answers never wait.
+
+    Args:
+        shutdown: Shuts the thread down.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        tasks: Tasks,
+        handlers: Mapping[str, Offer[OpHandler[Any]]],
+        shutdown: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._conversation = conversation
+        self._tasks = tasks
+        self._handlers = handlers
+        self._shutdown = shutdown
+        self._turnstile = asyncio.Lock()
+        self._later: set[asyncio.Task[None]] = set()
+
+    async def handle(self, submission: str, op: Op) -> None:
+        """Handle an op; what is wrong with it becomes an error event."""
+        given: object = op
+        if not isinstance(given, Op):
+            self._refuse(submission, f"{type(given).__name__} is not an op")
+            return
+        if self._answered(submission, op):
+            return
+        match op:
+            case Interrupt():
+                await self._tasks.stop("interrupted")
+            case Shutdown():
+                await self._shutdown()
+            case _ if _HANDLING.get():
+                task = asyncio.ensure_future(self._in_turn(submission, op))
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
+            case _:
+                await self._in_turn(submission, op)
+
+    def _answered(self, submission: str, op: Op) -> bool:
+        """Take an answer to a request; return whether the op is one."""
+        requests = self._conversation.requests
+        try:
+            match op:
+                case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
+                    requests.answer(request_id, decision)
+                case RequestPermissionsResponse(id=request_id, response=response):
+                    requests.answer(request_id, _permissions_decision(response))
+                case _:
+                    return False
+        except CodexError as error:
+            self._refuse(submission, sentence(error))
+        return True
+
+    async def _in_turn(self, submission: str, op: Op) -> None:
+        async with self._turnstile:
+            token = _HANDLING.set(True)
+            try:
+                await self._handle(submission, op)
+            except CodexError as error:
+                self._refuse(submission, sentence(error))
+            finally:
+                _HANDLING.reset(token)
+
+    async def _handle(self, submission: str, op: Op) -> None:
+        match op:
+            case UserInputOp():
+                self._apply(submission, op.thread_settings)
+                await self._user_input(submission, op)
+            case ThreadSettings(overrides):
+                self._apply(submission, overrides)
+            case CleanBackgroundTerminals():
+                for problem in await self._conversation.plugin_state.aclose():
+                    self._conversation.journal.emit(submission, WarningEvent(problem))
+            case _:
+                await self._handle_by_plugin(submission, op)
+
+    async def _user_input(self, submission: str, op: UserInputOp) -> None:
+        event = arrived(op.items, self._conversation.settings.cwd)
+        if self._tasks.running:
+            self._tasks.steer(event)
+            return
+        await self._tasks.ended()
+        self._tasks.start_regular(submission, RegularInput(event, schema=op.final_output_json_schema))
+
+    def _apply(self, submission: str, overrides: ThreadSettingsOverrides) -> None:
+        conversation = self._conversation
+        changed = changed_settings(conversation.settings, overrides, conversation.host.named_permissions)
+        if changed is not None:
+            conversation.settings = changed
+            conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(changed)))
+
+    async def _handle_by_plugin(self, submission: str, op: Op) -> None:
+        offer = self._handlers.get(op.type)
+        if offer is None:
+            raise ThreadError(
+                f"no plugin handles the op {op.type!r}",
+                slug="unknown-op",
+                hint=f"The ops of plugins are: {', '.join(sorted(self._handlers)) or 'none'}.",
+            )
+        if not isinstance(op, offer.item.op):
+            raise ThreadError(
+                f"the op {op.type!r} is {type(op).__qualname__}, and plugin {offer.plugin!r} handles another class",
+                slug="unknown-op",
+                hint=f"Make it with `kernel.op({op.type!r}, ...)`.",
+            )
+        try:
+            async with asyncio.timeout(HANDLER_PATIENCE_S):
+                await offer.item.handle(op, self._conversation.context(offer.plugin), submission)
+        except CodexError:
+            raise
+        except TimeoutError:
+            text = f"plugin {offer.plugin!r} did not handle the op {op.type!r} within {HANDLER_PATIENCE_S:.0f} s"
+            raise ThreadError(text, slug="bad-request") from None
+        except Exception as error:  # a plugin may raise anything
+            text = f"plugin {offer.plugin!r} failed to handle the op {op.type!r}: {described(error)}{place_of(error)}"
+            raise ThreadError(text, slug="bad-request") from error
+
+    def _refuse(self, submission: str, text: str) -> None:
+        self._conversation.journal.emit(submission, ErrorEvent(text, "bad_request"))
+
+
+def _permissions_decision(response: PermissionsResponse) -> ReviewDecision:
+    """Return the decision that a response to ``request_permissions`` means.
+
+    Raises:
+        ThreadError: The response cannot be read.
+    """
+    try:
+        granted = additional_from_wire(response.permissions)
+    except ValueError as error:
+        raise ThreadError(f"the granted permissions cannot be read: {error}", slug="bad-request") from error
+    if response.scope not in ("turn", "session"):
+        raise ThreadError(f"the scope is {response.scope!r}", slug="bad-request", hint="Answer with turn or session.")
+    if not granted:
+        return ReviewDecision(Decision.DENIED)
+    kind = Decision.APPROVED_FOR_SESSION if response.scope == "session" else Decision.APPROVED
+    return ReviewDecision(kind, granted=granted)

@@ -1,0 +1,83 @@
+"""The typed output of an agent: its schema for the model, and the check of what the model says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.contract.errors import RunError
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.outcomes import Outcome, Status
+
+__all__ = ["Output"]
+
+_WRAPPED = "value"
+"""Where an output stands that is not an object by itself: providers take schemas of objects only."""
+
+
+class Output:
+    """What an agent is to give.
+
+    Raises:
+        TypeError: The output type cannot be told to a model; the text names it.
+    """
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        from codex_framework.toolkit.signature import argument_type
+
+        self.retries = agent.output_retries
+        self._type = argument_type(agent.output_type, f"the output type of agent {agent.name!r}")
+        try:
+            schema = self._type.schema(strict=True)
+        except TypeError:  # the strict subset cannot say it
+            schema = self._type.schema(strict=False)
+        self._wrapped = schema.get("type") != "object"
+        self.schema: Mapping[str, Any] = schema if not self._wrapped else _object_of(schema)
+
+    def read(self, message: str | None) -> Any:
+        """Return the output that a message holds.
+
+        Raises:
+            RunError: It does not fit; the fact says why, for the model and for people.
+        """
+        try:
+            raw = json.loads(message or "")
+        except ValueError as error:
+            raise RunError(f"the output is not JSON: {error}") from None
+        problems: list[str] = []
+        if self._wrapped and isinstance(raw, dict) and set(raw) == {_WRAPPED}:
+            raw = raw[_WRAPPED]
+        try:
+            value = self._type.read(raw, "the output", problems)
+        except (ValueError, TypeError) as error:  # the initialiser of the author's class
+            raise RunError("; ".join([*problems, str(error)])) from None
+        if problems:
+            raise RunError("; ".join(problems))
+        return value
+
+    def problem(self, message: str | None) -> str | None:
+        """Return what the model is told of an output that does not fit, or None if it fits."""
+        try:
+            self.read(message)
+        except RunError as error:
+            return f"The output does not fit what was asked for: {error}. Give the whole output again, as JSON."
+        return None
+
+    def result(self, outcome: Outcome) -> tuple[Any, str | None]:
+        """Return the output of a turn and what is wrong with it."""
+        if outcome.status is not Status.COMPLETED:
+            return None, None
+        try:
+            return self.read(outcome.last_agent_message), None
+        except RunError as error:
+            return None, str(error)
+
+
+def _object_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": {_WRAPPED: schema},
+        "required": [_WRAPPED],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,118 @@
+"""A kernel as a plugin has it: the kernel's side of ``KernelContext``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.ops import Op
+from codex_framework.contract.protocol.wire import WireError, read
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.threads import ThreadClient
+from codex_framework.plugins.registry import Registry
+from codex_framework.threads.background import Background
+from codex_framework.threads.broadcast import Broadcast
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.services import Services
+from codex_framework.threads.spans import span_of
+
+__all__ = ["PluginKernel", "op_of"]
+
+T = TypeVar("T")
+
+
+class PluginKernel:
+    """A kernel as one plugin has it. See the contract for what each member means."""
+
+    def __init__(
+        self,
+        plugin: str,
+        *,
+        registry: Callable[[], Registry],
+        warn: Callable[[str], None],
+        agent: Callable[[str], Agent[Any]],
+        resume: Callable[[str], Awaitable[ThreadClient]],
+        services: Services,
+        state: PluginState,
+        background: Background,
+        broadcast: Broadcast,
+    ) -> None:
+        self._plugin = plugin
+        self._registry = registry
+        self._warn = warn
+        self._agent = agent
+        self._resume = resume
+        self._services = services
+        self._state = state
+        self._background = background
+        self._broadcast = broadcast
+        self._loop = asyncio.get_running_loop()
+
+    def warn(self, text: str) -> None:
+        """Tell the clients of all threads."""
+        self._warn(text)
+
+    def op(self, tag: str, **fields: Any) -> Op:
+        """Return an op of whichever plugin handles this tag."""
+        return op_of(self._registry(), tag, fields)
+
+    def agent(self, name: str) -> Agent[Any]:
+        """Return an agent by name."""
+        return self._agent(name)
+
+    async def resume_thread(self, thread_id: str) -> ThreadClient:
+        """Return a stored thread, started again."""
+        return await self._resume(thread_id)
+
+    def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Any:
+        """Run a coroutine function on the kernel's event loop, from another operating-system thread."""
+
+        async def call() -> T:
+            return await function()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop)
+
+    def service(self, key: ServiceKey[T]) -> T:
+        """Return a service of the kernel."""
+        return self._services.get(key)
+
+    def state(self, key: object, factory: Callable[[], T]) -> T:
+        """Return the plugin's own object for the kernel."""
+        return self._state.get(key, factory)
+
+    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run a coroutine until the kernel closes."""
+        self._background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+
+    def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
+        """Measure a block."""
+        return span_of(self._broadcast, name, attributes=attributes)
+
+
+def op_of(registry: Registry, tag: str, fields: Mapping[str, Any]) -> Op:
+    """Return an op of a plugin, made of plain values or of values of the protocol.
+
+    Raises:
+        ThreadError: No plugin handles it, or the fields do not fit.
+    """
+    offer = registry.ops.get(tag)
+    if offer is None:
+        known = ", ".join(sorted(registry.ops)) or "none"
+        raise ThreadError(
+            f"no plugin handles the op {tag!r}", slug="unknown-op", hint=f"The ops of plugins are: {known}."
+        )
+    try:
+        made: Op = offer.item.op(**fields)
+    except TypeError as error:
+        raise ThreadError(f"the op {tag!r} cannot be made: {error}", slug="bad-request") from None
+    try:
+        from codex_framework.contract.protocol.wire import to_wire
+
+        whole: Op = read(offer.item.op, to_wire(made))  # plain values become those of the protocol
+    except (WireError, TypeError) as error:
+        raise ThreadError(f"the op {tag!r} cannot be made: {error}", slug="bad-request") from None
+    return whole

@@ -1,0 +1,41 @@
+"""Objects that plugins keep for one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = [
+    "PluginState",
+]
+
+
+T = TypeVar("T")
+
+
+class PluginState:
+    """Plugins' own objects for one thread, by key."""
+
+    def __init__(self) -> None:
+        self._objects: dict[object, Any] = {}
+
+    def get(self, key: object, factory: Callable[[], T]) -> T:
+        """The object under ``key``, made at first use."""
+        if key not in self._objects:
+            self._objects[key] = factory()
+        found: T = self._objects[key]
+        return found
+
+    async def aclose(self) -> list[str]:
+        """Close what can be closed; returns what went wrong, for people."""
+        problems = []
+        for key, kept in self._objects.items():
+            close = getattr(kept, "aclose", None)
+            if close is None:
+                continue
+            try:
+                await close()
+            except Exception as error:  # a plugin's object may fail in any way; the others must still be closed
+                problems.append(f"closing {key!r} failed: {type(error).__name__}: {error}")
+        self._objects.clear()
+        return problems

@@ -1,0 +1,234 @@
+"""A thread as a plugin has it: the kernel's side of ``ThreadContext``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codex_framework.config.plugin_tables import plugin_settings
+from codex_framework.contract.errors import CommandFailed, SandboxError, ThreadError, ToolError, ToolRefused
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.events import EventMsg, Request, ThreadRolledBackEvent
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.ops import Op
+from codex_framework.contract.roles.agents import Agent, TaskRole
+from codex_framework.contract.roles.commands import RunningCommand
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, RolledBack
+from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
+from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
+from codex_framework.threads.conversation import Conversation, Origin
+from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.ids import new_id
+from codex_framework.threads.ops import Ops
+from codex_framework.threads.spans import span_of
+from codex_framework.threads.tasks import Tasks
+
+__all__ = ["PluginThread"]
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class PluginThread:
+    """A thread as one plugin has it. See the contract for what each member means."""
+
+    def __init__(self, conversation: Conversation, tasks: Tasks, ops: Ops, plugin: str) -> None:
+        self._conversation = conversation
+        self._tasks = tasks
+        self._ops = ops
+        self._plugin = plugin
+
+    @property
+    def id(self) -> str:
+        """The thread's id."""
+        return self._conversation.id
+
+    @property
+    def meta(self) -> ThreadMeta:
+        """The thread's head."""
+        return self._conversation.meta
+
+    @property
+    def path(self) -> str | None:
+        """Where the thread is stored."""
+        return self._conversation.journal.path
+
+    @property
+    def origin(self) -> Origin:
+        """How the thread came to be."""
+        return self._conversation.origin
+
+    @property
+    def parent(self) -> ThreadContext | None:
+        """The thread that spawned this one."""
+        parent = self._conversation.parent
+        return None if parent is None else parent.context(self._plugin)
+
+    @property
+    def depth(self) -> int:
+        """How many parents it has."""
+        return self._conversation.depth
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the next turn."""
+        return self._conversation.settings
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The merged configuration."""
+        return self._conversation.config
+
+    @property
+    def history(self) -> Sequence[ResponseItem]:
+        """The items of the conversation."""
+        return self._conversation.journal.history.items
+
+    @property
+    def turn(self) -> TurnFacts | None:
+        """The facts of the running turn."""
+        return self._conversation.turn
+
+    @property
+    def kernel(self) -> KernelContext:
+        """The kernel."""
+        return self._conversation.host.kernel(self._plugin)
+
+    def plugin_settings(self, kind: type[T]) -> T:
+        """Return the plugin's settings from this thread's configuration."""
+        return plugin_settings(self._conversation.host.config, self._plugin, kind)
+
+    def component(self, kind: type[T]) -> T:
+        """Return the thread component of a class."""
+        return self._conversation.parts.find(kind)
+
+    async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
+        """Hand in an op."""
+        submission = new_id()
+        with span_of(self._conversation.host.broadcast, "op.dispatch", thread_id=self.id, trace=trace):
+            await self._ops.handle(submission, op)
+        return submission
+
+    def start_task(self, task: TaskRole, input: object = None, *, id: str | None = None) -> str:  # noqa: A002
+        """Start a task as a turn."""
+        return self._tasks.start_task(task, self._plugin, input, id or new_id())
+
+    def deliver(
+        self,
+        items: Sequence[ResponseItem],
+        when: Delivery = "join",
+        *,
+        trigger: bool = False,
+        event: EventMsg | None = None,
+    ) -> None:
+        """Put items into the conversation where they do no harm."""
+        self._tasks.deliver(Delivered(tuple(items), event, when), trigger=trigger)
+
+    async def request(self, request: Request[A]) -> A:
+        """Ask the clients of the thread."""
+        if not isinstance(request, Request):
+            raise TypeError(f"request() takes a Request, not {type(request).__name__}")
+        return await self._conversation.requests.ask(request)
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request."""
+        return self._conversation.requests.answer(request_id, answer)
+
+    def emit(self, event: EventMsg, *, id: str = "") -> None:  # noqa: A002  # the wire's name
+        """Tell the clients of the thread."""
+        if not isinstance(event, EventMsg):
+            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+        self._conversation.journal.emit(id, event)
+
+    def warn(self, text: str) -> None:
+        """Tell the clients of the thread a sentence."""
+        self._conversation.journal.warn(text)
+
+    def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
+        """Write a line of the plugin's own into the record."""
+        turn = self._conversation.turn if per_turn else None
+        entry = PluginEntry(plugin=self._plugin, kind=kind, data=data, turn_id=None if turn is None else turn.turn_id)
+        self._conversation.journal.append_entry(entry)
+
+    def entries(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return the plugin's entries of a kind."""
+        return self._conversation.journal.entries(self._plugin, kind)
+
+    async def edit_history(self, edit: HistoryEdit) -> None:
+        """Shorten the history, or take turns back."""
+        if self._tasks.running:
+            raise ThreadError(
+                "the history cannot be edited while a turn is running",
+                slug="busy",
+                hint="Wait for its end; from the running task use `compact`.",
+            )
+        match edit:
+            case Compaction():
+                self._conversation.compact_idle(edit)
+            case RolledBack(turns):
+                self._roll_back(turns)
+
+    def _roll_back(self, turns: int) -> None:
+        conversation = self._conversation
+        if turns < 1:
+            raise ThreadError(
+                "num_turns must be >= 1", slug="bad-request", hint="Give the number of turns to take back."
+            )
+        if conversation.journal.path is None:
+            raise ThreadError(
+                "thread rollback requires persisted thread history", slug="no-store", hint="Do not use --ephemeral."
+            )
+        journal = conversation.journal
+        journal.emit("", ThreadRolledBackEvent(turns))
+        journal.flush("")
+        stored = conversation.host.stored(conversation.id)
+        journal.reload(stored.history, stored.entries)
+
+    def tools_changed(self) -> None:
+        """Have the components asked for their tools again before the next sample."""
+        self._conversation.tools_version += 1
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        permissions: Permissions | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> RunningCommand:
+        """Start a process of the plugin's own."""
+        try:
+            return await self._conversation.start_process(argv, permissions, env or {}, cwd)
+        except CommandFailed as error:
+            raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
+        except SandboxError as error:
+            raise ToolRefused(f"{error}. {error.hint}".strip()) from error
+
+    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+        """Start a child thread."""
+        child = await self._conversation.spawn(agent, prompt, fork)
+        self._conversation.children.append(child)
+        return child
+
+    # Scope
+
+    def service(self, key: ServiceKey[T]) -> T:
+        """Return a service."""
+        return self._conversation.services.get(key)
+
+    def state(self, key: object, factory: Callable[[], T]) -> T:
+        """Return the plugin's own object for the thread."""
+        return self._conversation.plugin_state.get(key, factory)
+
+    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run a coroutine beside everything else."""
+        self._conversation.background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+
+    def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
+        """Measure a block."""
+        return span_of(self._conversation.host.broadcast, name, thread_id=self.id, attributes=attributes)

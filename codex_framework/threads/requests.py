@@ -1,0 +1,269 @@
+"""The open requests of a thread: who waits, who may answer, and how each is closed.
+
+:class:`Requests` is a state machine without I/O, like the turn: a method takes what has happened and returns what to do.
+:class:`RequestDesk` performs it: it keeps the waiters and the timers, tells clients, and passes requests of a thread without
+clients up to its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from codex_framework.contract.errors import ThreadError, TurnEnded
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.protocol.events.requests import Closed, Request, RequestResolvedEvent
+from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.value import Value
+from codex_framework.threads.faults import checked, described
+
+__all__ = ["Effect", "Release", "RequestDesk", "Requests", "Tell"]
+
+A = TypeVar("A")
+
+
+class Tell(Value):
+    """Tell the clients. For a request this comes after its waiter exists, so that it can be answered at once."""
+
+    scope: str
+    msg: EventMsg
+
+
+class Release(Value):
+    """Let the waiter go on with an answer; with ``how`` ABORTED there is none, and it is cancelled."""
+
+    request_id: str
+    answer: Any
+    how: Closed
+
+
+Effect: TypeAlias = Tell | Release
+
+
+class Requests:
+    """Which requests are open. A request belongs to a *scope*: the id of a turn, or the empty text for the thread itself."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Request[Any], str]] = {}
+        self._serial = 0
+
+    @property
+    def open(self) -> Sequence[Request[Any]]:
+        """The open requests, oldest first."""
+        return [request for request, _ in self._open.values()]
+
+    def named(self, request: Request[A], taken: Collection[str] = ()) -> Request[A]:
+        """Return the request with an id that no open one has, and that is not ``taken``."""
+        request_id = wanted = request.request_id
+        while not request_id or request_id in self._open or request_id in taken:
+            self._serial += 1
+            request_id = f"{wanted or 'request'}-{self._serial}"
+        return request if request_id == wanted else request.with_id(request_id)
+
+    def ask(self, request: Request[Any], scope: str, *, attended: bool) -> list[Effect]:
+        """Open a request that has a free id. Where nobody can answer, it is closed in the same step."""
+        self._open[request.request_id] = (request, scope)
+        shown: list[Effect] = [Tell(scope, request)]
+        if attended:
+            return shown
+        warning = WarningEvent(f"nobody can answer, so the answer is no: {subject_of(request)}")
+        return [*shown, Tell(scope, warning), *self._close_unattended(request.request_id, Closed.UNATTENDED)]
+
+    def answer(self, request_id: str, answer: Any) -> list[Effect]:
+        """Take an answer. One to nothing (twice, too late) changes nothing."""
+        return self._close(request_id, answer, Closed.ANSWERED)
+
+    def expire(self, request_id: str) -> list[Effect]:
+        """Close a request whose time is over."""
+        return self._close_unattended(request_id, Closed.TIMED_OUT)
+
+    def withdraw(self, request_id: str) -> list[Effect]:
+        """Close a request whose waiter is gone."""
+        return self._close(request_id, None, Closed.ABORTED)
+
+    def abort(self, scope: str | None) -> list[Effect]:
+        """Close every request of a scope; None closes all."""
+        ids = [request_id for request_id, (_, of) in self._open.items() if scope is None or of == scope]
+        return [effect for request_id in ids for effect in self._close(request_id, None, Closed.ABORTED)]
+
+    def _close_unattended(self, request_id: str, how: Closed) -> list[Effect]:
+        if request_id not in self._open:
+            return []
+        request, scope = self._open[request_id]
+        name = f"{type(request).__qualname__}.unattended()"
+        try:
+            answer = checked(request.unattended(), request.answer_type, name)
+        except Exception as error:  # a plugin's class: whoever waits must not wait for ever
+            warning = WarningEvent(f"{name} failed: {described(error)}")
+            return [Tell(scope, warning), *self._close(request_id, None, Closed.ABORTED)]
+        return self._close(request_id, answer, how)
+
+    def _close(self, request_id: str, answer: Any, how: Closed) -> list[Effect]:
+        if request_id not in self._open:
+            return []
+        _, scope = self._open.pop(request_id)
+        return [Release(request_id, answer, how), Tell(scope, RequestResolvedEvent(request_id, how))]
+
+
+def subject_of(request: Request[Any]) -> str:
+    """Return what a request is about; its class, if the request cannot tell."""
+    try:
+        return str(request.subject)
+    except Exception:  # a plugin's class
+        return f"a {type(request).__qualname__}"
+
+
+class RequestDesk:
+    """Performs what :class:`Requests` says, for one thread.
+
+    Args:
+        thread_id: The thread's id; requests that are passed up carry it.
+        tell: Tells the thread's clients an event, under a submission's id and with the id of the child that asks, if one does.
+        attended: Whether a client listens that can answer.
+        parent: The desk of the parent thread, for a thread that was spawned.
+    """
+
+    def __init__(
+        self,
+        thread_id: str,
+        *,
+        tell: Callable[[str, EventMsg, str], None],
+        attended: Callable[[], bool],
+        parent: RequestDesk | None = None,
+    ) -> None:
+        self.thread_id = thread_id
+        self.attended = attended
+        self._requests = Requests()
+        self._tell = tell
+        self._parent = parent
+        self._waiters: dict[str, asyncio.Future[Any]] = {}
+        self._of_children: dict[str, tuple[RequestDesk, Request[Any], str]] = {}
+        self._above: dict[str, RequestDesk] = {}
+        self._ended: set[str] = set()
+        self._closed = False
+
+    @property
+    def open(self) -> Sequence[Request[Any]]:
+        """The requests that wait for an answer, those of children included."""
+        return [*self._requests.open, *(request for _, request, _ in self._of_children.values())]
+
+    async def ask(self, request: Request[A], scope: str = "", *, shown: Callable[[], None] | None = None) -> A:
+        """Ask, and wait for the answer.
+
+        Args:
+            scope: The turn that asks. Empty for the thread itself.
+            shown: Called once clients have been told, if the answer is still open then.
+
+        Raises:
+            TurnEnded: The turn, or the thread, has ended.
+            TypeError: The request's ``answer_type`` is not a class.
+            asyncio.CancelledError: It ended meanwhile.
+        """
+        if self._closed or scope in self._ended:
+            raise TurnEnded("the turn that asks has ended")
+        if not isinstance(request.answer_type, type):
+            raise TypeError(
+                f"{type(request).__qualname__}.answer_type is {request.answer_type!r}, which is not a class"
+            )
+        loop = asyncio.get_running_loop()
+        request = self._requests.named(request, self._taken())
+        request_id = request.request_id
+        waiter: asyncio.Future[A] = loop.create_future()
+        self._waiters[request_id] = waiter
+        timer: asyncio.TimerHandle | None = None
+        try:
+            attended = self.attended()
+            above = None if attended else self._someone_above()
+            if above is not None:
+                self._above[request_id] = above
+            self._perform(self._requests.ask(request, scope, attended=attended or above is not None))
+            if above is not None and not waiter.done():
+                above.take_up(self, request)
+            if shown is not None and not waiter.done():
+                shown()
+            limit_s = request.time_limit_s()
+            if limit_s is not None:
+                timer = loop.call_later(limit_s, self._expire, request_id)
+            return await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+            del self._waiters[request_id]
+            self._perform(self._requests.withdraw(request_id))
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request of this thread or of a child; return whether it was open.
+
+        Raises:
+            ThreadError: The answer is not of the class that the request names.
+        """
+        if request_id in self._of_children:
+            desk, _, own_id = self._of_children[request_id]
+            return desk.answer(own_id, answer)
+        request = next((request for request in self._requests.open if request.request_id == request_id), None)
+        if request is None or self._waiters[request_id].done():  # whoever asked was cancelled a moment ago
+            return False
+        if not isinstance(answer, request.answer_type):
+            raise ThreadError(
+                f"the answer to {subject_of(request)} is {type(answer).__name__}, not {request.answer_type.__name__}",
+                slug="bad-request",
+                hint=f"Answer with a {request.answer_type.__name__}.",
+            )
+        self._perform(self._requests.answer(request_id, answer))
+        return True
+
+    def abort(self, scope: str) -> None:
+        """Close what a turn has asked; it cannot ask any more."""
+        self._ended.add(scope)
+        self._perform(self._requests.abort(scope))
+
+    def close(self) -> None:
+        """Close everything; nobody can ask any more."""
+        self._closed = True
+        self._perform(self._requests.abort(None))
+
+    def take_up(self, child: RequestDesk, request: Request[Any]) -> None:
+        """Show a child's request to this thread's clients."""
+        own_id = request.request_id
+        if own_id in self._taken():
+            request = self._requests.named(request.with_id(f"{child.thread_id}:{own_id}"), self._taken())
+        self._of_children[request.request_id] = (child, request, own_id)
+        self._tell("", request, child.thread_id)
+
+    def let_go(self, child: RequestDesk, own_id: str, how: Closed) -> None:
+        """Tell this thread's clients that a child's request is closed."""
+        for request_id, (desk, _, of_child) in list(self._of_children.items()):
+            if desk is child and of_child == own_id:
+                del self._of_children[request_id]
+                self._tell("", RequestResolvedEvent(request_id, how), child.thread_id)
+
+    def _taken(self) -> Collection[str]:
+        """The ids that name something here: requests of children, and own ones until their waiter has gone on."""
+        return self._of_children.keys() | self._waiters.keys()
+
+    def _someone_above(self) -> RequestDesk | None:
+        """The nearest desk above whose clients can answer."""
+        desk = self._parent
+        while desk is not None and (desk._closed or not desk.attended()):  # noqa: SLF001  # of the same class
+            desk = desk._parent  # noqa: SLF001  # of the same class
+        return desk
+
+    def _expire(self, request_id: str) -> None:
+        self._perform(self._requests.expire(request_id))
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Tell(scope, msg):
+                    self._tell(scope, msg, "")
+                    if isinstance(msg, RequestResolvedEvent) and msg.request_id in self._above:
+                        self._above.pop(msg.request_id).let_go(self, msg.request_id, msg.how)
+                case Release(request_id, answer, how):
+                    waiter = self._waiters.get(request_id)
+                    if waiter is None or waiter.done():
+                        continue
+                    if how is Closed.ABORTED:
+                        waiter.cancel()
+                    else:
+                        waiter.set_result(answer)

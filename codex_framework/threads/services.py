@@ -1,0 +1,53 @@
+"""Services: objects that components provide for other plugins, and programs for their threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from codex_framework.contract.errors import ServiceError
+from codex_framework.contract.roles.scopes import ServiceKey
+
+__all__ = ["Services"]
+
+T = TypeVar("T")
+
+
+class Services:
+    """A table of services over the one around it.
+
+    Args:
+        own: Services of this table.
+        around: Where to look next.
+    """
+
+    def __init__(self, own: Mapping[ServiceKey[Any], object] | None = None, around: Services | None = None) -> None:
+        self._own = dict(own or {})
+        self._around = around
+        self._absent: dict[ServiceKey[Any], str] = {}
+
+    def provide(self, key: ServiceKey[Any], service: object) -> None:
+        """Add a service, or put another in its place."""
+        self._own[key] = service
+
+    def withdraw(self, key: ServiceKey[Any], reason: str) -> None:
+        """Take a service away; ``reason`` is told to those who look for it."""
+        self._own.pop(key, None)
+        self._absent[key] = reason
+
+    def get(self, key: ServiceKey[T]) -> T:
+        """Return a service.
+
+        Raises:
+            ServiceError: Nobody provides it.
+        """
+        if key in self._own:
+            found: T = self._own[key]  # type: ignore[assignment]  # the key says of which type
+            return found
+        if self._around is not None and key not in self._absent:
+            return self._around.get(key)
+        reason = self._absent.get(key)
+        raise ServiceError(
+            f"no component provides the service {key.name!r}" + (f": {reason}" if reason else ""),
+            hint="Install or enable a plugin that provides it; `codex-framework plugins` shows what is loaded.",
+        )

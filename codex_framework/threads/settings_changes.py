@@ -1,0 +1,99 @@
+"""Changes of a thread's settings, and the settings as clients and records have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.permissions.profile import Permissions, permissions_of
+from codex_framework.contract.protocol.events import EventMsg, SessionConfiguredEvent
+from codex_framework.contract.protocol.ops import ThreadSettingsOverrides
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.threads.conversation import Conversation
+
+__all__ = ["changed_settings", "session_configured", "settings_snapshot"]
+
+_RENAMED = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
+
+
+def changed_settings(
+    settings: Settings, overrides: ThreadSettingsOverrides, named_permissions: Callable[[str], Permissions]
+) -> Settings | None:
+    """Return the settings with overrides applied, or None if these change nothing.
+
+    Raises:
+        CodexError: Two overrides contradict each other, or no profile has the given name.
+    """
+    given = attrs.asdict(overrides, recurse=False)
+    changes = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
+    if not changes:
+        return None
+    if "cwd" in changes:
+        changes["cwd"] = Path(changes["cwd"])
+    return settings.evolve(**_with_permissions(settings, changes, named_permissions))
+
+
+def _with_permissions(
+    settings: Settings, changes: dict[str, Any], named_permissions: Callable[[str], Permissions]
+) -> dict[str, Any]:
+    """Return the changes with one value for what may be done. Limits that hold whatever the profile says are kept."""
+    given = [name for name in ("sandbox_policy", "permission_profile", "permissions") if name in changes]
+    if len(given) > 1:
+        text = f"{' and '.join(given)} say the same thing"
+        raise ThreadError(text, slug="bad-request", hint="Give one of them.")
+    now = settings.permissions
+    wanted = now
+    if "sandbox_policy" in changes:
+        policy = changes.pop("sandbox_policy")
+        # A client that sends back what it was told does not mean to widen a profile.
+        wanted = now if policy == now.sandbox_policy else permissions_of(policy)
+    elif "permission_profile" in changes:
+        wanted = Permissions(profile=changes.pop("permission_profile"))
+    elif "permissions" in changes:
+        wanted = named_permissions(changes.pop("permissions"))
+    roots = changes.pop("workspace_roots", None if wanted is not now else now.workspace_roots)
+    if roots is None:
+        roots = (*wanted.workspace_roots,)
+    if wanted is not now or roots != now.workspace_roots:
+        changes["permissions"] = wanted.evolve(workspace_roots=tuple(roots), options=now.options)
+    return changes
+
+
+def settings_snapshot(settings: Settings) -> dict[str, Any]:
+    """Return the settings of a turn as plain JSON data (wire: ``turn_context`` and ``thread_settings``)."""
+    snapshot = {
+        "cwd": str(settings.cwd),
+        "approval_policy": to_wire(settings.approval_policy),
+        "sandbox_policy": to_wire(settings.sandbox_policy),
+        "permission_profile": to_wire(settings.permissions.profile),
+        "active_permission_profile": settings.permissions.active,
+        "model": settings.model,
+        "effort": settings.reasoning_effort,
+        "summary": settings.reasoning_summary or "auto",
+    }
+    return {key: value for key, value in snapshot.items() if value is not None}
+
+
+def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> SessionConfiguredEvent:
+    """Return the first event of a thread: what it is and what it goes by."""
+    settings = conversation.settings
+    return SessionConfiguredEvent(
+        session_id=conversation.id,
+        thread_id=conversation.id,
+        model=settings.model,
+        model_provider_id=settings.provider.id,
+        approval_policy=settings.approval_policy,
+        sandbox_policy=settings.sandbox_policy,
+        cwd=str(settings.cwd),
+        permission_profile=settings.permissions.profile,
+        active_permission_profile=settings.permissions.active,
+        reasoning_effort=settings.reasoning_effort,
+        forked_from_id=conversation.meta.forked_from_id,
+        rollout_path=conversation.journal.path,
+        initial_messages=tuple(past) or None,
+    )

@@ -1,0 +1,84 @@
+"""What a thread takes over from the record, and from its parent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codex_framework.contract.protocol.events import (
+    EventMsg,
+    TokenCountEvent,
+    TokenUsage,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+    UnknownEvent,
+)
+from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.wire import read_event
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import StoredThread
+from codex_framework.plugins.registry import Registry
+
+__all__ = ["known_events", "model_changed", "started_with", "tokens_counted", "usage_so_far"]
+
+
+def known_events(events: Sequence[EventMsg], registry: Registry) -> tuple[EventMsg, ...]:
+    """Return stored events with those of plugins as values of their classes."""
+    kinds = registry.events
+    return tuple(
+        read_event(event.raw, kinds) if isinstance(event, UnknownEvent) and kinds else event for event in events
+    )
+
+
+def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
+    """Return the tokens that a stored thread has used."""
+    for msg in reversed(past):
+        if isinstance(msg, TokenCountEvent) and msg.info is not None:
+            return msg.info.total_token_usage
+    return TokenUsage()
+
+
+def tokens_counted(past: Sequence[EventMsg]) -> int:
+    """Return how long the history was when a server last counted it, in tokens; 0 if that is not known.
+
+    A count that stands outside of a turn is left from turns that were rolled back, and tells nothing of the history.
+    """
+    outside = False
+    count = 0
+    for msg in past:
+        match msg:
+            case TurnStartedEvent():
+                outside = False
+            case TurnCompleteEvent() | TurnAbortedEvent():
+                outside = True
+            case TokenCountEvent(info=info) if info is not None:
+                count = 0 if outside else info.last_token_usage.total_tokens
+            case _:
+                pass
+    return count
+
+
+def model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
+    """Return a warning if a stored thread goes on with another model."""
+    before = (stored.last_turn_context or {}).get("model")
+    if before is None or before == settings.model:
+        return ()
+    return (
+        f"the thread was last used with model `{before}` and now goes on with `{settings.model}`; answers may differ",
+    )
+
+
+def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
+    """Return the part of a history that a child begins with: the last ``turns`` turns; None is all of it."""
+    if turns is None:
+        return list(items)
+    if turns < 1:
+        return ()
+    starts = [place for place, item in enumerate(items) if _is_of_person(item)]
+    return list(items[starts[-turns] :]) if len(starts) >= turns else list(items)
+
+
+def _is_of_person(item: ResponseItem) -> bool:
+    return (
+        isinstance(item, Message) and item.role == "user" and not message_text(item).lstrip().startswith(CONTEXT_MARKS)
+    )

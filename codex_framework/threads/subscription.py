@@ -1,0 +1,88 @@
+"""Events on their way from a thread to one listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from codex_framework.contract.protocol.events import Event, WarningEvent
+
+__all__ = ["Subscription"]
+
+
+class Subscription:
+    """A queue of events with one reader.
+
+    ``put`` never waits: a thread must not stand still because a client is slow. Iteration takes what is there without going
+    through the event loop, so thousands of deltas cost little. A reader that falls ``limit`` events behind loses deltas; one that
+    falls four times as far behind is ended, with a warning as its last event.
+
+    Args:
+        on_close: Called once, when the subscription is closed.
+        limit: How many unread events are kept.
+        answers: Whether this listener can answer requests.
+    """
+
+    def __init__(self, on_close: Callable[[Subscription], None], *, limit: int = 10_000, answers: bool = True) -> None:
+        self.answers = answers
+        self._events: deque[Event] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._on_close = on_close
+        self._limit = limit
+        self._ended = False
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        """Add an event."""
+        if self._ended:
+            return
+        behind = len(self._events)
+        if behind >= self._limit:
+            if event.msg.is_delta:
+                return
+            if behind >= 4 * self._limit:
+                self._events.append(Event("", WarningEvent(f"this client is {behind} events behind and is cut off")))
+                self.answers = False
+                self.end()
+                return
+        self._events.append(event)
+        self._wake()
+
+    def end(self) -> None:
+        """No more events will come; what is queued can still be read."""
+        self._ended = True
+        self._wake()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._events.clear()
+        self.end()
+        if not self._closed:
+            self._closed = True
+            self._on_close(self)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Events until the thread has shut down or the subscription is closed."""
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event."""
+        while not self._events:
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._events.popleft()
+
+    async def each(self, function: Callable[[Event], None]) -> None:
+        """Call a function with every event, until the thread has shut down."""
+        async for event in self:
+            function(event)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

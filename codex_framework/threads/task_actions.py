@@ -1,0 +1,157 @@
+"""What a task can do in its turn: sample, run the loop, call tools, run commands, compact."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from codex_framework.contract.errors import ModelError, ToolError
+from codex_framework.contract.protocol.events import StreamErrorEvent, TokenUsage, WarningEvent
+from codex_framework.contract.protocol.items import Message, ResponseItem, message_text
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.commands import CommandRequest, CommandResult
+from codex_framework.contract.roles.models import Completed, ModelRequest
+from codex_framework.contract.roles.outcomes import Outcome, SampleResult
+from codex_framework.threads.conversation import ContextPlace
+from codex_framework.threads.turn.call_runner import CallRunner
+from codex_framework.threads.turn.compacting import compacted
+from codex_framework.threads.turn.driver import TurnDriver
+from codex_framework.threads.turn.interception import Interception
+from codex_framework.threads.turn.machine import BACKOFF_BASE_S, InputArrived
+from codex_framework.threads.turn.sampling import Sampling
+from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
+
+__all__ = ["actions_of"]
+
+_SERIAL = itertools.count(1)
+
+
+def actions_of(
+    contexts: TurnContexts,
+    *,
+    record: Callable[[Sequence[ResponseItem]], None],
+    refused: Callable[[InputArrived, str], None],
+    interrupt: Callable[[], None],
+) -> TurnActions:
+    """Return what a task can do.
+
+    Args:
+        record: Adds items to history, or delivers them for a task beside a turn.
+        refused: Told of input that an interceptor refused.
+        interrupt: Interrupts the task, for an answer to an approval that aborts.
+    """
+    actions = _Actions(contexts, record, refused, interrupt)
+    return TurnActions(
+        call_tool=actions.call_tool,
+        sample=actions.sample,
+        run_loop=actions.run_loop,
+        run_command=actions.run_command,
+        compact=actions.compact,
+        record=record,
+    )
+
+
+class _Actions:
+    def __init__(
+        self,
+        contexts: TurnContexts,
+        record: Callable[[Sequence[ResponseItem]], None],
+        refused: Callable[[InputArrived, str], None],
+        interrupt: Callable[[], None],
+    ) -> None:
+        self._contexts = contexts
+        self._scope = contexts.scope
+        self._record = record
+        self._refused = refused
+        self._interrupt = interrupt
+
+    def _calls(self) -> CallRunner:
+        return CallRunner(
+            self._contexts,
+            Interception(self._contexts),
+            interrupt=self._interrupt,
+            stop=lambda message: self._scope.emit(WarningEvent(message)),
+        )
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        """Call a tool of the turn."""
+        if self._scope.router.find(name) is None:
+            raise ToolError(f"there is no tool {name!r} in this turn")
+        call = ToolCall(f"task_{next(_SERIAL)}", name, json.dumps(arguments))
+        return await self._calls().run(call, self._scope.router)
+
+    async def run_command(self, request: CommandRequest, as_user: bool) -> CommandResult:  # noqa: FBT001  # TurnActions
+        """Run a command to its end."""
+        caller = self._scope.caller(f"task_{next(_SERIAL)}", self._calls().approvals.ask)
+        commands = self._scope.conversation.commands
+        return await (commands.run_as_user(request, caller) if as_user else commands.run(request, caller))
+
+    async def compact(self, reason: str) -> None:
+        """Shorten the history."""
+        place: ContextPlace = (
+            "last_words" if self._scope.samples else "next_turn"
+        )  # the compactor will ask the model too
+        edit = await compacted(self._contexts, Interception(self._contexts), reason)
+        for text in self._scope.conversation.compact(edit, self._scope.facts, place):
+            self._scope.emit(WarningEvent(text))
+
+    async def run_loop(self) -> Outcome:
+        """Run the built-in loop over the history as it is."""
+        for text in self._scope.conversation.update_context(self._scope.facts):
+            self._scope.emit(WarningEvent(text))
+        driver = TurnDriver(self._contexts, refused=self._refused, marks=False)
+        driver.begin()
+        try:
+            return await asyncio.shield(driver.done)
+        except asyncio.CancelledError:
+            driver.interrupt("interrupted")
+            await driver.done
+            raise
+
+    async def sample(self, request: ModelRequest, announce: bool) -> SampleResult:  # noqa: FBT001  # TurnActions
+        """Ask the model; a response that breaks off is asked for again."""
+        retries = self._scope.provider.stream_max_retries
+        for attempt in range(1, retries + 2):
+            items: list[ResponseItem] = []
+            try:
+                completed = await self._once(request, items, announce=announce)
+            except ModelError as error:
+                if not error.retryable or attempt > retries:
+                    raise
+                await self._pause(error, attempt, retries, announce=announce)
+                continue
+            messages = [message_text(item) for item in items if isinstance(item, Message) and item.role == "assistant"]
+            usage: TokenUsage | None = completed.usage
+            return SampleResult(items=items, message=messages[-1] if messages else None, usage=usage)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, request: ModelRequest, items: list[ResponseItem], *, announce: bool) -> Completed:
+        reached = self._scope.conversation.budget.reached()
+        if reached is not None:
+            raise ModelError(reached, info="budget_limited")
+        sampling = Sampling(
+            self._scope, Interception(self._contexts), items.append, announce=announce, of_history=False
+        )
+        try:
+            completed = await sampling.run(request)
+        except (ModelError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # a provider that breaks its contract
+            name = self._scope.provider.id
+            raise ModelError(f"model provider {name!r} failed: {type(error).__name__}: {error}") from error
+        if completed is None:
+            text = "stream disconnected before completion: stream closed before response.completed"
+            raise ModelError(text, retryable=True)
+        return completed
+
+    async def _pause(self, error: ModelError, attempt: int, retries: int, *, announce: bool) -> None:
+        if announce:
+            self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", error.info, str(error)))
+        delay = error.retry_after_s
+        if delay is None:
+            delay = BACKOFF_BASE_S * 2 ** (attempt - 1) * random.uniform(0.9, 1.1)  # noqa: S311  # spreads retries
+        await asyncio.sleep(delay)

@@ -1,0 +1,337 @@
+"""One conversation as its clients have it: submit, events, answers, run, stream, interrupt, shutdown.
+
+None of the clients reaches into a turn. What the thread does is done by its parts: ``ops`` handles what is submitted, ``tasks`` runs
+turns, ``journal`` tells and keeps, ``requests`` waits for answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.events import (
+    ErrorEvent,
+    EventMsg,
+    Request,
+    SessionConfiguredEvent,
+    ShutdownCompleteEvent,
+    TokenUsage,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    WarningEvent,
+)
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.ops import Op, UserInputItem
+from codex_framework.contract.roles.agents import RunResult
+from codex_framework.contract.roles.outcomes import Outcome
+from codex_framework.contract.roles.scopes import Trace
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import ThreadMeta
+from codex_framework.contract.roles.threads import Delivery
+from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.history import History
+from codex_framework.threads.ids import new_id
+from codex_framework.threads.ops import Ops
+from codex_framework.threads.plugin_thread import PluginThread
+from codex_framework.threads.settings_changes import session_configured
+from codex_framework.threads.spans import span_of
+from codex_framework.threads.subscription import Subscription
+from codex_framework.threads.tasks import RegularInput, Tasks
+from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.user_input import arrived, as_items
+
+__all__ = ["Answerer", "Thread"]
+
+Answerer = Callable[[Request[Any]], Awaitable[object | None]]
+"""Answers requests in a program. None leaves a request to others who listen, and in the end to ``unattended()``."""
+
+_UNLIMITED = 1 << 62
+"""The program that runs a turn reads its events itself, so that none has to be dropped."""
+
+
+class Thread:
+    """One conversation. Made by ``Kernel.start_thread`` and ``Kernel.resume_thread``.
+
+    Args:
+        past: Events that are in the record already.
+    """
+
+    def __init__(
+        self, conversation: Conversation, *, past: Sequence[EventMsg] = (), warnings: Sequence[str] = ()
+    ) -> None:
+        self._conversation = conversation
+        self._journal = conversation.journal
+        self._tasks = Tasks(conversation, new_id)
+        self._ops = Ops(conversation, self._tasks, conversation.host.registry.ops, self.shutdown)
+        self._contexts: dict[str, PluginThread] = {}
+        self._ending: asyncio.Task[None] | None = None
+        self._closed = False
+        conversation.context = self._context
+        conversation.parts = conversation.host.components.for_thread(self._context, self._journal.warn)
+        self._journal.open(session_configured(conversation, past), warnings)
+        conversation.parts.start()
+
+    # What the thread is
+
+    @property
+    def id(self) -> str:
+        """The thread's id (a UUID)."""
+        return self._conversation.id
+
+    @property
+    def meta(self) -> ThreadMeta:
+        """The thread's head."""
+        return self._conversation.meta
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the next turn."""
+        return self._conversation.settings
+
+    @property
+    def history(self) -> History:
+        """The conversation so far. Do not change it."""
+        return self._journal.history
+
+    @property
+    def conversation(self) -> Conversation:
+        """The parts of the thread, for the kernel and for tests."""
+        return self._conversation
+
+    @property
+    def total_usage(self) -> TokenUsage:
+        """Tokens of all turns."""
+        return self._conversation.total_usage
+
+    @property
+    def rollout_path(self) -> str | None:
+        """Where the thread is, or will be, on disk. None if it is not kept."""
+        return self._journal.path
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn is running."""
+        return self._tasks.running
+
+    @property
+    def status(self) -> Literal["idle", "running", "waiting", "closed"]:
+        """``waiting`` means that a turn runs and a request is open."""
+        if self._closed:
+            return "closed"
+        if not self.running:
+            return "idle"
+        return "waiting" if self.open_requests else "running"
+
+    # What clients call
+
+    @property
+    def open_requests(self) -> Sequence[Request[Any]]:
+        """The requests that wait for an answer, those of children included."""
+        return self._conversation.requests.open
+
+    def events(self, *, limit: int = 10_000, answers: bool = True) -> Subscription:
+        """Listen: ``session_configured`` first, then everything from now on.
+
+        Args:
+            limit: How many unread events are kept. A listener that falls further behind loses deltas first, then is cut off.
+            answers: Whether this listener can answer requests. Where no listener can, requests are answered by themselves.
+        """
+        return self._journal.subscribe(limit=limit, answers=answers)
+
+    async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
+        """Hand in an op and return its id, which every event that it causes carries.
+
+        What the op leads to comes as events; a refused op as an ``error`` event.
+
+        Raises:
+            ThreadError: The thread was shut down.
+        """
+        self._check_open()
+        submission = id or new_id()
+        broadcast = self._conversation.host.broadcast
+        if not broadcast.measures:
+            await self._ops.handle(submission, op)
+            return submission
+        with span_of(broadcast, "op.dispatch", thread_id=self.id, trace=trace or broadcast.current()):
+            await self._ops.handle(submission, op)
+        return submission
+
+    def deliver(
+        self,
+        items: Sequence[ResponseItem],
+        when: Delivery = "join",
+        *,
+        trigger: bool = False,
+        event: EventMsg | None = None,
+    ) -> None:
+        """Put items into the conversation where they do no harm. See ``ThreadClient.deliver``.
+
+        Raises:
+            ThreadError: The thread was shut down.
+        """
+        self._check_open()
+        self._tasks.deliver(Delivered(tuple(items), event, when), trigger=trigger)
+
+    def start(self, prompt: str | Sequence[UserInputItem]) -> str:
+        """Start a turn and return its id. Follow it with :meth:`events` and :meth:`settled`.
+
+        Raises:
+            ThreadError: The input cannot be used, or a turn is running.
+        """
+        self._check_free()
+        first = arrived(as_items(prompt), self.settings.cwd)
+        turn_id = new_id()
+        self._tasks.start_regular(turn_id, self._given(first, None))
+        return turn_id
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request of the thread or of a child; return whether it was open. The first answer wins.
+
+        Raises:
+            ThreadError: The answer is not of the request's ``answer_type``.
+        """
+        return self._conversation.requests.answer(request_id, answer)
+
+    def stream(
+        self,
+        prompt: str | Sequence[UserInputItem],
+        *,
+        output_schema: Mapping[str, Any] | None = None,
+        answers: bool = True,
+    ) -> AsyncIterator[EventMsg]:
+        """Start a turn and follow it: events until ``task_complete`` or ``turn_aborted``.
+
+        Args:
+            output_schema: A JSON Schema that the final message must follow.
+            answers: As for :meth:`events`.
+
+        Raises:
+            ThreadError: The input cannot be used, or a turn is running.
+        """
+        return self._followed(prompt, output_schema, answers=answers)
+
+    async def _followed(
+        self, prompt: str | Sequence[UserInputItem], output_schema: Mapping[str, Any] | None, *, answers: bool
+    ) -> AsyncIterator[EventMsg]:
+        self._check_free()
+        first = arrived(as_items(prompt), self.settings.cwd)
+        subscription = self.events(limit=_UNLIMITED, answers=answers)
+        try:
+            turn_id = new_id()
+            self._tasks.start_regular(turn_id, self._given(first, output_schema))
+            head = True
+            async for event in subscription:
+                if head and isinstance(event.msg, SessionConfiguredEvent):
+                    head = False
+                    continue
+                yield event.msg
+                if event.id == turn_id and isinstance(event.msg, (TurnCompleteEvent, TurnAbortedEvent)):
+                    return
+        finally:
+            subscription.close()
+
+    def _given(self, first: InputArrived, schema: Mapping[str, Any] | None) -> RegularInput:
+        output = self._conversation.output
+        return RegularInput(first, schema=schema or (None if output is None else output.schema))
+
+    async def run(
+        self,
+        prompt: str | Sequence[UserInputItem],
+        *,
+        output_schema: Mapping[str, Any] | None = None,
+        on_request: Answerer | None = None,
+    ) -> RunResult[Any]:
+        """Run one turn to its end. Raises as :meth:`stream`; a failed turn is a result, not an exception.
+
+        Args:
+            on_request: Answers requests. Without it, and without anybody else who listens, they are answered by themselves:
+                approvals with no.
+        """
+        events: list[EventMsg] = []
+        answering: set[asyncio.Task[None]] = set()
+        async for msg in self.stream(prompt, output_schema=output_schema, answers=on_request is not None):
+            events.append(msg)
+            if isinstance(msg, Request) and on_request is not None:
+                task = asyncio.ensure_future(self._answer_with(on_request, msg))
+                answering.add(task)
+                task.add_done_callback(answering.discard)
+        for task in answering:
+            task.cancel()
+        outcome = self._tasks.last_outcome
+        assert outcome is not None
+        error = next((msg.message for msg in reversed(events) if isinstance(msg, ErrorEvent)), None)
+        outcome = outcome.evolve(error=outcome.error or error)
+        return self._result(outcome, tuple(events))
+
+    def _result(self, outcome: Outcome, events: tuple[EventMsg, ...]) -> RunResult[Any]:
+        output = self._conversation.output
+        if output is None:
+            return RunResult(outcome=outcome, events=events, value=outcome.last_agent_message)
+        value, misfit = output.result(outcome)
+        return RunResult(outcome=outcome, events=events, value=value, misfit=misfit)
+
+    async def _answer_with(self, on_request: Answerer, request: Request[Any]) -> None:
+        try:
+            answer = await on_request(request)
+        except Exception as error:  # the program's own; nobody else may be left to answer
+            self.warn(f"on_request failed: {type(error).__name__}: {error}")
+            answer = None
+        if answer is None and self._journal.answering == 1:
+            answer = request.unattended()
+        if answer is not None:
+            self.answer(request.request_id, answer)
+
+    async def settled(self) -> Outcome:
+        """Wait until nothing runs and nothing is pending; return the outcome of the last turn.
+
+        Raises:
+            ThreadError: No turn has run yet.
+        """
+        return await self._tasks.settled()
+
+    async def interrupt(self, reason: str = "interrupted") -> None:
+        """End what is running and wait for its end. Background terminals survive."""
+        await self._tasks.stop(reason)
+
+    async def shutdown(self) -> None:
+        """Stop everything, save everything. Safe to call twice, also at once: all callers wait for the one end."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._shut_down())
+        await asyncio.shield(self._ending)
+
+    def warn(self, text: str) -> None:
+        """Tell clients something that belongs to no turn; kept for the first listener if there is none yet."""
+        self._journal.warn(text)
+
+    def _check_open(self) -> None:
+        if self._ending is not None:
+            raise ThreadError(f"thread {self.id} is shut down", slug="shut-down", hint="Resume it in a new thread.")
+
+    def _check_free(self) -> None:
+        self._check_open()
+        if self.running:
+            raise ThreadError(
+                "a turn is running already",
+                slug="busy",
+                hint="Steer it with submit(UserInputOp(...)), or wait for its end.",
+            )
+
+    async def _shut_down(self) -> None:
+        await self._tasks.close()
+        self._closed = True
+        self._conversation.requests.close()
+        for problem in await self._conversation.aclose():
+            self._journal.emit("", WarningEvent(problem))
+        self._journal.close()
+        self._journal.emit("", ShutdownCompleteEvent())
+        self._journal.end()
+        self._conversation.host.forget(self.id)
+
+    def _context(self, plugin: str) -> PluginThread:
+        context = self._contexts.get(plugin)
+        if context is None:
+            context = self._contexts[plugin] = PluginThread(self._conversation, self._tasks, self._ops, plugin)
+        return context

@@ -1,0 +1,101 @@
+"""The tool router: the table of the tools of a sample, which finds the tool of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.tool_specs import ToolSpec
+from codex_framework.plugins.registration import RegisteredTool, registered_tool
+from codex_framework.plugins.registry import Registry
+from codex_framework.threads.components import ThreadParts
+
+__all__ = ["ToolRouter"]
+
+
+class ToolRouter:
+    """The tools of a sample: the agent's own, then those of plugins, then those of thread components. The first name wins.
+
+    Attributes:
+        version: The thread's ``tools_version`` that it was made for.
+        specs: What is offered, in a stable order, on which providers' prompt caches depend.
+        withheld: Sentences for people: tools that could not be taken, and why.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        facts: TurnFacts,
+        *,
+        agent: Agent[Any] | None = None,
+        parts: ThreadParts | None = None,
+        version: int = 0,
+    ) -> None:
+        self.version = version
+        self.withheld: list[str] = []
+        self._by_name: Mapping[str, RegisteredTool] = registry.tools
+        self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
+        if agent is not None or parts:
+            self._gather(registry, facts, agent, parts)
+        self.specs: tuple[ToolSpec, ...] = tuple(
+            registered.spec if registered.spec_for is None else registered.spec_for(facts)
+            for registered in self._by_name.values()
+            if registered.exposure == "direct" and (registered.offered is None or registered.offered(facts))
+        )
+
+    def find(self, name: str) -> RegisteredTool | None:
+        """Return the tool that a call names, by name or alias."""
+        return self._by_call.get(name)
+
+    def _gather(
+        self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
+    ) -> None:
+        tools: dict[str, RegisteredTool] = {}
+        for registered in self._own(agent):
+            self._add(tools, registered)
+        for registered in registry.tools.values():
+            self._add(tools, registered)
+        for plugin, tool in parts.tools(facts) if parts else ():
+            found, problems = registered_tool(plugin, tool)
+            if found is None:
+                self.withheld.append(f"a tool of plugin {plugin!r} is left out: {'; '.join(problems)}")
+            else:
+                self._add(tools, found)
+        if agent is not None:
+            tools = {name: registered for name, registered in tools.items() if _allowed(name, agent)}
+        calls = dict(tools)
+        for registered in tools.values():
+            for alias in registered.aliases:
+                calls.setdefault(alias, registered)
+        self._by_name, self._by_call = tools, calls
+
+    def _own(self, agent: Agent[Any] | None) -> Iterable[RegisteredTool]:
+        """The agent's own tools; functions become tools here."""
+        for tool in () if agent is None else agent.tools:
+            if callable(tool) and not hasattr(tool, "spec"):
+                from codex_framework.toolkit.tool import tool as tool_of
+
+                tool = tool_of(tool)  # noqa: PLW2901  # the same thing in its other form
+            name = "" if agent is None else agent.name
+            registered, problems = registered_tool(f"agent {name}", tool)
+            if registered is None:
+                self.withheld.append(f"a tool of agent {name!r} is left out: {'; '.join(problems)}")
+            else:
+                yield registered
+
+    def _add(self, tools: dict[str, RegisteredTool], registered: RegisteredTool) -> None:
+        name = registered.spec.name
+        winner = tools.setdefault(name, registered)
+        if winner is not registered:
+            self.withheld.append(
+                f"the tool {name!r} of plugin {registered.plugin!r} is withheld, because {winner.plugin!r} has one of this name"
+            )
+
+
+def _allowed(name: str, agent: Agent[Any]) -> bool:
+    if any(fnmatchcase(name, pattern) for pattern in agent.disallowed_tools):
+        return False
+    return agent.allowed_tools is None or any(fnmatchcase(name, pattern) for pattern in agent.allowed_tools)

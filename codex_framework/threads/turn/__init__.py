@@ -1,0 +1,1 @@
+"""One turn: the machine without I/O (``machine``), and what performs its commands."""

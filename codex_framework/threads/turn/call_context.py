@@ -1,0 +1,240 @@
+"""What a tool gets for one call: the kernel's side of ``ToolContext``."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from codex_framework.commands.approval import ApprovalCache, folder_to_grant, patch_paths, patch_requirement
+from codex_framework.commands.approval_prompts import requested
+from codex_framework.commands.caller import Caller
+from codex_framework.commands.runner import CommandRunner
+from codex_framework.contract.errors import ToolError, ToolRefused, TurnEnded
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.protocol.events import EventMsg, Request, ToolCallProgressEvent, WarningEvent
+from codex_framework.contract.protocol.events.command import ApplyPatchApprovalRequestEvent
+from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.calls import ToolOutput
+from codex_framework.contract.roles.commands import CommandRequest, CommandResult, RunningCommand
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.threads import ThreadClient, TurnContext
+from codex_framework.contract.roles.tools import PatchRequest
+from codex_framework.contract.value import Value
+from codex_framework.threads.background import Background
+from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.turn.diff import TurnDiff
+from codex_framework.threads.turn.safe_write import NotPermittedError, replace_file
+from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.truncation import truncate
+
+__all__ = ["CallContext", "CallScope"]
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+class CallContext(Value, kw_only=True):
+    """One call's view of its turn. See ``contract.roles.tools.ToolContext`` for what each member means.
+
+    Attributes:
+        plugin: The plugin that offers the tool.
+        around: The turn as that plugin has it. None for a tool that is tried without a turn.
+        scope: What ends with the call.
+    """
+
+    thread_id: str
+    model: ModelInfo
+    caller: Caller
+    commands: CommandRunner
+    patches: ApprovalCache
+    plugin_state: PluginState
+    diff: TurnDiff
+    plugin: str = ""
+    around: PluginTurn | None = None
+    scope: CallScope = attrs.field(factory=lambda: CallScope(), eq=False, repr=False)  # noqa: PLW0108  # defined below
+
+    @property
+    def call_id(self) -> str:
+        """The model's id of the call."""
+        return self.caller.call_id
+
+    @property
+    def turn_id(self) -> str:
+        """The turn's id."""
+        return self.caller.turn_id
+
+    @property
+    def cwd(self) -> Path:
+        """The turn's working folder, absolute."""
+        return self.caller.cwd
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The merged ``config.toml`` as plain tables."""
+        return self.caller.config
+
+    @property
+    def access(self) -> FileAccess:
+        """Which files this turn may read and write."""
+        return self.caller.access
+
+    @property
+    def turn(self) -> TurnContext:
+        """The turn of the call."""
+        return self._turn()
+
+    def _turn(self) -> PluginTurn:
+        if self.around is None:
+            raise TurnEnded(
+                "there is no turn around this call", hint="Run the tool in a turn: `run_turn` of the testing kit."
+            )
+        return self.around
+
+    def resolve(self, path: str) -> Path:
+        """The absolute path of ``path``."""
+        return Path(os.path.normpath(self.caller.cwd / Path(path).expanduser()))
+
+    async def read_bytes(self, path: str) -> bytes:
+        """Read a file."""
+        target = self.resolve(path)
+        if not self.access.may_read(target):
+            raise ToolRefused(f"reading {target} is not permitted")
+        try:
+            if not stat.S_ISREG(target.stat().st_mode) and not target.is_dir():
+                raise ToolError(f"unable to read {target}: it is not a regular file")  # a pipe would hold up everything
+            return target.read_bytes()
+        except OSError as error:
+            raise ToolError(f"unable to read {target}: {error.strerror} (os error {error.errno})") from error
+
+    async def read_text(self, path: str) -> str:
+        """Read a file as UTF-8."""
+        return (await self.read_bytes(path)).decode("utf-8", "replace")
+
+    async def write_text(self, path: str, text: str) -> None:
+        """Write a file as UTF-8, whole or not at all."""
+        target = self.resolve(path)
+        try:
+            replace_file(target, text.encode("utf-8", "replace"), self.access.may_write)
+        except NotPermittedError:
+            raise ToolRefused(f"writing {target} is not permitted") from None
+        except OSError as error:
+            raise ToolError(f"unable to write {target}: {error.strerror} (os error {error.errno})") from error
+
+    async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
+        """Run a command to its end."""
+        request = command if isinstance(command, CommandRequest) else CommandRequest(argv=tuple(command))
+        return await self.commands.run(request, self.caller)
+
+    async def start(self, command: CommandRequest) -> RunningCommand:
+        """Start a command."""
+        return await self.commands.start(command, self.caller)
+
+    async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
+        """Ask whether these changes may be made."""
+        requirement = patch_requirement(self.caller.approval_policy, self.access, patch.changes)
+        keys = [("patch", path) for path in patch_paths(patch.changes)]
+        if not requirement.ask or self.patches.covers(keys):
+            return ReviewDecision(Decision.APPROVED)
+        granted = patch.grant_root or folder_to_grant(self.access, patch_paths(patch.changes))
+        decision = await self.caller.ask(
+            ApplyPatchApprovalRequestEvent(
+                call_id=self.call_id,
+                turn_id=self.turn_id,
+                started_at_ms=int(time.time() * 1000),
+                changes=patch.changes,
+                reason=patch.reason or requirement.reason,
+                grant_root=granted,
+            )
+        )
+        if not decision.approved:
+            raise ToolRefused(decision.message or "patch rejected by user")
+        self.patches.remember(keys, decision)
+        if granted is not None and decision.decision is Decision.APPROVED_FOR_SESSION:
+            folder = FileEntry(AbsolutePath(granted), AccessMode.WRITE)
+            self.caller.grant(AdditionalPermissions((folder,)), True)  # noqa: FBT003  # for the session
+        return decision
+
+    async def request_permissions(
+        self, permissions: AdditionalPermissions, reason: str | None = None
+    ) -> tuple[AdditionalPermissions, str]:
+        """Ask for more permissions."""
+        return await requested(permissions, reason, self.caller)
+
+    def emit(self, event: EventMsg) -> None:
+        """Tell the thread's clients something."""
+        if not isinstance(event, EventMsg):
+            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+        self.caller.emit(event)
+
+    def progress(self, text: str, *, done: float | None = None) -> None:
+        """Tell clients how far the call has come."""
+        self.caller.emit(ToolCallProgressEvent(call_id=self.call_id, text=text, done=done))
+
+    async def request(self, request: Request[A]) -> A:
+        """Ask the clients of the thread."""
+        return await self._turn().request(request)
+
+    def service(self, key: ServiceKey[T]) -> T:
+        """Return a service."""
+        return self._turn().service(key)
+
+    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run a coroutine beside the call."""
+        self.scope.start(work, name, self)
+
+    def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
+        """Measure a block as a part of the call."""
+        return self._turn().span(name, **attributes)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        """Call another tool of the turn."""
+        return await self._turn().call_tool(name, arguments)
+
+    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+        """Start a child thread that ends with this call."""
+        child = await self._turn().spawn(agent, prompt, fork=fork)
+        self.scope.children.append(child)
+        return child
+
+    def note_file_change(self, path: str, before: str | None, after: str | None) -> None:
+        """Add a change to the turn's diff."""
+        self.diff.note(path, before, after)
+
+    def state(self, key: object, factory: Callable[[], T]) -> T:
+        """The plugin's own object for this thread."""
+        return self.plugin_state.get(key, factory)
+
+    def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
+        """Shorten text to what the model may get."""
+        return truncate(text, self.model.truncation, max_tokens=max_tokens)
+
+
+class CallScope:
+    """What ends with a call: coroutines that the tool runs beside it, and child threads."""
+
+    def __init__(self) -> None:
+        self.children: list[ThreadClient] = []
+        self._background: Background | None = None
+
+    def start(self, work: Coroutine[Any, Any, None], name: str, context: CallContext) -> None:
+        """Run a coroutine until the call ends."""
+        if self._background is None:
+            self._background = Background(lambda text: context.caller.emit(WarningEvent(text)))
+        self._background.start(work, f"background work {name!r} of plugin {context.plugin!r}")
+
+    async def aclose(self) -> None:
+        """End all of it."""
+        if self._background is not None:
+            await self._background.aclose()
+        for child in self.children:
+            await child.shutdown()

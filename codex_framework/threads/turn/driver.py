@@ -1,0 +1,360 @@
+"""Performs what a turn commands: samples, runs calls, waits, records, tells.
+
+All of it happens on the event loop, and :meth:`TurnDriver.feed` is synchronous: an input goes into the machine and its commands
+are performed at once, so there is no queue between what happens and what follows from it. Slow work (a response, a call, a
+compaction) is a task each, and ends in another ``feed``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, assert_never
+
+from codex_framework.contract.errors import CodexError, FatalToolError, InputRefused, ModelError, StopTurn
+from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEvent
+from codex_framework.contract.protocol.items import CallItem
+from codex_framework.contract.roles.calls import ToolOutput
+from codex_framework.contract.roles.models import Completed
+from codex_framework.contract.roles.outcomes import Outcome, Status
+from codex_framework.threads.conversation import ContextPlace
+from codex_framework.threads.tool_router import ToolRouter
+from codex_framework.threads.turn.call_runner import CallRunner
+from codex_framework.threads.turn.calls import aborted_text, call_name, output_item, tool_call
+from codex_framework.threads.turn.compacting import compacted
+from codex_framework.threads.turn.interception import Interception, notes
+from codex_framework.threads.turn.machine import (
+    Admit,
+    Admitted,
+    CancelCompact,
+    CancelSample,
+    CancelStop,
+    CancelTool,
+    CancelWait,
+    CheckStop,
+    Command,
+    Compact,
+    Compacted,
+    CompactionFailed,
+    Emit,
+    Finish,
+    Flush,
+    Input,
+    InputArrived,
+    Interrupted,
+    ModelCompleted,
+    ModelFailed,
+    ModelItem,
+    Record,
+    Refused,
+    Replace,
+    RunTool,
+    Sample,
+    StopChecked,
+    StopRequested,
+    TimerFired,
+    ToolFinished,
+    Turn,
+    Wait,
+)
+from codex_framework.threads.turn.sampling import Sampling
+from codex_framework.threads.turn.turn_context import TurnContexts
+
+__all__ = ["TurnDriver"]
+
+CANCEL_PATIENCE_S = 5.0
+"""Longest time a cancelled call may take to clean up before its output is written without it, in seconds."""
+
+
+class TurnDriver:
+    """One running loop of model and tools.
+
+    Args:
+        contexts: The turn as plugins have it.
+        refused: Told of input that an interceptor refused.
+        marks: Whether the end of the loop is the end of the turn. False for a loop within a task.
+    """
+
+    def __init__(
+        self, contexts: TurnContexts, *, refused: Callable[[InputArrived, str], None], marks: bool = True
+    ) -> None:
+        scope = contexts.scope
+        self._contexts = contexts
+        self._scope = scope
+        self._refused = refused
+        self._interception = Interception(contexts)
+        self.calls = CallRunner(
+            contexts,
+            self._interception,
+            interrupt=lambda: self.feed(Interrupted()),
+            stop=lambda message: self._later(StopRequested(message)),
+        )
+        self._turn = Turn(
+            parallel=self.calls.is_parallel,
+            max_retries=scope.provider.stream_max_retries,
+            jitter=lambda: random.uniform(0.9, 1.1),  # noqa: S311  # spreads retries; nothing secret
+            guarded=bool(scope.guards.input),
+            compacts=scope.compactor is not None,
+            due=scope.compaction_due,
+            checks_stop=self._interception.checks_stop,
+            limit=scope.conversation.budget.reached,
+            marks=marks,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._sampling: asyncio.Task[None] | None = None
+        self._between: asyncio.Task[None] | None = None
+        self._admissions: dict[int, tuple[InputArrived, asyncio.Task[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._started: dict[int, tuple[CallItem, float, ToolRouter]] = {}
+        self._first_token_at: float | None = None
+        self._began = time.monotonic()
+        self.done: asyncio.Future[Outcome] = self._loop.create_future()
+
+    @property
+    def time_to_first_token_ms(self) -> int | None:
+        """From the start of the turn to the first event of the model, in milliseconds."""
+        return None if self._first_token_at is None else int((self._first_token_at - self._began) * 1000)
+
+    @property
+    def turn(self) -> Turn:
+        """The machine, for what is left over at its end."""
+        return self._turn
+
+    def begin(self) -> None:
+        """Start without an input."""
+        self._take(self._turn.begin)
+
+    def feed(self, event: Input) -> None:
+        """Take one input and do what follows from it."""
+        self._take(lambda: self._turn.receive(event))
+
+    def interrupt(self, reason: str) -> None:
+        """Interrupt: nothing can be asked any more, and everything that runs is cancelled."""
+        self._scope.conversation.requests.abort(self._scope.turn_id)
+        self.feed(Interrupted(reason))
+
+    def _take(self, step: Callable[[], list[Command]]) -> None:
+        try:
+            for command in step():
+                self._perform(command)
+        except Exception as error:  # half of a step is done, and a turn that hangs would tell nobody
+            self.break_down(error)
+
+    def _later(self, event: Input) -> None:
+        """Feed an input after the step that is running."""
+        self._loop.call_soon(self.feed, event)
+
+    def _perform(self, command: Command) -> None:  # noqa: C901  # one line for each command
+        match command:
+            case Record(items):
+                self._scope.record(items)
+            case Emit(msg):
+                self._scope.emit(msg)
+            case Sample():
+                self._scope.flush()
+                self._scope.refresh_tools()
+                self._sampling = self._watched(self._sample())
+            case RunTool(key, item):
+                # On disk before it runs: whoever finds the effect of a call must be able to find the call.
+                self._scope.flush()
+                self._started[key] = (item, time.monotonic(), self._scope.router)
+                self._calls[key] = self._watched(self._call(key, item, self._scope.router))
+            case CancelSample():
+                if self._sampling is not None:
+                    self._sampling.cancel()
+            case CancelTool(key):
+                self._cancel_call(key)
+            case Admit(key, arrived):
+                self._admissions[key] = (arrived, self._watched(self._admit(key, arrived)))
+            case Compact(reason):
+                self._between = self._watched(self._compact(reason))
+            case Replace(edit):
+                place: ContextPlace = "last_words" if self._scope.sampled else "end"
+                for text in self._scope.conversation.compact(edit, self._scope.facts, place):
+                    self._scope.emit(WarningEvent(text))
+            case CheckStop(message):
+                self._between = self._watched(self._check_stop(message))
+            case CancelCompact() | CancelStop():
+                if self._between is not None:
+                    self._between.cancel()
+            case Wait(seconds):
+                self._timer = self._loop.call_later(seconds, self.feed, TimerFired())
+            case CancelWait():
+                if self._timer is not None:
+                    self._timer.cancel()
+            case Flush():
+                self._scope.flush()
+            case Finish(outcome):
+                self._end(outcome)
+            case _:
+                assert_never(command)
+
+    def _end(self, outcome: Outcome) -> None:
+        for key in self._turn.take_undecided():
+            arrived, admission = self._admissions[key]
+            admission.cancel()
+            self._refused(arrived, "the turn ended before it was decided whether the input is taken")
+        if not self.done.done():
+            self.done.set_result(outcome)
+
+    def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a task whose failure ends the turn: nobody waits for it, and a turn must not hang for a defect of ours."""
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._check)
+        return task
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.break_down(error)
+
+    def break_down(self, error: BaseException) -> None:
+        """End the turn because of a defect: what runs is cancelled, clients are told, nothing waits for ever."""
+        if self.done.done():
+            return
+        for running in (self._sampling, self._between, *self._calls.values()):
+            if running is not None:
+                running.cancel()
+        text = f"the turn broke down: {type(error).__name__}: {error}"
+        self.done.set_result(Outcome(status=Status.FAILED, error=text))
+        self._scope.emit(ErrorEvent(text, "other"))
+
+    # Sampling
+
+    async def _sample(self) -> None:
+        scope = self._scope
+        began, started = time.time(), time.monotonic()
+        failure: ModelFailed | None = None
+        completed: Completed | None = None
+        stop: StopTurn | None = None
+        sampling = Sampling(scope, self._interception, lambda item: self.feed(ModelItem(item)))
+        try:
+            if not scope.conversation.parts.ready:
+                await scope.conversation.parts.wait_ready()
+                scope.refresh_tools()
+            request = scope.request()
+            if not scope.sampled and scope.conversation.parts:
+                scope.conversation.parts.begin_turn(self._contexts)
+            scope.sampled = True
+            completed = await sampling.run(request)
+            if completed is None:
+                failure = ModelFailed(
+                    "stream disconnected before completion: stream closed before response.completed", retryable=True
+                )
+        except ModelError as error:
+            failure = ModelFailed(_with_hint(error), error.retryable, error.retry_after_s, error.info)
+        except StopTurn as error:
+            stop = error
+        except CodexError as error:  # a required component has not started
+            failure = ModelFailed(_with_hint(error))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # a provider that breaks its contract must not leave the turn hanging
+            failure = ModelFailed(f"model provider {scope.provider.id!r} failed: {type(error).__name__}: {error}")
+        finally:
+            self._first_token_at = self._first_token_at or sampling.first_token_at
+            scope.measured("codex.api_request", began, started, model=scope.model.slug, success=failure is None)
+        # From here on this task has nothing left to cancel.
+        self._sampling = None
+        if stop is not None:
+            self.feed(StopRequested(str(stop)))
+        else:
+            self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
+
+    # Between two samples
+
+    async def _admit(self, key: int, arrived: InputArrived) -> None:
+        stop: StopTurn | None = None
+        try:
+            result: Admitted | Refused = Admitted(key, await self._interception.input(arrived, steered=key > 0))
+        except InputRefused as error:
+            result = Refused(key, notes(error.context))
+            self._refused(arrived, str(error))
+        except StopTurn as error:
+            result, stop = Refused(key), error
+        self._admissions.pop(key, None)
+        self.feed(result)
+        if stop is not None:
+            self.feed(StopRequested(str(stop)))
+
+    async def _compact(self, reason: str) -> None:
+        stop: StopTurn | None = None
+        result: Compacted | CompactionFailed
+        try:
+            result = Compacted(await compacted(self._contexts, self._interception, reason))
+        except StopTurn as error:
+            result, stop = CompactionFailed(str(error)), error
+        except CodexError as error:
+            result = CompactionFailed(f"the conversation could not be compacted: {_with_hint(error)}")
+        self._between = None
+        if stop is not None:
+            self.feed(StopRequested(str(stop)))
+        else:
+            self.feed(result)
+
+    async def _check_stop(self, message: str | None) -> None:
+        outcome = Outcome(status=Status.COMPLETED, last_agent_message=message)
+        continuation = await self._interception.stop(outcome)
+        if continuation is not None:
+            self._scope.continuations += 1
+        self._between = None
+        self.feed(StopChecked(continuation))
+
+    # Calls
+
+    async def _call(self, key: int, item: CallItem, router: ToolRouter) -> None:
+        call = tool_call(item)
+        began, started = time.time(), time.monotonic()
+        fatal: str | None = None
+        try:
+            output = await self.calls.run(call, router)
+        except asyncio.CancelledError:
+            output = ToolOutput(aborted_text(call.name, time.monotonic() - started), success=False)
+        except FatalToolError as error:
+            output, fatal = ToolOutput(str(error), success=False), str(error)
+        self._finished(key, item, output, fatal)
+        self._scope.measured(
+            "codex.tool.call", began, started, tool_name=call.name, call_id=call.call_id, success=output.success
+        )
+
+    def _finished(self, key: int, item: CallItem, output: ToolOutput, fatal: str | None = None) -> None:
+        if self._started.pop(key, None) is None:
+            return
+        self._calls.pop(key, None)
+        self.feed(ToolFinished(key, output_item(item, output.content), fatal))
+        diff = self._scope.diff.take()
+        if diff is not None:
+            self._scope.emit(TurnDiffEvent(diff))
+
+    def _cancel_call(self, key: int) -> None:
+        task = self._calls.get(key)
+        if task is None:
+            return
+        task.cancel()
+        # A task that is cancelled before its first step never gets to answer for itself.
+        task.add_done_callback(lambda _: self._answer_for(key))
+        self._loop.call_later(CANCEL_PATIENCE_S, self._abandon, key)
+
+    def _answer_for(self, key: int) -> None:
+        begun = self._started.get(key)
+        if begun is not None:
+            item, started, _ = begun
+            text = aborted_text(call_name(item), time.monotonic() - started)
+            self._finished(key, item, ToolOutput(text, success=False))
+
+    def _abandon(self, key: int) -> None:
+        """Answer for a call that does not end although it was cancelled."""
+        begun = self._started.get(key)
+        if begun is None:
+            return
+        item, started, _ = begun
+        name = call_name(item)
+        self._scope.emit(WarningEvent(f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned"))
+        self._finished(key, item, ToolOutput(aborted_text(name, time.monotonic() - started), success=False))
+
+
+def _with_hint(error: CodexError) -> str:
+    return f"{error}. {error.hint}" if error.hint else str(error)

@@ -1,0 +1,37 @@
+"""Values without what nobody should see: every text in them goes through the interceptors that redact."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from codex_framework.contract.value import Value
+
+__all__ = ["redacted"]
+
+V = TypeVar("V", bound=Value)
+
+
+def redacted(value: V, redact: Callable[[str], str]) -> V:
+    """Return a value with every text in it redacted."""
+    changes: dict[str, Any] = {}
+    for field in value.__attrs_attrs__:
+        before = getattr(value, field.name)
+        after = _cleaned(before, redact)
+        if after is not before:
+            changes[field.alias] = after
+    return value.evolve(**changes) if changes else value
+
+
+def _cleaned(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        text = redact(value)
+        return value if text == value else text
+    if isinstance(value, Value):
+        return redacted(value, redact)
+    if isinstance(value, Mapping):
+        return {key: _cleaned(part, redact) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_cleaned(part, redact) for part in value)
+    return value

@@ -1,0 +1,209 @@
+"""A turn as a plugin has it: the kernel's side of ``TurnContext`` and ``TaskContext``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import attrs
+
+from codex_framework.contract.errors import ToolError, TurnEnded
+from codex_framework.contract.protocol.events import EventMsg, Request
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
+from codex_framework.contract.roles.commands import CommandRequest, CommandResult
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import ModelRequest
+from codex_framework.contract.roles.outcomes import Outcome, SampleResult
+from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
+from codex_framework.threads.spans import span_of
+from codex_framework.threads.turn.scope import TurnScope
+
+__all__ = ["PluginTurn", "TurnActions", "TurnContexts"]
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+@attrs.define(kw_only=True)
+class TurnActions:
+    """What only the parts above the contexts can do. They put it in here when the turn is made."""
+
+    call_tool: Callable[[str, Mapping[str, Any]], Awaitable[ToolOutput]]
+    sample: Callable[[ModelRequest, bool], Awaitable[SampleResult]]
+    run_loop: Callable[[], Awaitable[Outcome]]
+    run_command: Callable[[CommandRequest, bool], Awaitable[CommandResult]]
+    compact: Callable[[str], Awaitable[None]]
+    record: Callable[[Sequence[ResponseItem]], None]
+
+
+class TurnContexts:
+    """The contexts of one turn, one for each plugin. When the turn has ended, all of them are dead."""
+
+    def __init__(self, scope: TurnScope) -> None:
+        self.scope = scope
+        self.actions: TurnActions | None = None
+        self.ended = False
+        self.children: list[ThreadClient] = []
+        self._contexts: dict[str, PluginTurn] = {}
+
+    def __call__(self, plugin: str) -> PluginTurn:
+        """Return the context of a plugin."""
+        context = self._contexts.get(plugin)
+        if context is None:
+            context = self._contexts[plugin] = PluginTurn(self, plugin)
+        return context
+
+    async def end_children(self) -> None:
+        """Shut the children of the turn down."""
+        children, self.children = self.children, []
+        for child in children:
+            await child.shutdown()
+
+
+class PluginTurn:
+    """A turn as one plugin has it. See the contract for what each member means."""
+
+    def __init__(self, contexts: TurnContexts, plugin: str) -> None:
+        self._contexts = contexts
+        self._plugin = plugin
+
+    @property
+    def _scope(self) -> TurnScope:
+        if self._contexts.ended:
+            raise TurnEnded(
+                f"the turn {self._contexts.scope.turn_id} has ended",
+                hint="Use the context of a turn only while the turn runs; for later work there is `turn.thread`.",
+            )
+        return self._contexts.scope
+
+    @property
+    def _actions(self) -> TurnActions:
+        actions = self._contexts.actions
+        if self._contexts.ended or actions is None:
+            raise TurnEnded(f"the turn {self._contexts.scope.turn_id} has ended")
+        return actions
+
+    # TurnContext
+
+    @property
+    def facts(self) -> TurnFacts:
+        """What is known of the turn."""
+        return self._contexts.scope.facts
+
+    @property
+    def thread(self) -> ThreadContext:
+        """The thread."""
+        return self._contexts.scope.conversation.context(self._plugin)
+
+    @property
+    def history(self) -> Sequence[ResponseItem]:
+        """The items of the conversation."""
+        return self._scope.conversation.journal.history.items
+
+    @property
+    def samples(self) -> int:
+        """How many requests the turn has sent."""
+        return self._scope.samples
+
+    @property
+    def continuations(self) -> int:
+        """How often ``stop`` has made the turn go on."""
+        return self._scope.continuations
+
+    def emit(self, event: EventMsg) -> None:
+        """Tell the clients."""
+        if not isinstance(event, EventMsg):
+            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+        self._scope.emit(event)
+
+    async def request(self, request: Request[A]) -> A:
+        """Ask the clients."""
+        scope = self._scope
+        if not isinstance(request, Request):
+            raise TypeError(f"request() takes a Request, not {type(request).__name__}")
+        answer: A = await scope.ask(request)
+        return answer
+
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return a call in the words of hooks."""
+        registered = self._scope.router.find(call.name)
+        view = None if registered is None else getattr(registered.tool, "view", None)
+        found: CallView | None = None if view is None else view(call)
+        return found
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with other arguments."""
+        registered = self._scope.router.find(call.name)
+        change = None if registered is None else getattr(registered.tool, "with_arguments", None)
+        if change is None:
+            raise ToolError(f"the arguments of {call.name} cannot be changed")
+        try:
+            changed: ToolCall = change(call, arguments)
+        except NotImplementedError:
+            raise ToolError(f"the arguments of {call.name} cannot be changed") from None
+        return changed
+
+    # Scope
+
+    def service(self, key: ServiceKey[T]) -> T:
+        """Return a service."""
+        return self._scope.conversation.services.get(key)
+
+    def state(self, key: object, factory: Callable[[], T]) -> T:
+        """Return the plugin's own object for the thread."""
+        return self._scope.conversation.plugin_state.get(key, factory)
+
+    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run a coroutine beside everything else."""
+        self._scope.conversation.background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+
+    def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
+        """Measure a block."""
+        scope = self._contexts.scope
+        return span_of(
+            scope.conversation.host.broadcast,
+            name,
+            thread_id=scope.thread_id,
+            turn_id=scope.turn_id,
+            attributes=attributes,
+        )
+
+    # TaskContext
+
+    def record(self, items: Sequence[ResponseItem]) -> None:
+        """Add items to history."""
+        self._actions.record(items)
+
+    def draft(self, items: Sequence[ResponseItem] | None = None, *, tools: bool = True) -> ModelRequest:
+        """Return the request that the next sample would send."""
+        return self._scope.draft(items, tools=tools)
+
+    async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
+        """Ask the model."""
+        return await self._actions.sample(request, announce)
+
+    async def run_loop(self) -> Outcome:
+        """Run the built-in loop."""
+        return await self._actions.run_loop()
+
+    async def compact(self, reason: str) -> None:
+        """Shorten the history."""
+        await self._actions.compact(reason)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        """Call a tool."""
+        return await self._actions.call_tool(name, arguments)
+
+    async def run_command(self, command: CommandRequest, *, as_user: bool = False) -> CommandResult:
+        """Run a command."""
+        return await self._actions.run_command(command, as_user)
+
+    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+        """Start a child thread that ends with the turn."""
+        child = await self._scope.conversation.spawn(agent, prompt, fork)
+        self._contexts.children.append(child)
+        return child

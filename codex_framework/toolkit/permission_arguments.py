@@ -1,0 +1,103 @@
+"""The arguments that request permissions for a tool call. All tools that run commands share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.permissions.profile import additional_from_wire
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.tool_specs import FunctionSpec
+from codex_framework.toolkit.arguments import Argument
+
+__all__ = ["ARGUMENTS", "PERMISSIONS_SCHEMA", "SCHEMA", "permission_fields", "with_additional"]
+
+ARGUMENTS: Mapping[str, Argument] = {
+    "sandbox_permissions": Argument(
+        "string", choices=("use_default", "require_escalated", "with_additional_permissions")
+    ),
+    "with_escalated_permissions": Argument("boolean"),
+    "justification": Argument("string"),
+    "prefix_rule": Argument("strings"),
+    "additional_permissions": Argument("any"),
+}
+"""The fields for ``parse_arguments``."""
+
+SCHEMA: Mapping[str, Any] = {
+    "sandbox_permissions": {
+        "type": "string",
+        "enum": ["use_default", "require_escalated"],
+        "description": "require_escalated asks the user to let the command run outside of the sandbox. Default use_default.",
+    },
+    "justification": {
+        "type": "string",
+        "description": "With require_escalated: one question to the user that says why the command needs it.",
+    },
+    "prefix_rule": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "With require_escalated: the beginning of the command as a list of words, such that the user could "
+        'allow all commands that begin so, for example ["git", "pull"].',
+    },
+}
+"""The JSON Schema of these fields for models. :func:`with_additional` adds the rest if the feature is on."""
+
+_PATHS = {"type": "array", "items": {"type": "string"}}
+PERMISSIONS_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "network": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "additionalProperties": False},
+        "file_system": {
+            "type": "object",
+            "properties": {"read": _PATHS, "write": _PATHS},
+            "additionalProperties": False,
+        },
+    },
+    "additionalProperties": False,
+}
+"""Read by :func:`~codex_framework.contract.permissions.profile.additional_from_wire`, for models (programs use entries)."""
+
+_ADDITIONAL: Mapping[str, Any] = {
+    "sandbox_permissions": {
+        "type": "string",
+        "enum": ["use_default", "with_additional_permissions", "require_escalated"],
+        "description": "with_additional_permissions asks the user to let the command do what additional_permissions says, and "
+        "keeps it in the sandbox: prefer that. require_escalated asks to let it run outside of the sandbox. Default "
+        "use_default.",
+    },
+    "additional_permissions": {
+        **PERMISSIONS_SCHEMA,
+        "description": "With with_additional_permissions: what the command needs on top, as little as will do.",
+    },
+}
+
+
+def permission_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a :class:`~codex_framework.contract.roles.commands.CommandRequest` that state its permissions.
+
+    ``with_escalated_permissions`` is the older name of ``sandbox_permissions = "require_escalated"``.
+
+    Raises:
+        ToolError: The additional permissions have an invalid form; the message is for the model.
+    """
+    older = "require_escalated" if arguments.get("with_escalated_permissions") else "use_default"
+    rule = arguments.get("prefix_rule")
+    try:
+        additional = additional_from_wire(arguments.get("additional_permissions"))
+    except ValueError as error:
+        raise ToolError(f"failed to parse function arguments: {error}") from error
+    return {
+        "escalate": arguments.get("sandbox_permissions", older),
+        "additional": additional or None,
+        "justification": arguments.get("justification"),
+        "prefix_rule": None if rule is None else tuple(rule),
+    }
+
+
+def with_additional(spec: FunctionSpec, facts: TurnFacts) -> FunctionSpec:
+    """Return a tool's spec for a turn: with ``additional_permissions`` if ``features.exec_permission_approvals`` is on."""
+    if (facts.config.get("features") or {}).get("exec_permission_approvals") is not True:
+        return spec
+    properties = {**spec.parameters["properties"], **_ADDITIONAL}
+    return spec.evolve(parameters={**spec.parameters, "properties": properties})

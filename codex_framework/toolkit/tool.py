@@ -1,0 +1,314 @@
+"""The ``tool`` decorator, which makes a function a tool. The schema comes from its signature and docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+from codex_framework.contract.errors import ToolError
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.tool_specs import TOOL_NAME, FreeformFormat, FreeformSpec, FunctionSpec
+from codex_framework.contract.roles.tools import ToolContext
+from codex_framework.toolkit.argument_types import Record
+from codex_framework.toolkit.signature import call_form
+
+__all__ = ["FreeformTool", "FunctionTool", "freeform_tool", "tool"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NOTHING_RETURNED = "Done."
+"""The output for a tool that returns None, because an empty output makes models call the tool again."""
+
+
+class _Decorated(Generic[P, R]):
+    """A function that is also a tool. Calling it directly calls the plain function."""
+
+    def __init__(
+        self, function: Callable[P, R], *, parallel_safe: bool, timeout_s: float | None, aliases: Sequence[str]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.parallel_safe = parallel_safe
+        self.timeout_s = timeout_s
+        self.aliases = tuple(aliases)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self, "spec").name)  # noqa: B009  # each kind has its own type of spec
+
+    async def _output(self, keywords: Mapping[str, Any]) -> ToolOutput:
+        import asyncio
+
+        limit = asyncio.timeout(self.timeout_s)
+        try:
+            async with limit:
+                return _as_output(self._name, await self._result(keywords))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ToolError(f"{self._name} did not finish within {self.timeout_s:g} seconds") from None
+
+    async def _result(self, keywords: Mapping[str, Any]) -> Any:
+        function: Callable[..., Any] = self._function
+        if inspect.iscoroutinefunction(function):
+            return await function(**keywords)
+        import asyncio
+
+        result = await asyncio.to_thread(function, **keywords)
+        return await result if inspect.isawaitable(result) else result
+
+
+class FunctionTool(_Decorated[P, R]):
+    """A ``Tool`` made by :func:`tool`. It can still be called as a function.
+
+    Attributes:
+        spec: Name, description and schema.
+        parallel_safe: Whether calls may overlap.
+        timeout_s: Time limit for a call in seconds. None means no limit.
+        aliases: Other names of the tool.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        namespace: Mapping[str, Any],
+        *,
+        name: str | None,
+        description: str | None,
+        strict: bool,
+        parallel_safe: bool,
+        timeout_s: float | None,
+        aliases: Sequence[str],
+    ) -> None:
+        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        self._form = call_form(function, namespace)
+        self.spec = FunctionSpec(
+            name=_checked_name(name or function.__name__),
+            description=self._form.description if description is None else description,
+            parameters=self._form.arguments.schema(strict=strict),
+            strict=strict,
+        )
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Run one call.
+
+        Raises:
+            ToolError: The arguments are invalid (every problem is named), the function took too long, or it raised this error.
+        """
+        keywords = _read(self._form.arguments, call.arguments)
+        if self._form.context is not None:
+            keywords[self._form.context] = context
+        return await self._output(keywords)
+
+
+class FreeformTool(_Decorated[P, R]):
+    """A ``Tool`` made by :func:`freeform_tool`, with the attributes of :class:`FunctionTool`."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        spec: FreeformSpec,
+        *,
+        parallel_safe: bool,
+        timeout_s: float | None,
+        aliases: Sequence[str],
+    ) -> None:
+        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        self.spec = spec
+        self._input, self._context = _freeform_parameters(function)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Run one call.
+
+        Raises:
+            ToolError: The function took too long, or raised this error.
+        """
+        keywords: dict[str, Any] = {self._input: call.arguments}
+        if self._context is not None:
+            keywords[self._context] = context
+        return await self._output(keywords)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool = False,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool = False,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a function a tool.
+
+    The function provides the tool's name, description and JSON schema. The description is the docstring up to its first
+    section. The entries of ``Args:`` (or ``Annotated[..., "text"]``) describe the parameters. A parameter annotated
+    ``ToolContext`` gets the context, at any position, and is hidden from the model. A function that is not ``async`` runs in a
+    thread. It may only use the plain properties of the context. ``timeout_s`` and interrupts do not end such a function; its
+    result is dropped.
+
+    The return value goes to the model: a string unchanged, ``None`` as "Done.", a ``ToolOutput`` as specified, and anything else
+    (dict, list, number, attrs class, dataclass) as JSON. Raise ``ToolError`` to report a failure to the model.
+
+    Args:
+        function: The function, if the decorator is used without arguments.
+        name: The tool's name. None means the function's name.
+        description: The tool's description. None means the docstring.
+        strict: Whether the model must follow the schema exactly. Optional parameters then become nullable.
+        parallel_safe: Whether calls may overlap with other such calls.
+        timeout_s: Time limit for a call in seconds. None means no limit.
+        aliases: Other names of the tool, which are never offered to the model.
+
+    Raises:
+        TypeError: A parameter's type is unsupported; the message names the parameter and the supported types.
+        ValueError: The name is invalid.
+    """
+    # Annotations may also name classes that are defined next to the function, in the body of another function.
+    namespace = sys._getframe(1).f_locals  # noqa: SLF001
+
+    def decorate(inner: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(
+            inner,
+            namespace,
+            name=name,
+            description=description,
+            strict=strict,
+            parallel_safe=parallel_safe,
+            timeout_s=timeout_s,
+            aliases=aliases,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def freeform_tool(
+    *,
+    grammar: str,
+    syntax: str = "lark",
+    name: str | None = None,
+    description: str | None = None,
+    parallel_safe: bool = False,
+    timeout_s: float | None = None,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[P, R]], FreeformTool[P, R]]:
+    """Make a function a tool that the model calls with plain text in a given grammar.
+
+    The function takes the text as its first parameter, and the context in a parameter that is annotated ``ToolContext`` or
+    named ``context``. Everything else is as for :func:`tool`.
+
+    Args:
+        grammar: The text of the grammar.
+        syntax: ``lark`` or ``regex``.
+        name, description, parallel_safe, timeout_s, aliases: As for :func:`tool`.
+
+    Raises:
+        TypeError: The function has other parameters.
+        ValueError: The name, the syntax or the grammar is invalid.
+    """
+    if syntax not in ("lark", "regex"):
+        raise ValueError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}")
+    if not grammar.strip():
+        raise ValueError("the grammar is empty")
+
+    def decorate(inner: Callable[P, R]) -> FreeformTool[P, R]:
+        from codex_framework.toolkit.signature import documentation
+
+        text = documentation(inspect.getdoc(inner) or "", ())[0] if description is None else description
+        spec = FreeformSpec(_checked_name(name or inner.__name__), text, FreeformFormat(syntax, grammar))
+        return FreeformTool(inner, spec, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+
+    return decorate
+
+
+def _freeform_parameters(function: Callable[..., Any]) -> tuple[str, str | None]:
+    context: str | None = None
+    text: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if "ToolContext" in str(parameter.annotation) or parameter.name == "context":
+            context = parameter.name
+        else:
+            text.append(parameter.name)
+    if len(text) != 1:
+        raise TypeError(
+            f"{function.__name__} takes {', '.join(text) or 'no text'}; a freeform tool takes one string, and perhaps a ToolContext"
+        )
+    return text[0], context
+
+
+def _checked_name(name: str) -> str:
+    if not TOOL_NAME.match(name):
+        raise ValueError(f"the tool name {name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'")
+    return name
+
+
+def _as_output(name: str, result: Any) -> ToolOutput:
+    if isinstance(result, ToolOutput):
+        return result
+    if result is None:
+        return ToolOutput(_NOTHING_RETURNED)
+    return ToolOutput(result if isinstance(result, str) else _as_json(name, result))
+
+
+def _as_json(name: str, result: Any) -> str:
+    from codex_framework.contract.protocol.wire import to_wire
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "__dataclass_fields__"):
+            import dataclasses
+
+            return dataclasses.asdict(value)
+        return to_wire(value)
+
+    try:
+        return json.dumps(result, ensure_ascii=False, default=plain)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the tool {name} returned {type(result).__name__}, which cannot be written as JSON: {error}"
+        ) from error
+
+
+def _read(shape: Record, text: str) -> dict[str, Any]:
+    """Parse the arguments as keyword arguments. Some models send an empty text for a call without arguments."""
+    problems: list[str] = []
+    keywords: dict[str, Any] = {}
+    try:
+        value = json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
+        keywords = shape.read(value, "", problems)
+    except RecursionError:
+        problems.append("nested too deeply")
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        lines = (
+            problems if len(problems) == 1 else [f"{len(problems)} problems", *(f"- {problem}" for problem in problems)]
+        )
+        raise ToolError("failed to parse function arguments: " + "\n".join(lines))
+    return keywords
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,51 @@
+"""The compactor ``summary``: the model itself writes down what the conversation has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import Compaction, Compactor, ContextStatus, TaskContext, TurnFacts
+
+__all__ = ["DOWNSHIFT", "Summary", "token_limit"]
+
+DOWNSHIFT = "model_downshift"
+"""The reason if the thread goes on with a model of a smaller window: the larger one then writes the summary."""
+
+_WINDOW_PERCENT = 90
+"""How full the window may be, in percent of its tokens."""
+
+
+class Summary(Compactor):
+    """Replaces the history by people's messages and a summary that the model writes."""
+
+    name = "summary"
+
+    def due(self, status: ContextStatus, turn: TurnFacts) -> str | None:
+        """Return ``context_limit`` or ``model_downshift`` if the history has reached the limit."""
+        limit = token_limit(status.window, turn.config)
+        if limit is None or status.tokens < limit:
+            return None
+        previous = status.previous_model
+        larger = previous is not None and previous.context_window > (status.window or 0)
+        return DOWNSHIFT if status.first and larger else "context_limit"
+
+    async def compact(self, turn: TaskContext, reason: str) -> Compaction:
+        """Ask for a summary, and return it with what people have said.
+
+        Raises:
+            ConfigError: The prompt cannot be read.
+            ModelError: The model gave no summary.
+        """
+        from codex_plugin_compaction.writing import compacted
+
+        return await compacted(turn, turn.facts.previous_model if reason == DOWNSHIFT else None)
+
+
+def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:
+    """Return from how many tokens on a history is compacted. None means never."""
+    limits = [] if window is None else [window * _WINDOW_PERCENT // 100]
+    wanted = config.get("model_auto_compact_token_limit")
+    if isinstance(wanted, int) and wanted > 0:
+        limits.append(wanted)
+    return min(limits, default=None)

@@ -1,0 +1,47 @@
+"""Dynamic tools: tools that a client brings when it starts a thread, and runs itself.
+
+The client passes their definitions as ``dynamic_tools`` in ``extra``. Each call of the model reaches the client as a request, and the
+client's answer is what the model reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codex_framework import Component, OpHandler, hookimpl
+from codex_plugin_dynamic_tools.calls import (
+    DynamicToolAnswer,
+    DynamicToolCallRequest,
+    DynamicToolCallResponseEvent,
+    DynamicToolResponse,
+    ImageContent,
+    TextContent,
+)
+
+__all__ = [
+    "DynamicToolAnswer",
+    "DynamicToolCallRequest",
+    "DynamicToolCallResponseEvent",
+    "DynamicToolResponse",
+    "ImageContent",
+    "TextContent",
+    "codex_components",
+    "codex_ops",
+]
+
+
+@hookimpl
+def codex_components() -> Iterable[Component]:
+    """Offer the component ``dynamic_tools``."""
+    from codex_plugin_dynamic_tools.component import DynamicTools
+
+    return [DynamicTools()]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handler of the op ``dynamic_tool_response``."""
+    from codex_plugin_dynamic_tools.calls import ResponseHandler
+
+    return [ResponseHandler()]

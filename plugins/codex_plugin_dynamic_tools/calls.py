@@ -1,0 +1,153 @@
+"""A call of a dynamic tool on its way to the client and back: the request, its answer, and what all clients hear of the end."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import attrs
+
+from codex_framework import EventMsg, Op, OpHandler, Request, ThreadContext, ThreadError, Value
+
+__all__ = [
+    "NO_ANSWER",
+    "Duration",
+    "DynamicToolAnswer",
+    "DynamicToolCallRequest",
+    "DynamicToolCallResponseEvent",
+    "DynamicToolResponse",
+    "ImageContent",
+    "ResponseHandler",
+    "TextContent",
+]
+
+_OFF_WIRE = {"wire": False}
+
+
+class TextContent(Value):
+    """Text for the model."""
+
+    type: ClassVar[Literal["inputText"]] = "inputText"
+    text: str
+
+
+class ImageContent(Value):
+    """An image for the model: an ``https:`` or ``data:`` URL."""
+
+    type: ClassVar[Literal["inputImage"]] = "inputImage"
+    image_url: str = attrs.field(metadata={"wire": "imageUrl"})
+
+
+class DynamicToolAnswer(Value):
+    """What a client answers a call with.
+
+    Attributes:
+        content_items: What the model reads.
+        success: Whether the call did what it was for.
+    """
+
+    content_items: tuple[TextContent | ImageContent, ...] = ()
+    success: bool = True
+
+
+NO_ANSWER = DynamicToolAnswer((), False)  # noqa: FBT003  # of a value: success
+"""What a call gets that no client answers. It is told apart from an answer by identity."""
+
+
+class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
+    """Run this call. Answer with a ``dynamic_tool_response`` op that names ``call_id``, or with ``thread.answer``.
+
+    Attributes:
+        call_id: The model's id of the call.
+        started_at_ms: Unix time in milliseconds.
+        namespace: That of the tool's definition. None if it has none.
+        tool: The name in the tool's definition.
+        arguments: What the model wrote, as plain JSON data.
+        limit_s: Seconds for the answer. None means no limit.
+    """
+
+    type: ClassVar[Literal["dynamic_tool_call_request"]] = "dynamic_tool_call_request"
+    answer_type = DynamicToolAnswer
+
+    call_id: str = attrs.field(metadata={"wire": "callId"})
+    turn_id: str = attrs.field(metadata={"wire": "turnId"})
+    started_at_ms: int = attrs.field(metadata={"wire": "startedAtMs"})
+    namespace: str | None = None
+    tool: str
+    arguments: Any
+    limit_s: float | None = attrs.field(default=None, metadata=_OFF_WIRE)
+    request_id: str = attrs.field(
+        default=attrs.Factory(lambda request: request.call_id, takes_self=True), metadata=_OFF_WIRE
+    )
+
+    def unattended(self) -> DynamicToolAnswer:
+        """Return the mark of a call that no client has answered."""
+        return NO_ANSWER
+
+    def time_limit_s(self) -> float | None:
+        """Return the limit of the plugin's settings."""
+        return self.limit_s
+
+    def with_id(self, request_id: str) -> Self:
+        """Return the request under another id."""
+        return self.evolve(call_id=request_id, request_id=request_id)
+
+    @property
+    def subject(self) -> str:
+        """The tool."""
+        return f"a call of the client's tool {self.tool}"
+
+
+class Duration(Value):
+    """A time span, as the wire has it."""
+
+    secs: int
+    nanos: int
+
+
+class DynamicToolCallResponseEvent(EventMsg, kw_only=True):
+    """A call of a dynamic tool has ended.
+
+    Attributes:
+        content_items: What the client answered.
+        error: Why there is no answer. None if there is one.
+    """
+
+    type: ClassVar[Literal["dynamic_tool_call_response"]] = "dynamic_tool_call_response"
+
+    call_id: str
+    turn_id: str
+    completed_at_ms: int
+    namespace: str | None = None
+    tool: str
+    arguments: Any
+    content_items: tuple[TextContent | ImageContent, ...] = ()
+    success: bool
+    error: str | None = None
+    duration: Duration
+
+
+class DynamicToolResponse(Op):
+    """The answer to a call; ``id`` is the request's ``callId``."""
+
+    type: ClassVar[Literal["dynamic_tool_response"]] = "dynamic_tool_response"
+    id: str
+    response: DynamicToolAnswer
+
+
+class ResponseHandler(OpHandler[DynamicToolResponse]):
+    """Hands an answer to the call that waits for it."""
+
+    op = DynamicToolResponse
+
+    async def handle(self, op: DynamicToolResponse, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Answer the request.
+
+        Raises:
+            ThreadError: No such call waits, or the answer is no ``DynamicToolAnswer``.
+        """
+        if not thread.answer(op.id, op.response):
+            raise ThreadError(
+                f"no call {op.id!r} of a dynamic tool waits for an answer",
+                slug="bad-request",
+                hint="It was answered already, its turn has ended, or the id is wrong.",
+            )

@@ -1,0 +1,347 @@
+"""Cassettes: what a model provider was asked and what it answered, as JSON lines.
+
+    {"cassette": 1, "provider": "openai"} {"part": "3f9a...", "value": {...}}             an item, the instructions or
+    the tools: written once, named by its digest {"request": {"model", "instructions", "tools", "input": [digests]},
+    "events": [...], "error"?: {...}}
+
+The kernel records them where a provider's table says ``record = "path"`` (see ``recording.py``); the ``replay`` plugin
+plays them. A request finds its answer by what it says, not by its place; what differs from run to run (ids, times,
+temporary paths) counts for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.wire import read_item, to_wire
+from codex_framework.contract.roles.models import (
+    Completed,
+    ItemAdded,
+    ItemDone,
+    ModelEvent,
+    ModelRequest,
+    RateLimits,
+    ReasoningDelta,
+    ReasoningPartAdded,
+    TextDelta,
+    ToolInputDelta,
+)
+from codex_framework.contract.value import Value
+from codex_framework.testing.scripted import pieces
+
+__all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "events_from_wire", "events_to_wire"]
+
+VERSION = 1
+MATCHES = ("input", "strict", "order")
+"""What has to agree: what people, model and tools have said; all of the request; nothing (answers come in recorded order)."""
+
+KNOWN_SHAPES = (
+    r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
+)
+"""What is taken for a secret by its look alone."""
+
+_DIFF_LINES = 60
+
+
+class CassetteMissError(ModelError):
+    """No recorded request says what this one says."""
+
+    slug = "cassette-miss"
+
+
+class Exchange(Value):
+    """A recorded request and what came of it."""
+
+    model: str
+    instructions: str
+    tools: Sequence[Any]
+    items: Sequence[Mapping[str, Any]]
+    events: Sequence[ModelEvent]
+    error: ModelError | None = None
+
+
+class Cassette:
+    """The exchanges of one file. Each is played once; threads may share a cassette.
+
+    Args:
+        match: One of :data:`MATCHES`.
+    """
+
+    def __init__(self, path: Path, exchanges: Iterable[Exchange], *, match: str = "input") -> None:
+        self.path = path
+        self._match = match
+        self._texts: dict[int, tuple[object, str]] = {}
+        self._unplayed = [(exchange, self._said(exchange, exchange.items)) for exchange in exchanges]
+        self._count = len(self._unplayed)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def read(cls, path: Path, *, match: str = "input") -> Cassette:
+        """A cassette from its file.
+
+        Raises:
+            ConfigError: It cannot be read, or is no cassette; or ``match`` is unknown.
+        """
+        if match not in MATCHES:
+            raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"Use one of: {', '.join(MATCHES)}.")
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            hint = 'Write the path of a recorded file; record one by record = "PATH" in the table of another provider.'
+            raise ConfigError(f"the cassette {path} cannot be read: {error}", path=str(path), hint=hint) from error
+        return cls(path, _exchanges(path, text), match=match)
+
+    @property
+    def unplayed(self) -> int:
+        """How many exchanges nobody has asked for yet."""
+        return len(self._unplayed)
+
+    def play(self, request: ModelRequest) -> Exchange:
+        """The answer to a request.
+
+        Raises:
+            CassetteMissError: There is none; with the differences to the recorded request that is nearest.
+        """
+        tools = [to_wire(spec) for spec in request.tools]
+        asked = self._said(Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items)
+        with self._lock:
+            for index, (exchange, said) in enumerate(self._unplayed):
+                if self._match == "order" or said == asked:
+                    del self._unplayed[index]
+                    return exchange
+            raise self._miss(asked)
+
+    def _said(self, exchange: Exchange, items: Iterable[object]) -> list[str]:
+        """What counts of a request, one text for each thing."""
+        if self._match == "order":
+            return []
+        texts = [text for item in items if (text := self._text(item))]
+        if self._match == "input":
+            return texts
+        return [exchange.model, _neutral(exchange.instructions), _comparable(list(exchange.tools)), *texts]
+
+    def _text(self, item: object) -> str:
+        """What an item says, or nothing where it does not count. Items stay the same objects, so each is looked at once."""
+        known = self._texts.get(id(item))
+        if known is None or known[0] is not item:
+            wire = to_wire(item)
+            counts = self._match == "strict" or not _is_setting(wire)
+            known = (item, _comparable(wire) if counts else "")
+            self._texts[id(item)] = known
+        return known[1]
+
+    def _miss(self, asked: list[str]) -> CassetteMissError:
+        hint = f"If the change is meant, delete {self.path} and record it again."
+        if not self._unplayed:
+            fact = f"the cassette {self.path} has {self._count} answers, and all of them are played"
+            return CassetteMissError(fact, info="bad_request", hint=hint)
+        import difflib
+
+        nearest = max((said for _, said in self._unplayed), key=lambda said: _agreement(said, asked))
+        lines = list(
+            difflib.unified_diff(
+                "\n".join(nearest).split("\n"), "\n".join(asked).split("\n"), "recorded", "asked", n=2, lineterm=""
+            )
+        )
+        shown = lines[:_DIFF_LINES]
+        if len(lines) > _DIFF_LINES:
+            shown.append(f"... {len(lines) - _DIFF_LINES} more lines differ")
+        fact = f"the cassette {self.path} has no answer to this request; the nearest recorded one differs:\n"
+        return CassetteMissError(fact + "\n".join(shown), info="bad_request", hint=hint)
+
+
+def _agreement(said: Sequence[str], asked: Sequence[str]) -> tuple[int, int]:
+    """How alike two requests are: the longer they agree from the start on, and then the more they have in common, the more."""
+    same = 0
+    while same < min(len(said), len(asked)) and said[same] == asked[same]:
+        same += 1
+    return same, len(set(said) & set(asked)) - abs(len(said) - len(asked))
+
+
+def digest(value: Any) -> str:
+    """The name of a part: the same for the same JSON value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _exchanges(path: Path, text: str) -> list[Exchange]:
+    parts: dict[str, Any] = {}
+    found: list[Exchange] = []
+    # What comes after the last line end was cut off while it was written.
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict):
+                raise TypeError("it holds no object")
+            if number == 1 and entry["cassette"] != VERSION:
+                raise ValueError(f"version {entry['cassette']} is not known here")
+            if "part" in entry:
+                parts[entry["part"]] = entry["value"]
+            elif "request" in entry:
+                found.append(_exchange(entry, parts))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ConfigError(
+                f"{path} is no cassette: line {number}: {reason}",
+                path=str(path),
+                line=number,
+                hint="Record it again.",
+            ) from error
+    if not found:
+        raise ConfigError(f"the cassette {path} holds no answer", path=str(path), hint="Record it again.")
+    return found
+
+
+def _exchange(entry: Mapping[str, Any], parts: Mapping[str, Any]) -> Exchange:
+    request = entry["request"]
+    error = entry.get("error")
+    return Exchange(
+        request["model"],
+        parts[request["instructions"]],
+        parts[request["tools"]],
+        [parts[name] for name in request["input"]],
+        list(events_from_wire(entry["events"])),
+        None if error is None else ModelError(**error),
+    )
+
+
+def _is_setting(item: Mapping[str, Any]) -> bool:
+    """Whether an item is something we tell the model about its surroundings, and so no part of the conversation."""
+    if item.get("role") == "developer":
+        return True
+    content = item.get("content")
+    first = content[0] if item.get("role") == "user" and content else {}
+    return str(first.get("text", "")).startswith(("<environment_context>", "# AGENTS.md instructions"))
+
+
+def _comparable(value: Any) -> str:
+    return _neutral(json.dumps(_without_ids(value), indent=1, ensure_ascii=False, sort_keys=True).replace("\\n", "\n"))
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: part
+            for key, part in value.items()
+            if key not in ("id", "encrypted_content", "internal_chat_message_metadata_passthrough")
+        }
+    return value
+
+
+_NEUTRAL = [
+    (re.compile(pattern), word)
+    for pattern, word in (
+        (rf"<secret:[^>]*>|{KNOWN_SHAPES}", "<secret>"),
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
+        (r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", "<date>"),
+        (r"Chunk ID: \w+", "Chunk ID: <id>"),
+        (r"session ID \d+", "session ID <id>"),
+        (r"\d+(?:\.\d+)? ?(?:ms|seconds|s)\b", "<time>"),
+        (r"(?:/private)?(?:/tmp|/var/folders/\w\w/\w+/T)/[\w.-]+", "<tmp>"),
+    )
+]
+
+
+def _neutral(text: str) -> str:
+    """The text without what differs from run to run."""
+    for pattern, word in _NEUTRAL:
+        text = pattern.sub(word, text)
+    return text
+
+
+_DELTAS: dict[str, type[TextDelta | ReasoningDelta | ToolInputDelta]] = {
+    "text_deltas": TextDelta,
+    "reasoning_deltas": ReasoningDelta,
+    "tool_input_deltas": ToolInputDelta,
+}
+
+
+def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
+    """Events as JSON.
+
+    Deltas that follow each other become one text and its number of pieces, which plays back as pieces of equal length:
+        so a
+    secret that was cut in two between them is whole again when it is looked for.
+    """
+    found: list[dict[str, Any]] = []
+    for event in events:
+        wire = _event_to_wire(event)
+        last = found[-1] if found else {}
+        if "pieces" in wire and {**wire, "text": "", "pieces": 0} == {**last, "text": "", "pieces": 0}:
+            last["text"] += wire["text"]
+            last["pieces"] += 1
+        else:
+            found.append(wire)
+    return found
+
+
+def _event_to_wire(event: ModelEvent) -> dict[str, Any]:
+    match event:
+        case ItemAdded(item):
+            return {"type": "item_added", "item": to_wire(item)}
+        case ItemDone(item):
+            return {"type": "item_done", "item": to_wire(item)}
+        case TextDelta(item_id, delta):
+            return {"type": "text_deltas", "item_id": item_id, "text": delta, "pieces": 1}
+        case ToolInputDelta(item_id, delta):
+            return {"type": "tool_input_deltas", "item_id": item_id, "text": delta, "pieces": 1}
+        case ReasoningDelta(item_id, delta, index, raw):
+            rest = {"index": index, "raw": raw, "text": delta, "pieces": 1}
+            return {"type": "reasoning_deltas", "item_id": item_id, **rest}
+        case ReasoningPartAdded(item_id, index):
+            return {"type": "reasoning_part_added", "item_id": item_id, "index": index}
+        case RateLimits(snapshot):
+            return {"type": "rate_limits", "snapshot": dict(snapshot)}
+        case Completed(response_id, usage, end_turn):
+            told = {} if end_turn is None else {"end_turn": end_turn}
+            counted = {} if usage is None else {"usage": to_wire(usage)}
+            return {"type": "completed", "response_id": response_id, **counted, **told}
+
+
+def events_from_wire(wires: Iterable[Mapping[str, Any]]) -> Iterator[ModelEvent]:
+    """The events that :func:`events_to_wire` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: One of them is none.
+    """
+    for wire in wires:
+        kind = wire["type"]
+        if kind in _DELTAS:
+            rest = {key: wire[key] for key in ("index", "raw") if key in wire}
+            for piece in pieces(wire["text"], wire["pieces"]):
+                yield _DELTAS[kind](wire["item_id"], piece, **rest)
+        else:
+            yield _event_from_wire(kind, wire)
+
+
+def _event_from_wire(kind: str, wire: Mapping[str, Any]) -> ModelEvent:
+    match kind:
+        case "item_added":
+            return ItemAdded(_item(wire))
+        case "item_done":
+            return ItemDone(_item(wire))
+        case "reasoning_part_added":
+            return ReasoningPartAdded(wire["item_id"], wire["index"])
+        case "rate_limits":
+            return RateLimits(wire["snapshot"])
+        case "completed":
+            usage = wire.get("usage")
+            counted = None if usage is None else TokenUsage(**usage)
+            return Completed(wire["response_id"], counted, wire.get("end_turn"))
+        case _:
+            raise ValueError(f"unknown event {kind!r}")
+
+
+def _item(wire: Mapping[str, Any]) -> ResponseItem:
+    return read_item(wire["item"])

@@ -1,0 +1,223 @@
+"""Recording a provider: a client around a client that writes all it hears into a cassette, secrets excepted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
+from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
+
+__all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
+
+_SECRET_NAME = re.compile(r"key|token|secret|passw|credential|authorization|cookie", re.IGNORECASE)
+_SHORTEST = 8
+"""A shorter value is no secret worth the name, and would punch holes into ordinary words."""
+
+
+def recorded(client: ModelClient, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
+    """The client itself, or one that records it where the provider's table says ``record = "path"``.
+
+    A relative path starts at the current folder. An existing cassette is added to.
+
+    Raises:
+        ConfigError: ``record`` is no path.
+    """
+    path = info.options.get("record")
+    if path is None:
+        return client
+    if not isinstance(path, str) or not path:
+        key = f"model_providers.{info.id}.record"
+        raise ConfigError(f"{key} is {path!r}, not a path", key=key, hint='Write record = "path/to/cassette.jsonl".')
+    return RecordingClient(client, CassetteWriter.at(Path(path).expanduser(), info.id), Secrets.of(info, env))
+
+
+class Secrets:
+    """Knows what must not be written.
+
+    Args:
+        values: Secret texts, by what is written in their place (``<secret:NAME>``).
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        known = {value: name for name, value in values.items() if len(value) >= _SHORTEST}
+        # In the arguments of a call, a secret stands as JSON has it.
+        known.update({json.dumps(value)[1:-1]: name for value, name in list(known.items())})
+        self._names = known
+        longest_first = sorted(known, key=len, reverse=True)
+        self._pattern = re.compile("|".join([*map(re.escape, longest_first), KNOWN_SHAPES]))
+
+    @classmethod
+    def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> Secrets:
+        """The secrets of a provider's table, of the environment, and of ``$CODEX_HOME/auth.json``."""
+        values = {name: value for name, value in env.items() if _SECRET_NAME.search(name)}
+        values.update({name: str(value) for name, value in info.http_headers.items() if _SECRET_NAME.search(name)})
+        variables = [info.env_key or "", *info.env_http_headers.values()]
+        values.update({name: env[name] for name in variables if env.get(name)})
+        if info.experimental_bearer_token:
+            values["experimental_bearer_token"] = info.experimental_bearer_token
+        home = env.get("CODEX_HOME") or str(Path(env.get("HOME") or Path.home()) / ".codex")
+        values.update(_stored(Path(home) / "auth.json"))
+        return cls(values)
+
+    def without(self, value: Any) -> Any:
+        """A JSON value without them, keys of objects included."""
+        if isinstance(value, str):
+            return self._pattern.sub(self._replacement, value)
+        if isinstance(value, Mapping):
+            return {self.without(key): self.without(part) for key, part in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.without(part) for part in value]
+        return value
+
+    def _replacement(self, found: re.Match[str]) -> str:
+        return f"<secret:{self._names.get(found[0], 'token')}>"
+
+
+def _stored(path: Path) -> dict[str, str]:
+    """The texts in ``auth.json``; none where it cannot be read, for then nobody can have sent them."""
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, str] = {}
+
+    def look(name: str, value: Any) -> None:
+        if isinstance(value, str) and (_SECRET_NAME.search(name)):
+            found[f"auth.json {name}"] = value
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                look(str(key), part)
+
+    look("", stored)
+    return found
+
+
+class CassetteWriter:
+    """Appends to one file. Everything that belongs to one exchange is written by one call, so a crash cuts at most its own lines."""
+
+    def __init__(self, path: Path, provider: str) -> None:
+        self.path = path
+        self._provider = provider
+        self._lock = threading.Lock()
+        self._written: set[str] | None = None
+
+    @classmethod
+    def at(cls, path: Path, provider: str) -> CassetteWriter:
+        """The one writer of this process for a path."""
+        path = path.absolute()
+        with _WRITERS_LOCK:
+            return _WRITERS.setdefault(path, cls(path, provider))
+
+    def write(self, parts: Mapping[str, Any], request: Mapping[str, Any], rest: Mapping[str, Any]) -> None:
+        """Append one exchange, and those of its parts that are not in the file yet.
+
+        Raises:
+            ModelError: The file cannot be written.
+        """
+        with self._lock:
+            try:
+                self._append(parts, {"request": request, **rest})
+            except OSError as error:
+                raise ModelError(
+                    f"the cassette {self.path} cannot be written: {error.strerror}",
+                    slug="cassette-write",
+                    hint="Choose another path for record, or take it out of the provider's table.",
+                ) from error
+
+    def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
+        lines: list[Any] = []
+        if self._written is None or not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._written = _parts_in(self.path)
+            if not self.path.exists() or self.path.stat().st_size == 0:
+                lines.append({"cassette": VERSION, "provider": self._provider})
+        new = {name: value for name, value in parts.items() if name not in self._written}
+        lines.extend({"part": name, "value": value} for name, value in new.items())
+        lines.append(exchange)
+        text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(text.encode("utf-8", "replace"))
+            os.fsync(file.fileno())
+        self._written.update(new)
+
+
+_WRITERS: dict[Path, CassetteWriter] = {}
+_WRITERS_LOCK = threading.Lock()
+
+
+def _parts_in(path: Path) -> set[str]:
+    """The parts that a file has already. A last line that was cut off while it was written is taken away first."""
+    if not path.exists():
+        return set()
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        os.truncate(path, end)
+    return {name.decode() for name in re.findall(rb'^\{"part":"(\w+)"', data[:end], re.MULTILINE)}
+
+
+class RecordingClient:
+    """A client that records another. An answer that nobody heard to its end is not recorded."""
+
+    def __init__(self, client: ModelClient, writer: CassetteWriter, secrets: Secrets) -> None:
+        self._client = client
+        self._writer = writer
+        self._secrets = secrets
+        self._digests: dict[int, tuple[object, str]] = {}
+        self._parts: dict[str, Any] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask, hand on what comes, and write it down.
+
+        Raises:
+            ModelError: The other client says so; or the cassette cannot be written.
+        """
+        heard: list[ModelEvent] = []
+        # The role asks for an iterator that can be closed, which its type cannot say.
+        stream = cast("AsyncGenerator[ModelEvent, None]", self._client.stream(request))
+        try:
+            async with aclosing(stream) as events:
+                async for event in events:
+                    heard.append(event)
+                    yield event
+        except ModelError as error:
+            self._write(request, heard, error)
+            raise
+        self._write(request, heard, None)
+
+    async def aclose(self) -> None:
+        """Close the other client."""
+        await self._client.aclose()
+
+    def _write(self, request: ModelRequest, events: Iterable[ModelEvent], error: ModelError | None) -> None:
+        wire = {
+            "model": request.model.slug,
+            "instructions": self._part(request.instructions),
+            "tools": self._part(request.tools),
+            "input": [self._part(item) for item in request.prompt.items],
+        }
+        rest: dict[str, Any] = {"events": self._secrets.without(events_to_wire(events))}
+        if error is not None:
+            fields = ("fact", "retryable", "retry_after_s", "info", "slug", "hint")
+            rest["error"] = self._secrets.without({name: getattr(error, name) for name in fields})
+        self._writer.write(self._parts, wire, rest)
+
+    def _part(self, value: object) -> str:
+        """The digest of a part. Items stay the same objects through a thread's life, so each is cleaned and hashed once."""
+        known = self._digests.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        clean = self._secrets.without(to_wire(value))
+        name = digest(clean)
+        self._parts[name] = clean
+        self._digests[id(value)] = (value, name)
+        return name

@@ -1,0 +1,19 @@
+"""Commands that a person types (``!cmd``): run as they are, shown to clients, and kept in the conversation for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codex_framework import OpHandler, hookimpl
+from codex_plugin_user_shell.request import RunUserShellCommand
+
+__all__ = ["RunUserShellCommand", "codex_ops"]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handler of the op ``run_user_shell_command``."""
+    from codex_plugin_user_shell.request import UserShellHandler
+
+    return [UserShellHandler()]

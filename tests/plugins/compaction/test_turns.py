@@ -1,0 +1,459 @@
+"""Compaction in whole turns: on request, before a turn, between two samples, and when the window overflows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from codex_framework import Status
+from codex_framework.contract.protocol.events import (
+    BackgroundEvent,
+    ContextCompactedEvent,
+    ErrorEvent,
+    TokenCountEvent,
+    WarningEvent,
+)
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.protocol.ops import TextInput, ThreadSettings, ThreadSettingsOverrides, UserInputOp
+from codex_framework.testing import Offer, call, fault, reply, say
+from codex_plugin_compaction import Compact
+from codex_plugin_openai.provider import ResponsesProvider
+
+LIMIT = "model_auto_compact_token_limit=900"
+OVERFLOW = fault(400, body={"error": {"code": "context_length_exceeded", "message": "Too long."}})
+FULL = (
+    "Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."
+)
+
+
+def kinds(events: Sequence[Any]) -> list[str]:
+    return [event.type for event in events if event.type != "token_count"]
+
+
+def texts(events: Sequence[Any], kind: type) -> list[str]:
+    return [event.message for event in events if isinstance(event, kind)]
+
+
+# On request
+
+
+def test_the_history_becomes_the_words_of_people_and_a_summary(scene, conversation, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        events = await carry_out(thread, Compact())
+        await thread.run("How are you?")
+        return events
+
+    events = scene.play(story, [say("Hello."), say("They greeted."), say("Fine.")])
+    first, summarising, after = scene.asked
+    assert conversation(summarising["input"]) == [
+        ("context", ""),
+        ("user", "Hi!"),
+        ("assistant", "Hello."),
+        ("user", "PROMPT"),
+    ]
+    assert summarising["input"][: len(first["input"])] == first["input"], "the server's cache of the prompt is used"
+    assert not summarising.get("tools")
+    assert summarising["parallel_tool_calls"] is False
+    assert (summarising["model"], summarising["instructions"]) == (first["model"], first["instructions"])
+    assert summarising["client_metadata"]["request_kind"] == "compaction"
+    assert conversation(after["input"]) == [
+        ("user", "Hi!"),
+        ("user", "PREFIX\nThey greeted."),
+        ("context", ""),
+        ("user", "How are you?"),
+    ]
+    assert after["tools"] == first["tools"]
+    assert kinds(events) == ["task_started", "context_compacted", "task_complete"]
+
+
+def test_clients_hear_how_long_the_history_is_afterwards(scene, carry_out, used):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return await carry_out(thread, Compact())
+
+    events = scene.play(story, [used(say("Hello."), 5000), used(say("They greeted."), 5100)])
+    *_, last = [event.info for event in events if isinstance(event, TokenCountEvent)]
+    assert 0 < last.last_token_usage.total_tokens < 1000
+    assert last.total_token_usage.total_tokens == 5000 + 5100
+
+
+def test_there_is_nothing_to_compact_before_the_first_turn(scene, carry_out):
+    async def story(kernel):
+        return await carry_out(await kernel.start_thread(), Compact())
+
+    assert texts(scene.play(story, []), ErrorEvent) == ["there is nothing to compact yet. Start a turn first."]
+
+
+def test_it_takes_the_place_of_a_turn_that_runs(scene, conversation, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        running = asyncio.ensure_future(thread.run("Hi!"))
+        await asyncio.to_thread(scene.server.wait_for, 1)
+        events = await carry_out(thread, Compact())
+        return (await running).outcome, events
+
+    outcome, events = scene.play(story, [fault(hang_s=30.0), say("They greeted.")])
+    assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "replaced")
+    assert kinds(events) == ["task_started", "context_compacted", "task_complete"]
+    assert conversation(scene.asked[1]["input"]) == [("context", ""), ("user", "Hi!"), ("user", "PROMPT")]
+
+
+def test_input_is_refused_while_it_runs(scene):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        events = thread.events()
+        await thread.submit(Compact())
+        await asyncio.to_thread(scene.server.wait_for, 2)
+        await thread.submit(UserInputOp((TextInput("Wait!"),)), id="input")
+        await thread.shutdown()
+        return [event.msg async for event in events if event.id == "input"]
+
+    (refused,) = scene.play(story, [say("Hello."), fault(hang_s=30.0)])
+    assert refused.message.startswith("cannot steer a compact turn")
+
+
+def test_an_interrupt_leaves_the_history_as_it_is(scene, conversation):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        before = list(thread.history.items)
+        await thread.submit(Compact())
+        await asyncio.to_thread(scene.server.wait_for, 2)
+        await thread.interrupt()
+        outcome = await thread.settled()
+        assert list(thread.history.items)[: len(before)] == before
+        await thread.run("Go on.")
+        return outcome
+
+    outcome = scene.play(story, [say("Hello."), fault(hang_s=30.0), say("Fine.")])
+    assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "interrupted")
+    shown = conversation(scene.asked[2]["input"])
+    assert [role for role, _ in shown] == ["context", "user", "assistant", "user", "user"]
+    assert shown[3][1].startswith("<turn_aborted>")
+
+
+def test_a_failure_fails_the_turn_and_leaves_the_history(scene, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        before = list(thread.history.items)
+        events = await carry_out(thread, Compact())
+        assert list(thread.history.items) == before
+        return events, await thread.settled()
+
+    events, outcome = scene.play(story, [say("Hello."), fault(400, body="no summaries here")])
+    assert kinds(events) == ["task_started", "error", "task_complete"]
+    assert texts(events, ErrorEvent) == ["no summaries here"]
+    assert outcome.status is Status.FAILED
+
+
+def test_a_response_that_breaks_off_is_asked_for_again(scene, conversation, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        await carry_out(thread, Compact())
+        return list(thread.history.items)
+
+    history = scene.play(story, [say("Hello."), say("They") + fault(after=2), say("They greeted.")], retries=1)
+    assert len(scene.asked) == 3
+    assert scene.asked[1]["input"] == scene.asked[2]["input"]
+    assert [getattr(item, "role", "") for item in history] == ["user", "user"]
+
+
+def test_a_model_that_says_nothing_leaves_a_word_in_place_of_the_summary(scene, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        await carry_out(thread, Compact())
+        return thread.history.items[-1].content[0].text
+
+    assert scene.play(story, [say("Hello."), reply()]).endswith(":\n(no summary available)")
+
+
+def test_the_summary_need_not_follow_the_schema_of_the_turn(scene, used):
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        return await thread.run("Hi!", output_schema=schema)
+
+    replies = [used(call("update_plan", plan=[]), 1000), say("They greeted."), say('{"a": "b"}')]
+    assert scene.play(story, replies, LIMIT).final_message == '{"a": "b"}'
+    assert ["format" in body["text"] for body in scene.asked] == [True, False, True]
+
+
+# Before a turn
+
+
+def test_a_full_history_is_compacted_before_the_next_turn(scene, conversation, used):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return await thread.run("How are you?")
+
+    result = scene.play(story, [used(say("Hello."), 900), say("They greeted."), say("Fine.")], LIMIT)
+    assert result.final_message == "Fine."
+    assert conversation(scene.asked[2]["input"]) == [
+        ("user", "Hi!"),
+        ("user", "PREFIX\nThey greeted."),
+        ("context", ""),
+        ("user", "How are you?"),
+    ]
+    assert kinds(result.events).count("context_compacted") == 1
+
+
+@pytest.mark.parametrize(("tokens", "requests"), [(899, 2), (900, 3)])
+@pytest.mark.parametrize(
+    "setting", ["model_context_window=1000", LIMIT, "model_auto_compact_token_limit=900,model_context_window=4000"]
+)
+def test_the_limit_is_that_of_the_configuration_or_nine_tenths_of_the_window(scene, used, tokens, requests, setting):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        await thread.run("How are you?")
+
+    replies = [used(say("Hello."), tokens), say("A greeting."), say("Fine.")]
+    if requests == 2:
+        del replies[1]
+    scene.play(story, replies, *setting.split(","))
+    assert len(scene.asked) == requests
+
+
+class Sized(ResponsesProvider):
+    """The bundled provider with models of three sizes."""
+
+    name = "sized"
+
+    def model(self, slug: str) -> Any:
+        return super().model("gpt-5.5").evolve(slug=slug, context_window={"small": 1000, "big": 4000}[slug])
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_larger_model_writes_the_summary_for_a_smaller_one(scene, conversation, used, resumed):
+    async def story(kernel):
+        thread = await kernel.start_thread(model="big")
+        await thread.run("Hi!")
+        if resumed:
+            await thread.shutdown()
+            thread = await kernel.resume_thread(thread.id, model="small")
+        else:
+            overrides = ThreadSettingsOverrides(model="small")
+            await thread.submit(ThreadSettings(overrides))
+        return await thread.run("How are you?")
+
+    replies = [used(say("Hello."), 3000), say("They greeted."), say("Fine.")]
+    plugins = [Offer(providers=[Sized()])]
+    config = 'model_providers.here.wire_api="sized"', 'model="big"'
+    assert scene.play(story, replies, *config, plugins=plugins).final_message == "Fine."
+    assert [body["model"] for body in scene.asked] == ["big", "big", "small"]
+
+
+def test_a_failure_is_told_and_the_turn_goes_on(scene, used, conversation):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return await thread.run("How are you?")
+
+    result = scene.play(story, [used(say("Hello."), 1000), fault(400, body="no"), say("Fine.")], LIMIT)
+    assert result.final_message == "Fine."
+    assert texts(result.events, WarningEvent) == ["the conversation could not be compacted: no"]
+    assert [role for role, _ in conversation(scene.asked[2]["input"])] == ["context", "user", "assistant", "user"]
+
+
+def test_an_interrupt_ends_the_turn_and_keeps_its_input(scene, used, conversation):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        running = asyncio.ensure_future(thread.run("How are you?"))
+        await asyncio.to_thread(scene.server.wait_for, 2)
+        await thread.interrupt()
+        outcome = (await running).outcome
+        return outcome, [item.content[0].text for item in list(thread.history.items)[-3:]]
+
+    outcome, last = scene.play(story, [used(say("Hello."), 1000), fault(hang_s=30.0)], LIMIT)
+    assert outcome.status is Status.INTERRUPTED
+    assert last[:2] == ["Hello.", "How are you?"]
+    assert last[2].startswith("<turn_aborted>")
+
+
+# Between two samples
+
+
+def test_a_turn_goes_on_in_the_middle_with_its_context(scene, conversation, used):
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("Compact.")
+
+    replies = [
+        used(call("exec_command", cmd="echo one"), 500),
+        used(call("exec_command", cmd="echo two"), 1000),
+        say("SUMMARY: did one and two."),
+        used(call("exec_command", cmd="echo three"), 300),
+        say("Done."),
+    ]
+    result = scene.play(story, replies, LIMIT)
+    assert result.final_message == "Done."
+    first, _, summarising, after, last = scene.asked
+    assert [item["type"] for item in summarising["input"]][-5:] == [
+        *("function_call", "function_call_output") * 2,
+        "message",
+    ]
+    assert conversation(after["input"]) == [
+        ("context", ""),
+        ("user", "Compact."),
+        ("user", "PREFIX\nSUMMARY: did one and two."),
+    ]
+    assert after["input"][: len(first["input"])] == first["input"], "context and words are as they were"
+    assert last["input"][: len(after["input"])] == after["input"]
+    assert result.outcome.usage.requests == 5
+
+
+def test_a_summary_is_not_summarised_again_but_takes_the_place_of_the_one_before(scene, conversation, used, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        for prompt in ("One.", "Two."):
+            await thread.run(prompt)
+            await carry_out(thread, Compact())
+        await thread.run("Three.")
+
+    scene.play(story, [say("1"), say("First."), say("2"), say("Second."), say("3")])
+    assert conversation(scene.asked[3]["input"]) == [
+        ("user", "One."),
+        ("user", "PREFIX\nFirst."),
+        ("context", ""),
+        ("user", "Two."),
+        ("assistant", "2"),
+        ("user", "PROMPT"),
+    ]
+    assert [text for _, text in conversation(scene.asked[4]["input"])] == [
+        "One.",
+        "Two.",
+        "PREFIX\nSecond.",
+        "",
+        "Three.",
+    ]
+
+
+def test_input_that_was_steered_in_is_not_summarised_unseen(scene, conversation, used):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        running = asyncio.ensure_future(thread.run("Hi!"))
+        await asyncio.to_thread(scene.server.wait_for, 2)
+        await thread.submit(UserInputOp((TextInput("Hurry!"),)))
+        return await running
+
+    slow = say("They greeted.").evolve(delay_s=0.5)
+    replies = [used(call("exec_command", cmd="echo one"), 1000), slow, say("Done.")]
+    assert scene.play(story, replies, LIMIT).final_message == "Done."
+    assert "Hurry!" not in json.dumps(scene.asked[1])
+    assert conversation(scene.asked[2]["input"]) == [
+        ("context", ""),
+        ("user", "Hi!"),
+        ("user", "PREFIX\nThey greeted."),
+        ("user", "Hurry!"),
+    ]
+
+
+# Overflow
+
+
+def test_a_full_window_does_not_end_the_turn(scene, conversation):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return await thread.run("How are you?")
+
+    result = scene.play(story, [say("Hello."), OVERFLOW, say("They greeted."), say("Fine.")])
+    assert (result.status, result.final_message) == (Status.COMPLETED, "Fine.")
+    assert texts(result.events, ErrorEvent) == []
+    assert conversation(scene.asked[3]["input"]) == [
+        ("user", "Hi!"),
+        ("context", ""),
+        ("user", "How are you?"),
+        ("user", "PREFIX\nThey greeted."),
+    ]
+
+
+def test_what_does_not_fit_is_left_out_of_the_summary_the_oldest_first_and_calls_with_their_output(scene, spoken):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Go!")
+        result = await thread.run("On!")
+        return result, len(thread.history.items)
+
+    replies = [
+        call("exec_command", cmd="echo one"),
+        say("Gone."),
+        OVERFLOW,
+        *[OVERFLOW] * 4,
+        say("They went."),
+        say("Fine."),
+    ]
+    result, _ = scene.play(story, replies)
+    tries = [[item["type"] for item in body["input"]] for body in scene.asked[3:8]]
+    whole = tries[0]
+    assert [len(kinds) for kinds in tries] == [len(whole) - left for left in (0, 1, 2, 3, 5)]
+    assert spoken(scene.asked[7]["input"])[:2] == [("assistant", "Gone."), ("user", "On!")]
+    assert result.final_message == "Fine."
+    (told,) = texts(result.events, BackgroundEvent)
+    assert "5 oldest items" in told
+
+
+def test_a_second_overflow_fails_the_turn(scene):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return await thread.run("How are you?")
+
+    result = scene.play(story, [say("Hello."), OVERFLOW, say("They greeted."), OVERFLOW])
+    assert (result.status, result.error) == (Status.FAILED, FULL)
+
+
+def test_a_window_that_not_even_the_prompt_fits_into_fails_the_turn(scene):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        return await thread.run("Hi!"), thread.history.items
+
+    result, history = scene.play(story, [OVERFLOW] * 10)
+    assert (result.status, result.error) == (Status.FAILED, FULL)
+    assert texts(result.events, WarningEvent) == [f"the conversation could not be compacted: {FULL}"]
+    assert 1 < len(scene.asked) <= len(history) + 2
+
+
+def test_without_the_plugin_a_full_window_ends_the_turn(scene):
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("Hi!")
+
+    result = scene.play(story, [OVERFLOW], 'framework.plugins.disabled=["compaction"]')
+    assert (result.status, result.error) == (Status.FAILED, FULL)
+
+
+def test_no_event_but_that_of_the_compaction_tells_of_it(scene, used):
+    """What the model writes for the summary is not shown as something that it says to the person."""
+
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("Hi!")
+
+    replies = [used(call("update_plan", plan=[]), 1000), say("SECRET"), say("Done.")]
+    result = scene.play(story, replies, LIMIT)
+    assert any(isinstance(event, ContextCompactedEvent) for event in result.events)
+    assert "SECRET" not in repr(result.events)
+
+
+def test_a_message_of_a_plugin_that_is_no_persons_stays_out(scene, conversation, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        thread.deliver([user_message("<subagent_notification>done</subagent_notification>")])
+        await thread.run("On.")
+        await carry_out(thread, Compact())
+        return [item.content[0].text for item in thread.history.items]
+
+    assert scene.play(story, [say("1"), say("2"), say("Short.")])[:2] == ["Hi!", "On."]
