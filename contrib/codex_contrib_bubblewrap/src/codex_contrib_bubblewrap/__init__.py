@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import Sandbox, hookimpl
+from codex_framework import PluginContext, Sandbox, hookimpl
 
 __all__ = ["codex_sandboxes"]
 
 
 @hookimpl
-def codex_sandboxes() -> Iterable[Sandbox]:
+def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:
     """Offer the sandbox."""
     from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
+    from codex_contrib_bubblewrap.settings import BubblewrapSettings
 
-    return [BubblewrapSandbox()]
+    return [BubblewrapSandbox(plugin.settings(BubblewrapSettings))]
