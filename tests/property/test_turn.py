@@ -790,15 +790,16 @@ class TurnMachine(RuleBasedStateMachine):
 
 
 class TestTurn(TurnMachine.TestCase):
-    """The invariants, on one of two workers where it is a long run."""
+    """The invariants."""
 
 
-if not settings().derandomize:
+PARTS = 20
 
-    class TestTurnOnAnotherWorker(TurnMachine.TestCase):
-        """The other half of the examples of a long run."""
-
-    TestTurn.settings = TestTurnOnAnotherWorker.settings = settings(max_examples=settings().max_examples // 2)
+if not settings().derandomize:  # in parts, so that workers share them, and so that a run can end between two of them
+    TestTurn.settings = settings(max_examples=settings().max_examples // PARTS)
+    for part in range(2, PARTS + 1):
+        name = f"TestTurnPart{part}"
+        globals()[name] = type(name, (TurnMachine.TestCase,), {"settings": TestTurn.settings, "__module__": __name__})
 
 
 def test_input_for_a_turn_that_was_interrupted_before_it_began_is_not_recorded() -> None:
