@@ -8,10 +8,11 @@ from typing import Any
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.tool_specs import ToolSpec
+from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, ToolSpec
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.components import ThreadParts
+from codex_framework.threads.faults import described, place_of
 
 __all__ = ["ToolRouter"]
 
@@ -40,15 +41,26 @@ class ToolRouter:
         self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
         if agent is not None or parts:
             self._gather(registry, facts, agent, parts)
-        self.specs: tuple[ToolSpec, ...] = tuple(
-            registered.spec if registered.spec_for is None else registered.spec_for(facts)
-            for registered in self._by_name.values()
-            if registered.exposure == "direct" and (registered.offered is None or registered.offered(facts))
-        )
+        specs = (self._offer(registered, facts) for registered in self._by_name.values())
+        self.specs: tuple[ToolSpec, ...] = tuple(spec for spec in specs if spec is not None)
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
         return self._by_call.get(name)
+
+    def _offer(self, registered: RegisteredTool, facts: TurnFacts) -> ToolSpec | None:
+        """Return the form to offer a tool in, or None. A tool that fails to say is not offered, and told."""
+        if registered.exposure != "direct":
+            return None
+        try:
+            if registered.offered is not None and not registered.offered(facts):
+                return None
+            return registered.spec if registered.spec_for is None else _checked(registered.spec_for(facts), registered)
+        except Exception as error:  # a plugin may raise anything
+            name = registered.spec.name
+            fact = f"the tool {name!r} of plugin {registered.plugin!r} is not offered: {described(error)}"
+            self.withheld.append(f"{fact}{place_of(error)}")
+            return None
 
     def _gather(
         self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
@@ -93,6 +105,14 @@ class ToolRouter:
             self.withheld.append(
                 f"the tool {name!r} of plugin {registered.plugin!r} is withheld, because {winner.plugin!r} has one of this name"
             )
+
+
+def _checked(spec: ToolSpec, registered: RegisteredTool) -> ToolSpec:
+    if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
+        raise TypeError(f"its spec_for() returned {type(spec).__name__}, not a spec")
+    if spec.name != registered.spec.name:
+        raise ValueError(f"its spec_for() returned the name {spec.name!r}")
+    return spec
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

@@ -9,12 +9,14 @@ from codex_framework import (
     Argument,
     CommandRequest,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     ToolRefused,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_plugin_read_file.offering import is_offered
@@ -29,30 +31,15 @@ _PATIENCE_MS = 30_000
 
 _NOTHING = "No matches found."
 
-_FIELDS = {
-    "pattern": Argument("string", required=True),
-    "include": Argument("string"),
-    "path": Argument("string"),
-    "limit": Argument("usize"),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "pattern": {"type": "string", "description": "A regular expression to find in the files' text."},
-        "include": {
-            "type": "string",
-            "description": 'Only files whose path fits this glob, such as "*.py" or "*.{ts,tsx}".',
-        },
-        "path": {"type": "string", "description": "A file or folder to search. Default: the working folder."},
-        "limit": {"type": "number", "description": "Most paths to show. Default 100, at most 2000."},
-    },
-    "required": ["pattern"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "pattern": Argument("string", "A regular expression to find in the files' text.", required=True),
+    "include": Argument("string", 'Only files whose path fits this glob, such as "*.py" or "*.{ts,tsx}".'),
+    "path": Argument("string", "A file or folder to search. Default: the working folder."),
+    "limit": Argument("usize", "Most paths to show. Default 100, at most 2000."),
 }
 
 
-class GrepFiles:
+class GrepFiles(Tool):
     """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
 
     parallel_safe = True
@@ -61,16 +48,16 @@ class GrepFiles:
         "grep_files",
         "Finds files whose text fits a regular expression, and lists their paths, the last changed ones first. Files that git "
         "ignores, hidden files and binary files are left out.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """See :func:`is_offered`."""
-        return is_offered(facts)
+        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         pattern = arguments["pattern"].strip()
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if not pattern:

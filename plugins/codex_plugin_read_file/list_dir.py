@@ -11,11 +11,13 @@ from pathlib import Path
 from codex_framework import (
     Argument,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
@@ -24,27 +26,15 @@ from codex_plugin_read_file.paths import absolute, reason, shortened
 
 __all__ = ["ListDir"]
 
-_FIELDS = {
-    "dir_path": Argument("string", required=True),
-    "offset": Argument("usize"),
-    "limit": Argument("usize"),
-    "depth": Argument("usize"),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "dir_path": {"type": "string", "description": "Absolute path of the folder."},
-        "offset": {"type": "number", "description": "The first entry to show, from 1. Default 1."},
-        "limit": {"type": "number", "description": "Most entries to show. Default 25."},
-        "depth": {"type": "number", "description": "How many levels of folders to look into. Default 2."},
-    },
-    "required": ["dir_path"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "dir_path": Argument("string", "Absolute path of the folder.", required=True),
+    "offset": Argument("usize", "The first entry to show, from 1. Default 1."),
+    "limit": Argument("usize", "Most entries to show. Default 25."),
+    "depth": Argument("usize", "How many levels of folders to look into. Default 2."),
 }
 
 
-class ListDir:
+class ListDir(Tool):
     """Shows what is in a folder and in those below it."""
 
     parallel_safe = True
@@ -53,16 +43,16 @@ class ListDir:
         "list_dir",
         "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "
         "symlink, ? for anything else that is no file.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """See :func:`is_offered`."""
-        return is_offered(facts)
+        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset, limit, depth = (
             arguments.get(name, default) for name, default in (("offset", 1), ("limit", 25), ("depth", 2))
         )

@@ -12,11 +12,13 @@ from typing import Any, BinaryIO
 from codex_framework import (
     Argument,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_plugin_read_file.offering import is_offered
@@ -29,56 +31,26 @@ _LARGEST_INDENTED = 64 * 1024 * 1024
 """Bytes; ``indentation`` mode has to look at the whole file."""
 
 _AROUND = {
-    "anchor_line": Argument("usize"),
-    "max_levels": Argument("usize"),
-    "include_siblings": Argument("boolean"),
-    "include_header": Argument("boolean"),
-    "max_lines": Argument("usize"),
+    "anchor_line": Argument("usize", "The line whose block is shown. Default: offset."),
+    "max_levels": Argument("usize", "How many enclosing blocks; 0 (default): all."),
+    "include_siblings": Argument("boolean", "Show neighbouring blocks of the outermost level too. Default false."),
+    "include_header": Argument("boolean", "Show comments right above the outermost block. Default true."),
+    "max_lines": Argument("usize", "Most lines to show. Default: limit."),
 }
-_FIELDS = {
-    "file_path": Argument("string", required=True),
-    "offset": Argument("usize"),
-    "limit": Argument("usize"),
-    "mode": Argument("string", choices=("slice", "indentation")),
-    "indentation": Argument("object", fields=_AROUND),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "Absolute path of the file."},
-        "offset": {"type": "number", "description": "The first line to show, from 1. Default 1."},
-        "limit": {"type": "number", "description": "Most lines to show. Default 2000."},
-        "mode": {
-            "type": "string",
-            "enum": ["slice", "indentation"],
-            "description": "slice (default): lines one after the other. indentation: the block of code around a line.",
-        },
-        "indentation": {
-            "type": "object",
-            "description": "What to show in indentation mode.",
-            "properties": {
-                "anchor_line": {"type": "number", "description": "The line whose block is shown. Default: offset."},
-                "max_levels": {"type": "number", "description": "How many enclosing blocks; 0 (default): all."},
-                "include_siblings": {
-                    "type": "boolean",
-                    "description": "Show neighbouring blocks of the outermost level too. Default false.",
-                },
-                "include_header": {
-                    "type": "boolean",
-                    "description": "Show comments right above the outermost block. Default true.",
-                },
-                "max_lines": {"type": "number", "description": "Most lines to show. Default: limit."},
-            },
-            "additionalProperties": False,
-        },
-    },
-    "required": ["file_path"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "file_path": Argument("string", "Absolute path of the file.", required=True),
+    "offset": Argument("usize", "The first line to show, from 1. Default 1."),
+    "limit": Argument("usize", "Most lines to show. Default 2000."),
+    "mode": Argument(
+        "string",
+        "slice (default): lines one after the other. indentation: the block of code around a line.",
+        choices=("slice", "indentation"),
+    ),
+    "indentation": Argument("object", "What to show in indentation mode.", fields=_AROUND),
 }
 
 
-class ReadFile:
+class ReadFile(Tool):
     """Shows lines of a text file with their numbers."""
 
     parallel_safe = True
@@ -86,16 +58,16 @@ class ReadFile:
     spec = FunctionSpec(
         "read_file",
         "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """See :func:`is_offered`."""
-        return is_offered(facts)
+        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset = arguments.get("offset", 1)
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if offset == 0:

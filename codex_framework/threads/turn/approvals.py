@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from codex_framework.contract.errors import ToolRefused
+from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.plugins.offers import Offer
 from codex_framework.plugins.registration import RegisteredTool
-from codex_framework.threads.faults import checked, described
+from codex_framework.threads.faults import checked, described, place_of
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["Approvals"]
@@ -39,6 +39,7 @@ class Approvals:
 
         Raises:
             ToolRefused: It is not allowed.
+            ToolError: The tool says that the call cannot be made at all.
         """
         tool = registered.spec.name
         approval = self._wanted(registered, call)
@@ -63,17 +64,25 @@ class Approvals:
         if not decision.approved:
             raise ToolRefused(decision.message or "rejected by user")
         cache.remember(keys, decision)
-        if decision.decision is Decision.APPROVED_ALWAYS and approval.always:
-            await registered.tool.allow_always(call, self._contexts(registered.plugin))  # type: ignore[attr-defined]
+        if decision.decision is Decision.APPROVED_ALWAYS and approval.always and registered.allow_always is not None:
+            try:
+                await registered.allow_always(call, self._contexts(registered.plugin))
+            except Exception as error:  # a person has allowed this call, so it is made all the same
+                fact = f"{_called(registered)}: the approval could not be saved, so it holds once: {described(error)}"
+                self._scope.conversation.parts.warn(f"{fact}{place_of(error)}")
 
     def _wanted(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
-        assert registered.needs_approval is not None
+        if registered.needs_approval is None:
+            return None
         try:
             wanted = registered.needs_approval(call, self._scope.facts)
-            return None if wanted is None else checked(wanted, Approval, f"tool {registered.spec.name!r}")
+            return None if wanted is None else checked(wanted, Approval, "needs_approval()")
+        except ToolError:
+            raise
         except Exception as error:  # a tool that cannot say whether it needs one is asked about
+            fact = f"{_called(registered)}: needs_approval() failed: {described(error)}{place_of(error)}"
+            self._scope.conversation.parts.warn(f"{fact}; the call is asked about")
             name = registered.spec.name
-            self._scope.conversation.parts.warn(f"tool {name!r}: needs_approval() failed: {described(error)}")
             return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
@@ -105,6 +114,10 @@ class Approvals:
                 self._scope.emit(WarningEvent(decision.message))
             asyncio.get_running_loop().call_soon(self._interrupt)
         return decision
+
+
+def _called(registered: RegisteredTool) -> str:
+    return f"tool {registered.spec.name!r} of plugin {registered.plugin!r}"
 
 
 def _reason(request: ApprovalRequest) -> str:
