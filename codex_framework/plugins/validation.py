@@ -278,7 +278,8 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
 
 
 def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
-    if not member.default and hasattr(role, member.name) and not overrides(item, role, member.name):
+    inherits = role in type(item).__mro__ and hasattr(role, member.name)
+    if not member.default and inherits and not overrides(item, role, member.name):
         derived = f"its {member.name} is that of {role.__name__}, which does nothing: write `{_described(member)}`"
         return [derived if member.method else f"it has no {_described(member)}"]
     try:

@@ -55,12 +55,16 @@ class ToolRouter:
         try:
             if registered.offered is not None and not registered.offered(facts):
                 return None
-            return registered.spec if registered.spec_for is None else _checked(registered.spec_for(facts), registered)
+            spec = registered.spec if registered.spec_for is None else registered.spec_for(facts)
         except Exception as error:  # a plugin may raise anything
-            name = registered.spec.name
-            fact = f"the tool {name!r} of plugin {registered.plugin!r} is not offered: {described(error)}"
-            self.withheld.append(f"{fact}{place_of(error)}")
-            return None
+            problem = f"{described(error)}{place_of(error)}"
+        else:
+            problem = _mismatch(spec, registered)
+            if not problem:
+                return spec
+        name, plugin = registered.spec.name, registered.plugin
+        self.withheld.append(f"the tool {name!r} of plugin {plugin!r} is not offered: {problem}")
+        return None
 
     def _gather(
         self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
@@ -107,12 +111,13 @@ class ToolRouter:
             )
 
 
-def _checked(spec: ToolSpec, registered: RegisteredTool) -> ToolSpec:
+def _mismatch(spec: object, registered: RegisteredTool) -> str:
+    """Why a form cannot be offered for a tool; empty if it can."""
+    if spec is registered.spec:
+        return ""
     if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
-        raise TypeError(f"its spec_for() returned {type(spec).__name__}, not a spec")
-    if spec.name != registered.spec.name:
-        raise ValueError(f"its spec_for() returned the name {spec.name!r}")
-    return spec
+        return f"its spec_for() returned {type(spec).__name__}, not a spec"
+    return "" if spec.name == registered.spec.name else f"its spec_for() returned the name {spec.name!r}"
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
@@ -75,15 +76,21 @@ class Approvals:
         if registered.needs_approval is None:
             return None
         try:
-            wanted = registered.needs_approval(call, self._scope.facts)
-            return None if wanted is None else checked(wanted, Approval, "needs_approval()")
+            wanted: Any = registered.needs_approval(call, self._scope.facts)
         except ToolError:
             raise
         except Exception as error:  # a tool that cannot say whether it needs one is asked about
-            fact = f"{_called(registered)}: needs_approval() failed: {described(error)}{place_of(error)}"
-            self._scope.conversation.parts.warn(f"{fact}; the call is asked about")
-            name = registered.spec.name
-            return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
+            return self._unsure(registered, f"needs_approval() failed: {described(error)}{place_of(error)}")
+        if wanted is None:
+            return None
+        if isinstance(wanted, Approval):
+            return wanted
+        return self._unsure(registered, f"needs_approval() returned {type(wanted).__name__} instead of an Approval")
+
+    def _unsure(self, registered: RegisteredTool, fact: str) -> Approval:
+        self._scope.conversation.parts.warn(f"{_called(registered)}: {fact}; the call is asked about")
+        name = registered.spec.name
+        return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
         """Get an answer: from the first reviewer that has one, else from the thread's clients."""
