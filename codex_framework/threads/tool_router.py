@@ -8,11 +8,10 @@ from typing import Any
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, ToolSpec
+from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.components import ThreadParts
-from codex_framework.threads.faults import described, place_of
 
 __all__ = ["ToolRouter"]
 
@@ -41,30 +40,15 @@ class ToolRouter:
         self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
         if agent is not None or parts:
             self._gather(registry, facts, agent, parts)
-        specs = (self._offer(registered, facts) for registered in self._by_name.values())
-        self.specs: tuple[ToolSpec, ...] = tuple(spec for spec in specs if spec is not None)
+        self.specs: tuple[ToolSpec, ...] = tuple(
+            registered.spec if registered.spec_for is None else registered.spec_for(facts)
+            for registered in self._by_name.values()
+            if registered.exposure == "direct" and (registered.offered is None or registered.offered(facts))
+        )
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
         return self._by_call.get(name)
-
-    def _offer(self, registered: RegisteredTool, facts: TurnFacts) -> ToolSpec | None:
-        """Return the form to offer a tool in, or None. A tool that fails to say is not offered, and told."""
-        if registered.exposure != "direct":
-            return None
-        try:
-            if registered.offered is not None and not registered.offered(facts):
-                return None
-            spec = registered.spec if registered.spec_for is None else registered.spec_for(facts)
-        except Exception as error:  # a plugin may raise anything
-            problem = f"{described(error)}{place_of(error)}"
-        else:
-            problem = _mismatch(spec, registered)
-            if not problem:
-                return spec
-        name, plugin = registered.spec.name, registered.plugin
-        self.withheld.append(f"the tool {name!r} of plugin {plugin!r} is not offered: {problem}")
-        return None
 
     def _gather(
         self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
@@ -109,15 +93,6 @@ class ToolRouter:
             self.withheld.append(
                 f"the tool {name!r} of plugin {registered.plugin!r} is withheld, because {winner.plugin!r} has one of this name"
             )
-
-
-def _mismatch(spec: object, registered: RegisteredTool) -> str:
-    """Why a form cannot be offered for a tool; empty if it can."""
-    if spec is registered.spec:
-        return ""
-    if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
-        return f"its spec_for() returned {type(spec).__name__}, not a spec"
-    return "" if spec.name == registered.spec.name else f"its spec_for() returned the name {spec.name!r}"
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

@@ -264,31 +264,6 @@ def _named(name: str, **members: Any) -> Any:
     return type(name.title(), (Plain,), {"spec": SPEC.evolve(name=name), **members})()
 
 
-def _raising(self: Any, turn: Any) -> Any:
-    raise LookupError("no such config")
-
-
-@pytest.mark.parametrize(
-    ("members", "fact"),
-    [
-        ({"offered": _raising}, "LookupError: no such config ("),
-        ({"spec_for": _raising}, "LookupError: no such config ("),
-        ({"spec_for": lambda self, turn: "text"}, "its spec_for() returned str, not a spec"),
-        ({"spec_for": lambda self, turn: SPEC}, "its spec_for() returned the name 'look'"),
-    ],
-)
-def test_a_tool_that_cannot_say_whether_or_how_it_is_offered_is_withheld_and_the_turn_goes_on(
-    make_kernel: Any, members: dict[str, Any], fact: str
-) -> None:
-    tools = [_named("broken", **members), _named("fine")]
-    result, outputs, warnings, offered = _run(make_kernel, tools, [call("broken"), say("done")])
-    assert (result.error, outputs, offered) == (None, ["seen"], [["fine"], ["fine"]])
-    (warning,) = warnings
-    assert warning.startswith("the tool 'broken' of plugin 'offer-")
-    assert f"is not offered: {fact}" in warning
-    assert (f"({__file__}, line " in warning) is ("LookupError" in fact)
-
-
 @pytest.mark.parametrize("exposure", ["deferred", "hidden"])
 def test_a_deferred_or_hidden_tool_is_not_offered_but_can_be_called(make_kernel: Any, exposure: str) -> None:
     tools = [_named("quiet", exposure=exposure), _named("fine")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
@@ -69,28 +68,20 @@ class Approvals:
             try:
                 await registered.allow_always(call, self._contexts(registered.plugin))
             except Exception as error:  # a person has allowed this call, so it is made all the same
-                fact = f"{_called(registered)}: the approval could not be saved, so it holds once: {described(error)}"
+                fact = f"tool {tool!r}: the approval could not be saved, so it holds once: {described(error)}"
                 self._scope.conversation.parts.warn(f"{fact}{place_of(error)}")
 
     def _wanted(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
-        if registered.needs_approval is None:
-            return None
+        assert registered.needs_approval is not None
         try:
-            wanted: Any = registered.needs_approval(call, self._scope.facts)
+            wanted = registered.needs_approval(call, self._scope.facts)
+            return None if wanted is None else checked(wanted, Approval, f"tool {registered.spec.name!r}")
         except ToolError:
             raise
         except Exception as error:  # a tool that cannot say whether it needs one is asked about
-            return self._unsure(registered, f"needs_approval() failed: {described(error)}{place_of(error)}")
-        if wanted is None:
-            return None
-        if isinstance(wanted, Approval):
-            return wanted
-        return self._unsure(registered, f"needs_approval() returned {type(wanted).__name__} instead of an Approval")
-
-    def _unsure(self, registered: RegisteredTool, fact: str) -> Approval:
-        self._scope.conversation.parts.warn(f"{_called(registered)}: {fact}; the call is asked about")
-        name = registered.spec.name
-        return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
+            name = registered.spec.name
+            self._scope.conversation.parts.warn(f"tool {name!r}: needs_approval() failed: {described(error)}")
+            return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
         """Get an answer: from the first reviewer that has one, else from the thread's clients."""
@@ -121,10 +112,6 @@ class Approvals:
                 self._scope.emit(WarningEvent(decision.message))
             asyncio.get_running_loop().call_soon(self._interrupt)
         return decision
-
-
-def _called(registered: RegisteredTool) -> str:
-    return f"tool {registered.spec.name!r} of plugin {registered.plugin!r}"
 
 
 def _reason(request: ApprovalRequest) -> str:
