@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from functools import cache
 from typing import Any, TypeVar, cast
 
 __all__ = ["completed", "overrides"]
@@ -12,6 +13,8 @@ T = TypeVar("T")
 
 def overrides(item: object, role: type[Any], member: str) -> bool:
     """Return whether an object has a member of its own rather than the default of its role."""
+    if type(item) is _Completed:
+        return overrides(item._item, role, member)  # noqa: SLF001  # of the class below
     if member in getattr(item, "__dict__", ()):
         return True
     for owner in type(item).__mro__:
@@ -20,18 +23,21 @@ def overrides(item: object, role: type[Any], member: str) -> bool:
     return hasattr(item, member)  # by __getattr__
 
 
-def completed(item: object, role: type[T]) -> T:
+def completed(item: T, role: Any) -> T:
     """Return an object that has every member of its role: ``item`` itself, or ``item`` with the defaults of what it lacks.
 
     Call it once, where the object comes in. A class that derives from the role costs nothing more afterwards.
     """
-    if isinstance(item, role) or not any(_is_default(role, name) and not hasattr(item, name) for name in dir(role)):
-        return cast("T", item)
+    if isinstance(item, role) or all(hasattr(item, name) for name in _defaults(role)):
+        return item
     return cast("T", _Completed(item, role))
 
 
-def _is_default(role: type[Any], name: str) -> bool:
-    return not name.startswith("_") and not getattr(getattr(role, name), "__isabstractmethod__", False)
+@cache
+def _defaults(role: Any) -> tuple[str, ...]:
+    """The members that a role has a default for."""
+    names = (name for name in dir(role) if not name.startswith("_"))
+    return tuple(name for name in names if not getattr(getattr(role, name), "__isabstractmethod__", False))
 
 
 class _Completed:
@@ -54,7 +60,9 @@ class _Completed:
             if name.startswith("_") or not hasattr(self._role, name) or hasattr(self._item, name):
                 raise
         default = getattr(self._role, name)
-        return types.MethodType(default, self._item) if isinstance(default, types.FunctionType) else default
+        if isinstance(default, property) and default.fget is not None:
+            return default.fget(self)
+        return types.MethodType(default, self) if isinstance(default, types.FunctionType) else default
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._item, name, value)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from codex_framework import AccessMode, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
+from codex_framework import AccessMode, Confinement, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
 from codex_framework.contract.permissions.globs import TooManyMatches, expand
 from codex_plugin_seatbelt.launching import TRIAL, check_program, try_out
 from codex_plugin_seatbelt.process import SeatbeltProcess
@@ -53,7 +53,7 @@ class Owner(Protocol):
         ...
 
 
-class SeatbeltConfinement:
+class SeatbeltConfinement(Confinement):
     """A profile from which processes can be started.
 
     Args:

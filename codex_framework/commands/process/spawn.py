@@ -7,12 +7,10 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from codex_framework.contract.errors import CommandFailed
-from codex_framework.contract.roles.sandboxes import Launch
+from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 
 __all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group", "signal_session"]
 
@@ -56,7 +54,7 @@ def signal_session(leader: int, number: int) -> None:
             continue  # it has just ended, or we may not inspect it
 
 
-class SpawnedProcess:
+class SpawnedProcess(ChildProcess):
     """A :class:`~codex_framework.contract.roles.sandboxes.ChildProcess` based on :class:`subprocess.Popen`.
 
     A pidfd in the event loop detects its end, or a thread if the system has no pidfds. The process is then reaped immediately.
@@ -115,13 +113,8 @@ def _open_pidfd(pid: int) -> int | None:
         return None  # an old kernel, or a seccomp filter without this call
 
 
-class Unconfined:
+class Unconfined(Confinement):
     """A confinement without restrictions: a new session, a new process group, and the environment as given."""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """An empty mapping, because the command is not confined."""
-        return MappingProxyType({})
 
     async def start(self, launch: Launch) -> SpawnedProcess:
         """Start a process.

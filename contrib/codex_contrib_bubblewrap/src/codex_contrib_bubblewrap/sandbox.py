@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
-from codex_framework import FileAccess, Launch, NetworkMode, Protection, SandboxError, SandboxReport
+from codex_framework import (
+    Confinement,
+    FileAccess,
+    Launch,
+    NetworkMode,
+    Protection,
+    Sandbox,
+    SandboxError,
+    SandboxReport,
+)
 
 if TYPE_CHECKING:
     from codex_contrib_bubblewrap.process import BubblewrapProcess
@@ -24,7 +33,7 @@ __all__ = ["BubblewrapConfinement", "BubblewrapSandbox"]
 LEVEL = "namespaces+seccomp"
 
 
-class BubblewrapSandbox:
+class BubblewrapSandbox(Sandbox):
     """Confines commands on Linux by the program bubblewrap.
 
     Args:
@@ -172,7 +181,7 @@ def _counts_processes() -> bool:
     return os.geteuid() != 0 and counts_by_namespace()
 
 
-class BubblewrapConfinement:
+class BubblewrapConfinement(Confinement):
     """A plan that is ready to start processes."""
 
     def __init__(self, sandbox: BubblewrapSandbox, program: str, access: FileAccess) -> None:

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_contrib_docker.settings import DockerSettings
-from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError, SandboxReport
+from codex_framework import (
+    CommandFailed,
+    Confinement,
+    FileAccess,
+    Launch,
+    NetworkMode,
+    Protection,
+    Sandbox,
+    SandboxError,
+    SandboxReport,
+)
 
 if TYPE_CHECKING:
     from codex_contrib_docker.container import RunningContainer
@@ -31,7 +41,7 @@ _ERRORS = {"missing": errno.ENOENT, "refused": errno.EACCES, "folder": errno.ENO
 _PLAIN_TEXT = "Pass arguments and variables that are text without NUL bytes."
 
 
-class DockerSandbox:
+class DockerSandbox(Sandbox):
     """Confines commands by containers of Docker or Podman.
 
     Args:
@@ -180,7 +190,7 @@ def _check_floor(report: SandboxReport, access: FileAccess, settings: DockerSett
         )
 
 
-class DockerConfinement:
+class DockerConfinement(Confinement):
     """A plan that is ready to start processes, all in one container."""
 
     def __init__(self, sandbox: DockerSandbox, access: FileAccess, cwd: str) -> None:
