@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
@@ -230,7 +228,7 @@ def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
     if not denied:
         return layer, []
     table = {key: value for key, value in layer.table.items() if key not in denied}
-    return attrs.evolve(layer, table=table), [
+    return layer.evolve(table=table), [
         f"{layer.origin((key,))}: `{key}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
         for key in denied
     ]

@@ -25,6 +25,7 @@ from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
+from codex_framework.contract.value import Value
 from codex_framework.plugins.collection import collect
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
@@ -52,8 +53,7 @@ class CommandTable(NamedTuple):
     reports: tuple[PluginReport, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Registry:
+class Registry(Value, kw_only=True):
     """What plugins offer. Without any plugin all of it is empty, and that is a registry too.
 
     Attributes:
@@ -123,7 +123,7 @@ class Registry:
         for field in ("tools", "tools_by_call"):
             changes[field] = {name: tool for name, tool in getattr(self, field).items() if tool.plugin not in failed}
         reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
-        return attrs.evolve(self, interceptors=self.interceptors.without(failed), reports=reports, **changes)
+        return self.evolve(interceptors=self.interceptors.without(failed), reports=reports, **changes)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from codex_framework import AccessMode, FileAccess, SandboxError
+from codex_framework.contract.value import Value
 from codex_plugin_landlock.jail.parts import (
     DENIED,
     DEV,
@@ -35,8 +36,7 @@ _PLACEHOLDER, _PLACEHOLDER_MODE = "placeholder", 0o1755
 """The mark of folders that the launcher creates in place of missing names (see ``jail.placeholders``)."""
 
 
-@attrs.frozen(kw_only=True)
-class Plan:
+class Plan(Value, kw_only=True):
     """A sandbox's permissions, as paths.
 
     Attributes:
@@ -101,7 +101,7 @@ class Plan:
             if not is_private and not any(path == target or is_below(path, target) for path in allowed):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
-        return attrs.evolve(self, kinds=kinds, globs=())
+        return self.evolve(kinds=kinds, globs=())
 
     def _matches(self) -> list[str]:
         from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
@@ -140,7 +140,7 @@ def plan_for(access: FileAccess) -> Plan:
         else:
             kinds[path] = _KINDS[rule.access]
     private = access.private_tmp and kinds.get(TMP, kinds["/"]) == WRITABLE
-    return attrs.evolve(plan, kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
+    return plan.evolve(kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
 
 
 def _check_proc(path: str, access: AccessMode) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Callable
@@ -45,7 +44,7 @@ def replace_file(target: Path, data: bytes, may_write: Callable[[Path], bool]) -
 
 def _replace(folder: int, name: str, data: bytes) -> None:
     mode = _mode(folder, name)
-    temporary = f".{name[:40]}.{secrets.token_hex(6)}"
+    temporary = f".{name[:40]}.{os.urandom(6).hex()}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
