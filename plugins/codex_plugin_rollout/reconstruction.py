@@ -7,18 +7,12 @@ compactions in that turn. An unreadable line is skipped and reported. Lines of a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from codex_framework.contract.protocol.events import (
-    AgentMessageEvent,
-    AgentReasoningEvent,
-    EventMsg,
-    TokenCountEvent,
-    UserMessageEvent,
-)
+from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
 from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -28,6 +22,7 @@ from codex_framework.contract.protocol.items import (
     ResponseItem,
     user_message,
 )
+from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_plugin_rollout.turns import is_context, is_user_message
@@ -237,29 +232,11 @@ def _item(payload: dict[str, Any]) -> ResponseItem:
     return read_item(payload)
 
 
-def _events(payload: dict[str, Any]) -> list[EventMsg]:
+def _events(payload: dict[str, Any]) -> Sequence[EventMsg]:
     """Return the events that an older Codex would have written.
 
     Newer versions write ``item_completed`` events with whole turn items in place of message events.
     """
     item = payload.get("item")
-    if payload.get("type") != "item_completed" or not isinstance(item, dict):
-        return [read_event(payload)]
-    content = [part for part in _list(item.get("content")) if isinstance(part, dict)]
-    text = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    match item.get("type"):
-        case "UserMessage":
-            images = tuple(part["image_url"] for part in content if isinstance(part.get("image_url"), str))
-            local = tuple(part["path"] for part in content if isinstance(part.get("path"), str))
-            return [UserMessageEvent(text, images or None, local)]
-        case "AgentMessage":
-            phase = item.get("phase")
-            return [AgentMessageEvent(text, phase if isinstance(phase, str) else None)]
-        case "Reasoning":
-            return [AgentReasoningEvent(part) for part in _list(item.get("summary_text")) if isinstance(part, str)]
-        case _:
-            return [read_event(payload)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    older = older_events(item) if payload.get("type") == "item_completed" and isinstance(item, dict) else None
+    return [read_event(payload)] if older is None else older
