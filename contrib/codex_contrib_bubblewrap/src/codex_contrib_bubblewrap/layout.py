@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from codex_contrib_bubblewrap.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
+from codex_framework.contract.permissions.globs import expand
 
 __all__ = ["Kind", "Layout", "Mount", "layout_of"]
 
@@ -93,13 +93,7 @@ class _Maker:
         if not access.denied_globs:
             return
         shown = [str(rule.path) for rule in access.rules if rule.access is not AccessMode.DENY]
-        try:
-            found = expand(access.denied_globs, access.glob_depth, reopened=shown)
-        except TooManyMatches as error:
-            raise SandboxError(
-                f"the pattern {error} matches more than {MATCH_LIMIT} paths, which cannot be hidden one by one",
-                hint="deny a folder instead, or set glob_scan_max_depth",
-            ) from error
+        found = expand(access.denied_globs, access.glob_depth, reopened=shown)
         yield from (
             path for path in found if not os.path.islink(path) and access.mode_of(Path(path)) is AccessMode.DENY
         )

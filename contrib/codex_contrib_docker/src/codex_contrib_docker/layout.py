@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from codex_contrib_docker.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
+from codex_framework.contract.permissions.globs import expand
 
 __all__ = ["Kind", "Layout", "Mount", "covers", "layout_of"]
 
@@ -106,13 +106,7 @@ class _Maker:
         access = self._access
         if not access.denied_globs:
             return
-        try:
-            found = expand(access.denied_globs, access.glob_depth, reopened=list(self._wanted))
-        except TooManyMatches as error:
-            raise SandboxError(
-                f"the pattern {error} matches more than {MATCH_LIMIT} paths, which cannot be hidden one by one",
-                hint="deny a folder instead, or set glob_scan_max_depth",
-            ) from error
+        found = expand(access.denied_globs, access.glob_depth, reopened=list(self._wanted))
         for path in found:
             if not os.path.islink(path) and access.mode_of(Path(path)) is AccessMode.DENY:
                 yield path
