@@ -19,7 +19,7 @@ from .beside import WORD
 def main(arguments):
     names = {name.partition(".")[0] for name in sys.modules}
     unwanted = sorted(names & {"attrs", "attr", "cattrs", "pluggy", "click", "site"})
-    print(WORD, beside.WORD, has_wildcards(arguments[0]), len(arguments), unwanted, sys.flags.utf8_mode)
+    print(WORD, beside.WORD, has_wildcards(arguments[0]), len(arguments), unwanted, sys.flags.optimize)
     return 3
 """
 
@@ -46,8 +46,8 @@ def test_a_module_runs_with_its_package_and_the_kernels_globs_and_without_their_
 
 
 def test_the_interpreter_and_its_options_can_be_chosen(program: str) -> None:
-    argv = standalone_argv(program, "-X", "utf8", python=sys.executable)
-    assert argv[:5] == (sys.executable, "-I", "-S", "-X", "utf8")
+    argv = standalone_argv(program, "-O", python=sys.executable)
+    assert argv[:4] == (sys.executable, "-I", "-S", "-O")
     assert run(*argv, "a") == (3, "beside beside False 1 [] 1")
 
 
