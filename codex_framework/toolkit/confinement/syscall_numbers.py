@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .syscalls import MACHINE
+import os
+import sys
 
-__all__ = ["AARCH64", "ARCHITECTURE", "NUMBERS", "X86_64"]
+__all__ = ["AARCH64", "ARCHITECTURE", "MACHINES", "NUMBERS", "X86_64"]
+
 
 _BOTH = {
     "pidfd_getfd": 438,
@@ -192,8 +194,8 @@ AARCH64 = _BOTH | {
     "kexec_file_load": 294,
 }
 
-_AUDIT_X86_64 = 0xC000003E
-_AUDIT_AARCH64 = 0xC00000B7
+MACHINES = {"x86_64": (0xC000003E, X86_64), "aarch64": (0xC00000B7, AARCH64)}
+"""The architecture's identifier (``AUDIT_ARCH_*``) and the numbers, for each known machine."""
 
-NUMBERS = {"x86_64": X86_64, "aarch64": AARCH64}.get(MACHINE, {})
-ARCHITECTURE = {"x86_64": _AUDIT_X86_64, "aarch64": _AUDIT_AARCH64}.get(MACHINE, 0)
+ARCHITECTURE, NUMBERS = MACHINES.get(os.uname().machine if sys.platform == "linux" else "", (0, {}))
+"""Those of this machine: 0 and no numbers if it is unknown."""
