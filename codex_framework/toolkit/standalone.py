@@ -29,7 +29,7 @@ def standalone_argv(module_file: str, *options: str, python: str = sys.executabl
     return (python, "-I", "-S", *options, os.path.abspath(__file__), os.path.abspath(module_file))  # noqa: PTH100
 
 
-def _main(arguments: list[str]) -> object:
+def _main(arguments: list[str]) -> int | None:
     # No pathlib here: it alone would take as long as the rest of the start.
     kernel = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     _bare_package("codex_framework", kernel)
@@ -41,7 +41,8 @@ def _main(arguments: list[str]) -> object:
     _bare_package(package, folder)
     from importlib import import_module
 
-    return import_module(f"{package}.{name}").main(arguments[1:])
+    status: int | None = import_module(f"{package}.{name}").main(arguments[1:])
+    return status
 
 
 def _bare_package(name: str, folder: str) -> None:
