@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from codex_framework.toolkit.open_folder import folder_path
 
 __all__ = ["NotPermittedError", "replace_file"]
 
@@ -38,7 +39,7 @@ def replace_file(
             content.
 
     Raises:
-        NotPermittedError: ``may_write`` refused the path.
+        NotPermittedError: ``may_write`` refused the path, or the system does not tell which folder was opened.
         OSError: The file cannot be written; ``IsADirectoryError``, or ``OSError`` with ``EINVAL``, if it is no regular file.
     """
     real = Path(os.path.realpath(target))
@@ -47,8 +48,10 @@ def replace_file(
     real.parent.mkdir(parents=True, exist_ok=True)
     folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if may_write is not None and not may_write(_path_of(folder, real.parent) / real.name):
-            raise NotPermittedError
+        if may_write is not None:
+            opened = folder_path(folder)
+            if opened is None or not may_write(Path(opened) / real.name):
+                raise NotPermittedError
         _replace(folder, real.name, data, mode, sync=sync)
     finally:
         os.close(folder)
@@ -85,16 +88,3 @@ def _mode(folder: int, name: str) -> int | None:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(22, "not a regular file")
     return stat.S_IMODE(found.st_mode)
-
-
-def _path_of(folder: int, asked: Path) -> Path:
-    """Return the real path of an open folder. On a system that does not tell, this is the path by which it was opened."""
-    if sys.platform == "linux":
-        path = Path(f"/proc/self/fd/{folder}").readlink()
-    elif sys.platform == "darwin":
-        import fcntl
-
-        path = Path(os.fsdecode(fcntl.fcntl(folder, fcntl.F_GETPATH, b"\0" * 1024).rstrip(b"\0")))
-    else:
-        path = asked
-    return path

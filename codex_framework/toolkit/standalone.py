@@ -6,8 +6,9 @@ plugin run there::
     python -I -S standalone.py MODULE_FILE ARGUMENT...
 
 It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
-package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs`` and
-``codex_framework.toolkit.confinement``. The ``__init__`` of ``codex_framework`` and that of the plugin's package are not run.
+package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs``,
+``codex_framework.toolkit.confinement`` and ``codex_framework.toolkit.open_folder``. The ``__init__`` of ``codex_framework`` and
+that of the plugin's package are not run.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ def _main(arguments: list[str]) -> int | None:
         name = f"{part}.{name}"
     package = os.path.basename(folder)  # noqa: PTH119
     _bare_package(package, folder)
-    from importlib import import_module
-
-    status: int | None = import_module(f"{package}.{name}").main(arguments[1:])
+    __import__(f"{package}.{name}")  # importlib itself would have to be imported first
+    status: int | None = sys.modules[f"{package}.{name}"].main(arguments[1:])
     return status
 
 
