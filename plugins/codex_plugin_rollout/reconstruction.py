@@ -13,21 +13,13 @@ from typing import Any
 import attrs
 
 from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
-from codex_framework.contract.protocol.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    LocalShellCall,
-    ResponseItem,
-    user_message,
-)
+from codex_framework.contract.protocol.items import ResponseItem, user_message, with_paired_outputs
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_plugin_rollout.turns import is_context, is_user_message
 
-__all__ = ["Reconstruction", "with_paired_outputs"]
+__all__ = ["Reconstruction"]
 
 _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
 """Internal field that newer Codex versions add to items. Some servers reject it."""
@@ -188,43 +180,6 @@ class Reconstruction:
         user_messages = [item for item in self._items if is_user_message(item)]
         summary = payload.get("message")
         self._items = [*user_messages, user_message(summary)] if isinstance(summary, str) and summary else user_messages
-
-
-def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
-    """Return the items with exactly one output per call.
-
-    A call without an output gets the output ``aborted``; a thread that was killed during a call ends with such a call. An output
-    without a call is dropped.
-    """
-    items = list(items)
-    waiting: dict[str, list[int]] = {}
-    orphans: set[int] = set()
-    for index, item in enumerate(items):
-        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
-            waiting.setdefault(item.call_id or "", []).append(index)
-        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
-            calls = waiting.get(item.call_id)
-            if calls:
-                calls.pop()
-            else:
-                orphans.add(index)
-    missing = {index for calls in waiting.values() for index in calls}
-    if not missing and not orphans:
-        return items
-    result: list[ResponseItem] = []
-    for index, item in enumerate(items):
-        if index not in orphans:
-            result.append(item)
-        if index in missing:
-            result.append(_aborted(item))
-    return result
-
-
-def _aborted(call: ResponseItem) -> ResponseItem:
-    if isinstance(call, CustomToolCall):
-        return CustomToolCallOutput(call.call_id, "aborted")
-    assert isinstance(call, (FunctionCall, LocalShellCall))
-    return FunctionCallOutput(call.call_id or "", "aborted")
 
 
 def _item(payload: dict[str, Any]) -> ResponseItem:
