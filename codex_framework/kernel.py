@@ -32,7 +32,7 @@ from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
 from codex_framework.threads.conversation import Conversation, Origin
 from codex_framework.threads.faults import no_store
-from codex_framework.threads.history import History, normalised
+from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
@@ -350,7 +350,7 @@ class Kernel:
         items: Sequence[Any] = (),
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, self.registry)
-        history = History(normalised(items if stored is None else stored.history))
+        history = History.resumed(items if stored is None else stored.history)
         if (count := tokens_counted(past)) > history.tokens:
             history.counted(count)
         journal = Journal(

@@ -28,6 +28,7 @@ from codex_framework.contract.protocol.events import (
     TurnStartedEvent,
     WarningEvent,
 )
+from codex_framework.contract.protocol.turn_items import item_text
 
 __all__ = ["JsonEvents", "json_line", "with_details"]
 
@@ -88,11 +89,9 @@ class JsonEvents:
     def _item(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
         match item.get("type"):
             case "AgentMessage":
-                text = "".join(str(part.get("text", "")) for part in item.get("content", ()))
-                yield _completed(self._new_id(), {"type": "agent_message", "text": text})
+                yield _completed(self._new_id(), {"type": "agent_message", "text": item_text(item)})
             case "Reasoning":
-                text = "\n".join(item.get("summary_text", ()))
-                if text:
+                if text := item_text(item):
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:

@@ -93,8 +93,10 @@ class Plan(Value, kw_only=True):
         """
         if not self.globs:
             return self
+        from codex_framework.contract.permissions.globs import expand
+
         kinds = dict(self.kinds)
-        matches = [path for path in self._matches() if not is_below(path, PROC)]
+        matches = [path for path in expand(self.globs, self.glob_depth, reopened=kinds) if not is_below(path, PROC)]
         allowed = [path for path, kind in kinds.items() if kind != DENIED]
         for target in filter(None, map(_target, matches)):
             is_private = is_below(target, DEV) or is_below(target, PROC)
@@ -102,20 +104,6 @@ class Plan(Value, kw_only=True):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
         return self.evolve(kinds=kinds, globs=())
-
-    def _matches(self) -> list[str]:
-        from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
-
-        try:
-            matches = expand(self.globs, self.glob_depth)
-            inside = [path for path in self.kinds if any(is_below(path, match) for match in matches)]
-            inside = [path for path in inside if os.path.lexists(path)]
-            return expand(self.globs, self.glob_depth, reopened=inside) if inside else matches
-        except TooManyMatches as error:
-            raise SandboxError(
-                f"the denied pattern {str(error)!r} matches more than {MATCH_LIMIT} files",
-                hint="deny the folder that contains them, or make the pattern narrower (glob_scan_max_depth limits it too)",
-            ) from None
 
 
 def plan_for(access: FileAccess) -> Plan:

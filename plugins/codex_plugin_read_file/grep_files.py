@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from codex_framework import (
@@ -17,6 +16,7 @@ from codex_framework import (
     TurnFacts,
     parse_arguments,
 )
+from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_read_file.offering import is_offered
 from codex_plugin_read_file.paths import reason
 
@@ -110,5 +110,5 @@ def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
     if ripgrep is not None:
         options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")
         return (ripgrep, *options, *glob, "--", path)
-    search = str(Path(__file__).with_name("search.py"))
-    return (sys.executable, "-I", "-S", search, "--regexp", pattern, *glob, "--", path)
+    program = standalone_argv(str(Path(__file__).with_name("search.py")))
+    return (*program, "--regexp", pattern, *glob, "--", path)
