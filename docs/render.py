@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 _INTRODUCTION = f"""\
 # Hooks
 
-This page is rendered from `codex_framework/contract/`. Edit `hookspecs.py` and `roles/` there, then run
+This page is rendered from `codex_framework/contract/`. Edit `hookspecs/` and `roles/` there, then run
 `python docs/render.py`.
 
 A plugin is a module, a subclass of `codex_framework.Plugin` or any other object, named by an entry point of the group
