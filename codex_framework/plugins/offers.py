@@ -8,7 +8,6 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
-from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.plugins.collection import Collected
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import place_of
@@ -203,26 +202,12 @@ def _value_problems(hook: str, item: Any) -> list[str]:
             return [f"its name is {item.name!r}, not a word"]
         if hook == "codex_interceptors" and not isinstance(item.order, (int, float)):
             return [f"its order is {item.order!r}, not a number"]
-        if hook == "codex_components":
-            return list(_component_problems(item))
         if hook == "codex_model_providers":
             wrong = [key for key, info in item.builtin.items() if not isinstance(info, ProviderInfo)]
             return [f"its builtin provider {key!r} is no ProviderInfo" for key in wrong]
     except Exception as error:  # a plugin's property may raise anything
         return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
     return []
-
-
-def _component_problems(item: Any) -> Iterator[str]:
-    """What is wrong with the attributes of a component."""
-    for word in ("provides", "requires"):
-        keys = getattr(item, word)
-        if isinstance(keys, (str, ServiceKey)) or not all(isinstance(key, ServiceKey) for key in keys):
-            yield f"its {word} is {keys!r}, not a list of service keys"
-    for word in ("start_timeout_s", "close_timeout_s"):
-        seconds = getattr(item, word)
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-            yield f"its {word} is {seconds!r}, not a number of seconds"
 
 
 def _op_problems(item: Any) -> list[str]:

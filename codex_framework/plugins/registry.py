@@ -102,13 +102,13 @@ class Registry(Value, kw_only=True):
     reports: tuple[PluginReport, ...] = ()
     _collected: Collected | None = attrs.field(default=None, repr=False, eq=False, alias="collected")
 
-    def without(self, failed: Mapping[str, PluginProblem]) -> Registry:
+    def without(self, failed: Mapping[str, str]) -> Registry:
         """Return the registry without what some plugins offer, and without the plugins that require them.
 
         Args:
             failed: Why, by the plugin's name; it becomes part of their reports.
         """
-        failed = self._with_dependents(failed)
+        failed = {**failed, **self._dependents(failed)}
         changes: dict[str, Any] = {}
         for field in ("components", "ops", "compactors", "agents"):
             offers = getattr(self, field)
@@ -132,17 +132,19 @@ class Registry(Value, kw_only=True):
         reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
         return self.evolve(interceptors=self.interceptors.without(failed), reports=reports, **changes)
 
-    def _with_dependents(self, failed: Mapping[str, PluginProblem]) -> Mapping[str, PluginProblem]:
+    def _dependents(self, failed: Mapping[str, str]) -> Mapping[str, str]:
+        """Why the plugins that require failed ones cannot be used. All of them count as unusable from now on."""
         if self._collected is None:
-            return failed
-        whole = dict(failed)
+            return {}
+        found: dict[str, str] = {}
         for loaded, name in self._collected.requirements.dependents(failed):
-            fact = f"it requires plugin {name!r}, which cannot be used: {whole[name].fact}"
-            whole[loaded.name] = PluginProblem(fact, whole[name].hint, "plugin-requires")
+            found[loaded.name] = (
+                f"it requires plugin {name!r}, which cannot be used: {(found.get(name) or failed[name])}"
+            )
         for loaded in self._collected.plugins:
-            if loaded.usable and loaded.name in whole:
-                loaded.fail(whole[loaded.name])
-        return whole
+            if loaded.usable and (reason := found.get(loaded.name) or failed.get(loaded.name)):
+                loaded.fail(_failure(reason))
+        return found
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -246,10 +248,15 @@ def _interceptors(offers: Mapping[str, Offer[Interceptor]]) -> InterceptorTable:
     return InterceptorTable(ordered, {name: offer.plugin for name, offer in offers.items()})
 
 
-def _with_failure(report: PluginReport, problem: PluginProblem | None) -> PluginReport:
-    if problem is None:
+def _with_failure(report: PluginReport, reason: str | None) -> PluginReport:
+    if reason is None:
         return report
-    return report.evolve(status=PluginStatus.FAILED, problems=(*report.problems, problem), contributes={})
+    problems = (*report.problems, _failure(reason))
+    return report.evolve(status=PluginStatus.FAILED, problems=problems, contributes={})
+
+
+def _failure(reason: str) -> PluginProblem:
+    return PluginProblem(reason, "Fix the plugin, or disable it.", "component")
 
 
 def _items(offers: Mapping[str, Offer[Any]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from codex_framework.contract.errors import CodexError, PluginError, ServiceError
@@ -14,11 +14,8 @@ from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext, TurnContext
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.plugins.loading import place_of as source_of
 from codex_framework.plugins.offers import Offer
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.threads.faults import described, place_of, raised_at
-from codex_framework.threads.patience import within
+from codex_framework.threads.faults import described, place_of
 from codex_framework.threads.services import Services
 
 __all__ = ["Components", "ThreadParts"]
@@ -30,20 +27,6 @@ BEFORE_CALLS_PATIENCE_S = 30.0
 
 TURN_ENDED_PATIENCE_S = 5.0
 """How long ``turn_ended`` may take, in seconds."""
-
-
-class _Plan(NamedTuple):
-    """What the starts of components wait for.
-
-    Attributes:
-        ended: By name: why the component did not start, or None.
-        providers: The component that provides a service.
-        circles: Names of components that wait for each other.
-    """
-
-    ended: Mapping[str, asyncio.Future[PluginProblem | None]]
-    providers: Mapping[ServiceKey[Any], str]
-    circles: Sequence[Sequence[str]]
 
 
 class Components:
@@ -58,13 +41,13 @@ class Components:
         self._offers = offers
         self._services = services
         self._order: list[Offer[Component]] = []
-        self._failed: dict[str, PluginProblem] = {}
+        self._failed: dict[str, str] = {}
 
     def __bool__(self) -> bool:
         """Whether there is any."""
         return bool(self._offers)
 
-    async def start(self, kernel: Callable[[str], KernelContext]) -> Mapping[str, PluginProblem]:
+    async def start(self, kernel: Callable[[str], KernelContext]) -> Mapping[str, str]:
         """Start all: concurrently, each after those that provide what it requires.
 
         Returns:
@@ -73,95 +56,74 @@ class Components:
         Raises:
             PluginError: A required component did not start.
         """
-        providers: dict[ServiceKey[Any], str] = {}
-        for name, offer in self._offers.items():  # of two that provide one service, the first does
-            for key in offer.item.provides:
-                providers.setdefault(key, name)
-        plan = _Plan(
-            ended={name: asyncio.get_running_loop().create_future() for name in self._offers},
-            providers=providers,
-            circles=_circles(self._offers, providers),
-        )
-        results = await asyncio.gather(
-            *(self._start_one(name, plan, kernel) for name in self._offers), return_exceptions=True
-        )
+        ended = {name: asyncio.get_running_loop().create_future() for name in self._offers}
+        providers = {key: name for name, offer in self._offers.items() for key in offer.item.provides}
+        circle = _circle(self._offers, providers)
+        work = [self._start_one(name, ended, providers, circle, kernel) for name in self._offers]
+        results = await asyncio.gather(*work, return_exceptions=True)
         for error in results:
             if isinstance(error, BaseException):
                 await self.aclose()
                 raise error
         return self._failed
 
-    async def _start_one(self, name: str, plan: _Plan, kernel: Callable[[str], KernelContext]) -> None:
+    async def _start_one(
+        self,
+        name: str,
+        ended: Mapping[str, asyncio.Future[str | None]],
+        providers: Mapping[ServiceKey[Any], str],
+        circle: Sequence[str],
+        kernel: Callable[[str], KernelContext],
+    ) -> None:
         offer = self._offers[name]
         component = offer.item
-        problem: PluginProblem | None
+        reason: str | None
         try:
-            problem = await self._unmet(name, plan)
-            if problem is None:
+            reason = await self._unmet(name, ended, providers, circle)
+            if reason is None:
                 self._order.append(offer)
-                provided = await within(component.start(kernel(offer.plugin)), component.start_timeout_s)
-                self._provide(offer, provided)
+                async with asyncio.timeout(component.start_timeout_s):
+                    provided = await component.start(kernel(offer.plugin))
+                self._provide(offer, provided or {})
         except TimeoutError:
-            fact = f"component {name!r} did not start within {component.start_timeout_s:g} s"
-            hint = "Let its start() end sooner, raise its start_timeout_s, or disable the plugin."
-            problem = PluginProblem(fact, hint, "component", *source_of(component.start))
+            reason = f"component {name!r} did not start within {component.start_timeout_s:g} s"
         except Exception as error:  # a plugin may raise anything
-            problem = _not_started(name, component, error)
+            reason = f"component {name!r} did not start: {_text(error)}"
         except asyncio.CancelledError:
-            plan.ended[name].cancel()
+            ended[name].cancel()
             raise
-        plan.ended[name].set_result(problem)
-        if problem is None:
+        ended[name].set_result(reason)
+        if reason is None:
             return
-        self._failed.setdefault(offer.plugin, problem)
+        self._failed.setdefault(offer.plugin, reason)
         for key in component.provides:
-            if plan.providers[key] == name:
-                self._services.withdraw(key, problem.text)
+            self._services.withdraw(key, reason)
         if component.required:
-            raise PluginError(
-                offer.plugin, f"plugin {offer.plugin!r}: {problem.text}", slug=problem.slug, hint=problem.hint
-            )
+            raise PluginError(offer.plugin, f"plugin {offer.plugin!r}: {reason}", hint="Fix the plugin, or disable it.")
 
-    async def _unmet(self, name: str, plan: _Plan) -> PluginProblem | None:
+    async def _unmet(
+        self,
+        name: str,
+        ended: Mapping[str, asyncio.Future[str | None]],
+        providers: Mapping[ServiceKey[Any], str],
+        circle: Sequence[str],
+    ) -> str | None:
         """Wait for what a component requires; return why it cannot start."""
-        component = self._offers[name].item
-        place = source_of(type(component))
-        for circle in plan.circles:
-            if name in circle:
-                path = " -> ".join((*circle, circle[0]))
-                fact = f"component {name!r} is part of a circle of requirements: {path}"
-                hint = "Take one of these services out of `requires`, and look it up when it is needed."
-                return PluginProblem(fact, hint, "component", *place)
-        for key in component.provides:
-            other = plan.providers[key]
-            if other != name:
-                owner = f"component {other!r} of plugin {self._offers[other].plugin!r}"
-                fact = f"component {name!r} provides the service {key.name!r}, as {owner} does"
-                return PluginProblem(fact, "Disable one of the two plugins.", "component", *place)
-        for key in component.requires:
-            if key not in plan.providers:
-                fact = f"component {name!r} requires the service {key.name!r}, which no plugin provides"
-                hint = f"Install or enable a plugin that provides it.{_near(key, plan.providers)}"
-                return PluginProblem(fact, hint, "service", *place)
-            failed = await asyncio.shield(plan.ended[plan.providers[key]])
+        if name in circle:
+            return f"component {name!r} is part of a circle of requirements: {' -> '.join((*circle, circle[0]))}"
+        for key in self._offers[name].item.requires:
+            if key not in providers:
+                return f"component {name!r} requires the service {key.name!r}, which no plugin provides"
+            failed = await asyncio.shield(ended[providers[key]])
             if failed is not None:
-                fact = f"component {name!r} requires the service {key.name!r}: {failed.text}"
-                return PluginProblem(fact, failed.hint, failed.slug, *place)
+                return f"component {name!r} requires the service {key.name!r}: {failed}"
         return None
 
-    def _provide(self, offer: Offer[Component], provided: object) -> None:
-        services = {} if provided is None else provided
-        if not isinstance(services, Mapping):
-            raise ServiceError(
-                f"its start() returned {type(services).__name__}, not its services",
-                hint="Return a dict of service keys and services, or None.",
-            )
-        missing = [key.name for key in offer.item.provides if key not in services]
+    def _provide(self, offer: Offer[Component], provided: Mapping[ServiceKey[Any], object]) -> None:
+        missing = [key.name for key in offer.item.provides if key not in provided]
         if missing:
-            raise ServiceError(
-                f"its start() returned no service {', '.join(missing)}", hint="Return what `provides` names."
-            )
-        for key, service in services.items():
+            raise ServiceError(f"its start() returned no service {', '.join(missing)}")
+        for key, service in provided.items():
             self._services.provide(key, service)
 
     def for_thread(self, context: Callable[[str], ThreadContext], warn: Callable[[str], None]) -> ThreadParts:
@@ -184,7 +146,8 @@ class Components:
         order, self._order = self._order, []
         for _, component in reversed(order):
             with contextlib.suppress(Exception):  # given up: the kernel is closing, and nobody is left to tell
-                await within(component.aclose(), component.close_timeout_s)
+                async with asyncio.timeout(component.close_timeout_s):
+                    await component.aclose()
 
 
 class _Part(NamedTuple):
@@ -345,58 +308,33 @@ class ThreadParts:
     async def _contained(self, part: _Part, method: str, work: Awaitable[object], patience_s: float) -> None:
         """Await a plugin's work for a bounded time; whatever goes wrong becomes a warning."""
         try:
-            await within(work, patience_s)
+            async with asyncio.timeout(patience_s):
+                await work
         except TimeoutError:
             self.warn(f"{part.label}: {method}() did not end within {patience_s:g} s")
         except Exception as error:  # a plugin may raise anything
             self.warn(f"{part.label}: {method}() failed: {_text(error)}")
 
 
-def _circles(
-    offers: Mapping[str, Offer[Component]], providers: Mapping[ServiceKey[Any], str]
-) -> Sequence[Sequence[str]]:
-    """Return the circles of components that wait for each other, each in order."""
+def _circle(offers: Mapping[str, Offer[Component]], providers: Mapping[ServiceKey[Any], str]) -> Sequence[str]:
+    """Return the names of components that wait for each other, in order, or nothing."""
     needs = {
         name: [providers[key] for key in offer.item.requires if key in providers] for name, offer in offers.items()
     }
-    found: list[Sequence[str]] = []
-    for name in needs:
-        if not any(name in circle for circle in found) and (circle := _way(needs, name)):
-            found.append(circle)
-    return found
+    done: set[str] = set()
 
-
-def _way(needs: Mapping[str, Sequence[str]], start: str) -> Sequence[str]:
-    """Return the shortest way that leads from a component back to it, or nothing."""
-    came: dict[str, str] = {}
-    queue = [start]
-    for name in queue:
+    def walk(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return ()
         for other in needs[name]:
-            if other == start:
-                path = [name]
-                while path[-1] != start:
-                    path.append(came[path[-1]])
-                return path[::-1]
-            if other not in came:
-                came[other] = name
-                queue.append(other)
-    return ()
+            if circle := walk(other, (*path, name)):
+                return circle
+        done.add(name)
+        return ()
 
-
-def _not_started(name: str, component: Component, error: Exception) -> PluginProblem:
-    fact = f"component {name!r} did not start: "
-    if isinstance(error, CodexError):
-        hint = error.hint or "Fix the plugin, or disable it."
-        return PluginProblem(f"{fact}{error.fact}", hint, "component", *source_of(component.start))
-    path, line = raised_at(error)
-    return PluginProblem(f"{fact}{described(error)}", "Fix the plugin, or disable it.", "component", path, line)
-
-
-def _near(key: ServiceKey[Any], known: Iterable[ServiceKey[Any]]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(key.name, [other.name for other in known], n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return next((circle for name in needs if (circle := walk(name, ()))), ())
 
 
 def _text(error: BaseException) -> str:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from codex_framework.contract.errors import ThreadError
 
-__all__ = ["checked", "described", "no_store", "place_of", "raised_at"]
+__all__ = ["checked", "described", "no_store", "place_of"]
 
 T = TypeVar("T")
 
@@ -32,16 +32,10 @@ def described(error: BaseException) -> str:
 
 def place_of(error: BaseException) -> str:
     """Return `` (file, line N)`` of where an exception was raised."""
-    path, line = raised_at(error)
-    return f" ({path}, line {line})" if path else ""
-
-
-def raised_at(error: BaseException) -> tuple[str, int | None]:
-    """Return file and line of where an exception was raised; an empty file if that is not known."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return ("", None) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
 
 
 def no_store() -> ThreadError:
