@@ -27,11 +27,7 @@ def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-bo
 
 
         class Settings(Value, kw_only=True):
-            \"\"\"Settings of the greeter.
-
-    Attributes:
-                greeting: The word that greets.
-            \"\"\"
+            \"\"\"The table [framework.plugins.greeter].\"\"\"
 
             greeting: str = "Hello"
 
