@@ -65,6 +65,8 @@ def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[st
         first, _, place = str(error).partition(";")[0].rpartition(" @ ")
         path = _segments(place.removeprefix(dotted(key)))
         missing = first.startswith("required field missing")
+        if first == "invalid value":  # what cattrs says of every ValueError; the class may have said more
+            first = _reason(error.__cause__) or first
         hint = f"Add {path[-1]} to [{dotted((*key, *path[:-1]))}]." if missing and path else "Fix the value."
         raise config.error(
             (*key, *path),
@@ -72,6 +74,13 @@ def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[st
             hint=hint,
             slug="config-type",
         ) from error
+
+
+def _reason(error: BaseException | None) -> str:
+    """Return the text of the innermost exception."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return "" if error is None else str(error)
 
 
 def _segments(place: str) -> Path:

@@ -57,7 +57,10 @@ def file_source(path: Path, *, named_in: str = "", named_line: int | None = None
 
 def file_sources(sources: Iterable[PluginSource]) -> list[PluginSource]:
     """Return sources without repetitions: a file that is named twice counts once."""
-    return list({os.path.realpath(source.file): source for source in reversed([*sources])}.values())[::-1]
+    found: dict[str, PluginSource] = {}
+    for source in sources:
+        found.setdefault(os.path.realpath(source.file), source)
+    return list(found.values())
 
 
 def import_file(source: PluginSource) -> Any:
