@@ -13,11 +13,10 @@ from codex_framework import (
     ToolError,
     ToolOutput,
     ToolRefused,
-    TurnFacts,
     parse_arguments,
 )
 from codex_framework.toolkit.standalone import standalone_argv
-from codex_plugin_read_file.offering import is_offered
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import reason
 
 __all__ = ["GrepFiles"]
@@ -52,7 +51,7 @@ _PARAMETERS = {
 }
 
 
-class GrepFiles:
+class GrepFiles(Offering):
     """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
 
     parallel_safe = True
@@ -63,10 +62,6 @@ class GrepFiles:
         "ignores, hidden files and binary files are left out.",
         _PARAMETERS,
     )
-
-    def offered(self, facts: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(facts)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
