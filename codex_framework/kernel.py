@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.programs import ProgramFolder
@@ -25,6 +25,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.version import __version__
+from codex_framework.plugins.discovery import EntryPointLike
 from codex_framework.plugins.registry import Registry, load_registry
 from codex_framework.threads.agents import agent_named, agent_settings, narrowed
 from codex_framework.threads.background import Background
@@ -32,7 +33,7 @@ from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
 from codex_framework.threads.conversation import Conversation, Origin
 from codex_framework.threads.faults import no_store
-from codex_framework.threads.history import History, normalised
+from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
@@ -42,9 +43,6 @@ from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
 from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
 from codex_framework.threads.thread import Answerer, Thread
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = ["Kernel", "run"]
 
@@ -99,14 +97,15 @@ class Kernel:
         *,
         environ: Mapping[str, str] | None = None,
         plugins: Sequence[object] = (),
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
     ) -> Kernel:
         """Load plugins, make a kernel and start its components.
 
         Args:
             config: From ``load_config``; by default that of the current folder.
             environ: Instead of ``os.environ``.
-            plugins: Further plugins: modules, subclasses of ``Plugin``, or other objects with hook implementations.
+            plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
+                file.
             entry_points: Instead of those of the installed distributions; ``()`` gives a kernel without any plugin.
 
         Raises:
@@ -350,7 +349,7 @@ class Kernel:
         items: Sequence[Any] = (),
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, self.registry)
-        history = History(normalised(items if stored is None else stored.history))
+        history = History.resumed(items if stored is None else stored.history)
         if (count := tokens_counted(past)) > history.tokens:
             history.counted(count)
         journal = Journal(

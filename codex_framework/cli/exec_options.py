@@ -10,7 +10,16 @@ from typing import Any
 from codex_framework.cli.argv import Option, UsageError, help_of, index, read_argv
 from codex_framework.contract.protocol.policies import SandboxMode
 
-__all__ = ["EXEC_OPTIONS", "RESUME_OPTIONS", "SHARED_OPTIONS", "ExecOptions", "exec_help", "read_options", "usage"]
+__all__ = [
+    "EXEC_OPTIONS",
+    "HELP",
+    "RESUME_OPTIONS",
+    "SHARED_OPTIONS",
+    "ExecOptions",
+    "exec_help",
+    "read_options",
+    "usage",
+]
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
@@ -57,9 +66,14 @@ SHARED_OPTIONS = (
         "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
     ),
     Option("--dangerously-bypass-hook-trust", "Accepted, without effect.", hidden=True),
+    Option(
+        "--plugin", "Load a plugin from a file, in addition to the installed plugins.", metavar="FILE.py", many=True
+    ),
     Option("-C --cd", "The working folder.", metavar="DIR"),
     Option("--add-dir", "An additional writable folder.", metavar="DIR", many=True),
 )
+
+HELP = Option("-h --help", "Print this help.")
 
 EXEC_OPTIONS = (
     Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
@@ -76,7 +90,7 @@ EXEC_OPTIONS = (
     Option("--json --experimental-json", "Print events to stdout as JSON lines."),
     Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
     Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
-    Option("-h --help", "Print this help."),
+    HELP,
     Option("-V --version", "Print the version.", hidden=True),
 )
 

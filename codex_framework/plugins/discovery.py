@@ -1,9 +1,9 @@
 """Finds the installed plugins: the entry points of one group, without importing anything.
 
-``importlib.metadata`` costs more to import (about 20 ms) than all the rest of loading, and all that is wanted of it is one small
+``importlib_metadata`` costs more to import (about 20 ms) than all the rest of loading, and all that is wanted of it is one small
 file per distribution. So folders on ``sys.path`` are read here directly, by its rules: of two distributions of one normalised
 name the first on the path counts. Where something else than plain folders may hold distributions (a zip file on the path, an
-import hook that finds them), ``importlib.metadata`` itself is asked.
+import hook that finds them), ``importlib_metadata`` itself is asked.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ BUNDLED = "codex-framework"
 """The distribution whose plugins are the bundled ones."""
 
 _EXTRAS = re.compile(r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$")
+_PLAIN_FINDERS = ("_frozen_importlib_external.PathFinder", "importlib_metadata.MetadataPathFinder")
+"""The finders that look into folders. ``importlib_metadata`` puts its own beside Python's when it is imported."""
+
 _SUFFIXES = (".dist-info", ".egg-info")
 
 
 class EntryPointLike(Protocol):
-    """What is needed of an ``importlib.metadata.EntryPoint``. Its ``dist`` is used too, where it has one."""
+    """What is needed of an ``EntryPoint`` of ``importlib_metadata`` or ``importlib.metadata``. Its ``dist`` is used if it has one."""
 
     @property
     def name(self) -> str:
@@ -48,6 +51,9 @@ class PluginSource(Value, kw_only=True):
         extras: Extras of the distribution that the entry point says it needs.
         distribution: The distribution's normalised name.
         location: The folder with the distribution's metadata; empty if unknown.
+        file: The absolute path of a one-file plugin; empty for others.
+        named_in: Where a one-file plugin is named: a configuration file, ``-c`` or ``--plugin``.
+        named_line: The line of ``named_in``, if it is a file.
     """
 
     name: str
@@ -56,6 +62,9 @@ class PluginSource(Value, kw_only=True):
     version: str = ""
     extras: tuple[str, ...] = ()
     location: str = ""
+    file: str = ""
+    named_in: str = ""
+    named_line: int | None = None
 
     @property
     def bundled(self) -> bool:
@@ -64,8 +73,8 @@ class PluginSource(Value, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """Distribution and version, for people."""
-        return f"{self.distribution} {self.version}".strip()
+        """Distribution and version, or the file of a one-file plugin, for people."""
+        return self.file or f"{self.distribution} {self.version}".strip()
 
 
 def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource]:
@@ -78,18 +87,19 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
     if _plain(folders):
         found = list(_scan(group, folders))
     else:
-        from importlib.metadata import distributions
+        from importlib_metadata import distributions
 
         unique: dict[str, Any] = {}
         for dist in distributions(path=folders):
-            unique.setdefault(normalised(dist.metadata["Name"] or ""), dist)
+            if name := _name_of(dist):
+                unique.setdefault(name, dist)
         found = [source_of(entry) for dist in unique.values() for entry in dist.entry_points if entry.group == group]
     distinct = {(source.name, source.target, source.extras): source for source in reversed(found)}
     return sorted(distinct.values(), key=lambda source: (not source.bundled, source.name, source.distribution))
 
 
 def source_of(entry: EntryPointLike) -> PluginSource:
-    """The source for an entry point of ``importlib.metadata`` (or anything like it)."""
+    """The source for an entry point of ``importlib_metadata`` (or anything like it)."""
     target, extras = _split(entry.value)
     dist = getattr(entry, "dist", None)
     if dist is None:
@@ -98,7 +108,7 @@ def source_of(entry: EntryPointLike) -> PluginSource:
         name=entry.name,
         target=target,
         extras=extras,
-        distribution=normalised(dist.metadata["Name"] or ""),
+        distribution=_name_of(dist),
         version=dist.version or "",
         location=str(getattr(dist, "_path", "") or ""),
     )
@@ -109,12 +119,25 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def _name_of(dist: Any) -> str:
+    """The normalised name of a distribution; empty if its metadata has none, as a removal that broke off leaves it."""
+    try:
+        return normalised(dist.metadata["Name"] or "")
+    except (LookupError, OSError):  # there is no metadata, or no name in it
+        return ""
+
+
 def _plain(folders: Iterable[str]) -> bool:
     """Whether plain folders (or nothing) are all that can hold distributions."""
     for finder in sys.meta_path:
-        if hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder":
+        if hasattr(finder, "find_distributions") and _finder_name(finder) not in _PLAIN_FINDERS:
             return False
     return not any(os.path.isfile(folder) for folder in folders)  # noqa: PTH113  # str all the way: this is start-up
+
+
+def _finder_name(finder: object) -> str:
+    kind = finder if isinstance(finder, type) else type(finder)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _scan(group: str, folders: Iterable[str]) -> Iterator[PluginSource]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from codex_framework import (
     arguments_schema,
 )
 from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
+from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_apply_patch.arguments import ARGUMENTS
 from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
 
@@ -47,7 +47,7 @@ class ApplyPatch(Tool):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._previews: Previews | None = None
-        argv = (sys.executable, "-I", "-S", str(Path(__file__).with_name("standalone.py")))  # starts in 10 ms
+        argv = standalone_argv(str(Path(__file__).with_name("standalone.py")))  # starts in 10 ms
         self.programs = {"apply_patch": argv, "applypatch": argv}
 
     def offered(self, turn: TurnFacts) -> bool:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from codex_framework import (
     Argument,
     CommandRequest,
     FunctionSpec,
-    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     ToolRefused,
-    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
-from codex_plugin_read_file.offering import is_offered
+from codex_framework.toolkit.standalone import standalone_argv
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import reason
 
 __all__ = ["GrepFiles"]
@@ -39,7 +37,7 @@ _ARGUMENTS = {
 }
 
 
-class GrepFiles(Tool):
+class GrepFiles(Offering):
     """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
 
     parallel_safe = True
@@ -50,10 +48,6 @@ class GrepFiles(Tool):
         "ignores, hidden files and binary files are left out.",
         arguments_schema(_ARGUMENTS),
     )
-
-    def offered(self, turn: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
@@ -97,5 +91,5 @@ def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
     if ripgrep is not None:
         options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")
         return (ripgrep, *options, *glob, "--", path)
-    search = str(Path(__file__).with_name("search.py"))
-    return (sys.executable, "-I", "-S", search, "--regexp", pattern, *glob, "--", path)
+    program = standalone_argv(str(Path(__file__).with_name("search.py")))
+    return (*program, "--regexp", pattern, *glob, "--", path)

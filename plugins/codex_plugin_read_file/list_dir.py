@@ -11,17 +11,15 @@ from pathlib import Path
 from codex_framework import (
     Argument,
     FunctionSpec,
-    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
-    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
-from codex_plugin_read_file.offering import is_offered
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import absolute, reason, shortened
 
 __all__ = ["ListDir"]
@@ -34,7 +32,7 @@ _ARGUMENTS = {
 }
 
 
-class ListDir(Tool):
+class ListDir(Offering):
     """Shows what is in a folder and in those below it."""
 
     parallel_safe = True
@@ -45,10 +43,6 @@ class ListDir(Tool):
         "symlink, ? for anything else that is no file.",
         arguments_schema(_ARGUMENTS),
     )
-
-    def offered(self, turn: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""

@@ -12,16 +12,14 @@ from typing import Any, BinaryIO
 from codex_framework import (
     Argument,
     FunctionSpec,
-    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
-    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
-from codex_plugin_read_file.offering import is_offered
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import LONGEST_LINE, absolute, reason, shortened
 
 __all__ = ["ReadFile"]
@@ -50,7 +48,7 @@ _ARGUMENTS = {
 }
 
 
-class ReadFile(Tool):
+class ReadFile(Offering):
     """Shows lines of a text file with their numbers."""
 
     parallel_safe = True
@@ -60,10 +58,6 @@ class ReadFile(Tool):
         "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
         arguments_schema(_ARGUMENTS),
     )
-
-    def offered(self, turn: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
