@@ -28,7 +28,7 @@ def completed(item: T, role: Any) -> T:
 
     Call it once, where the object comes in. A class that derives from the role costs nothing more afterwards.
     """
-    if isinstance(item, role) or all(hasattr(item, name) for name in _defaults(role)):
+    if role in type(item).__mro__ or all(hasattr(item, name) for name in _defaults(role)):
         return item
     return cast("T", _Completed(item, role))
 
