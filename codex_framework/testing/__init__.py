@@ -2,7 +2,7 @@
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
-  ``check_command_policy``, ``check_reviewer``: does an object keep to its role?
+  ``check_command_policy``, ``check_reviewer``: does an object keep to its role? ``check_plugin``: does a whole plugin?
   One line in a test.
 - ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
+    from codex_framework.testing.conformance.plugins import PluginCheck, check_plugin
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.reviewers import check_reviewer
@@ -48,6 +49,7 @@ _HOMES = {
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
     "conformance.network_proxies": "check_network_proxy",
+    "conformance.plugins": "PluginCheck check_plugin",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
@@ -77,6 +79,7 @@ __all__ = [
     "LoneTurn",
     "Offer",
     "Playbook",
+    "PluginCheck",
     "RecordedRequest",
     "Reply",
     "ResponsesServer",
@@ -91,6 +94,7 @@ __all__ = [
     "check_context_source",
     "check_network_proxy",
     "check_notifier",
+    "check_plugin",
     "check_provider",
     "check_reviewer",
     "check_sandbox",
