@@ -57,7 +57,7 @@ def test_a_key_is_removed(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text(TEXT)
     assert clear_path(file, ["history"])
-    assert file.read_text() == TEXT.replace('[history]\npersistence = "none"\n\n', "")
+    assert file.read_text() == TEXT.replace('[history]\npersistence = "none"\n', "")
     before = file.stat().st_mtime_ns
     assert not clear_path(file, ["history", "persistence"])
     assert not clear_path(file, ["model", "x"])
@@ -106,4 +106,4 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path):
     writers = [subprocess.Popen([sys.executable, "-c", code, str(file), str(number)]) for number in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     assert len(tomllib.loads(file.read_text())["projects"]) == 30
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".config.toml.lock", "config.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml"]
