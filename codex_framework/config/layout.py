@@ -92,7 +92,7 @@ class Layout:
         if not self._headers:
             return self._inserted(len(self.text), [pair])
         position = self._room(self._block_of(self._headers[0]))
-        return self._inserted(position, [pair, ""])
+        return self._inserted(position, [pair, *self._gap_after(position)])
 
     def with_pair_after(self, entry: Entry, pair: str) -> str:
         """Return the text with a pair on the line after a statement, indented like it."""
@@ -103,8 +103,7 @@ class Layout:
         position = self._room(position)
         before = self.text[:position]
         is_separate = not before or re.search(r"(^|\n)[ \t]*\r?\n$", before) is not None
-        is_last = position == len(self.text)
-        return self._inserted(position, [*([] if is_separate else [""]), *lines, *([] if is_last else [""])])
+        return self._inserted(position, [*([] if is_separate else [""]), *lines, *self._gap_after(position)])
 
     def end_of(self, path: Path) -> int:
         """Return the position after the last section of a table. Comments directly above the next header belong to that one."""
@@ -150,6 +149,11 @@ class Layout:
         if position == len(text) and text and not text.endswith("\n"):
             return text + self._newline + added
         return text[:position] + added + self._newline + text[position:]
+
+    def _gap_after(self, position: int) -> list[str]:
+        """Return the blank line to insert before what follows a position, if there is none."""
+        rest = self.text[position:]
+        return [""] if rest and not re.match(r"[ \t]*\r?\n", rest) else []
 
     def _room(self, position: int) -> int:
         """Return the position before the last of two blank lines. Removing a section leaves them behind."""

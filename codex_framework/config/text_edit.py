@@ -6,6 +6,7 @@ in arrays, and inserts some keys at a wrong place.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -122,17 +123,18 @@ def _with_table(text: str, path: Path, old: Mapping[str, Any], new: Mapping[str,
 
 
 def _with_list(text: str, path: Path, old: Sequence[Any], new: Sequence[Any]) -> str:
-    """Change the elements of an array that differ, between those at both ends that are the same."""
-    shorter = min(len(old), len(new))
-    first = next((index for index in range(shorter) if not same(old[index], new[index])), shorter)
-    last = next((n for n in range(shorter - first) if not same(old[-1 - n], new[-1 - n])), shorter - first)
-    both = shorter - last
-    for index in range(first, both):
-        text = with_value(text, (*path, index), new[index])
-    for index in reversed(range(both, len(old) - last)):
-        text = without_key(text, (*path, index))
-    for index in range(both, len(new) - last):
-        text = with_element(text, path, index, value_text(new[index]))
+    """Change the elements of an array that differ, from the last to the first."""
+    matcher = difflib.SequenceMatcher(None, [*map(value_text, old)], [*map(value_text, new)], autojunk=False)
+    for tag, start, end, new_start, new_end in reversed(matcher.get_opcodes()):
+        if tag == "equal":
+            continue
+        both = min(end - start, new_end - new_start)
+        for index in reversed(range(start + both, end)):
+            text = without_key(text, (*path, index))
+        for offset in range(both, new_end - new_start):
+            text = with_element(text, path, start + offset, value_text(new[new_start + offset]))
+        for offset in range(both):
+            text = with_value(text, (*path, start + offset), new[new_start + offset])
     return text
 
 
