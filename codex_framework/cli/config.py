@@ -17,6 +17,7 @@ from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
+    from codex_framework.config.edit import Check
     from codex_framework.config.target import Target
 
 __all__ = ["command"]
@@ -90,7 +91,7 @@ def get(key: str | None, profile: str | None, *, origin: bool, every: bool, as_j
     click.echo(config_show.shown(found, segments, origin=origin, every=every, as_json=as_json, secrets=show_secrets))
 
 
-@command.command("set")
+@command.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
 @click.argument("key", type=SettableKey())
 @click.argument("value", type=ValueArgument())
 @_file_options
@@ -106,9 +107,7 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
     segments = _segments(key)
     target = target_of(profile, project=project)
     text = _stdin() if value == "-" else value
-    is_changed = set_path(
-        target.path, (*target.prefix, *segments), override_value(text), lambda content: checked(target, content)
-    )
+    is_changed = set_path(target.path, (*target.prefix, *segments), override_value(text), _check(target, segments))
     _tell(target, segments, "set" if is_changed else "already set")
 
 
@@ -121,7 +120,7 @@ def unset(key: str, profile: str | None, *, project: bool) -> None:
 
     segments = _segments(key)
     target = target_of(profile, project=project)
-    if not clear_path(target.path, (*target.prefix, *segments), lambda content: checked(target, content)):
+    if not clear_path(target.path, (*target.prefix, *segments), _check(target, segments)):
         raise _not_set(key, str(target.path))
     _tell(target, segments, "removed")
 
@@ -136,6 +135,10 @@ def edit(profile: str | None, *, project: bool) -> None:
     from codex_framework.cli.config_edit import edit_file
 
     edit_file(target_of(profile, project=project))
+
+
+def _check(target: Target, segments: tuple[str, ...]) -> Check:
+    return lambda content: checked(target, content, plugins=segments[0] == "framework")
 
 
 def _segments(key: str) -> tuple[str, ...]:
@@ -161,7 +164,12 @@ def _stdin() -> str:
 
 def _not_set(key: str, place: str) -> ConfigError:
     from codex_framework.cli.config_keys import setting_of
+    from codex_framework.config.checking import unknown_key
 
+    unknown = unknown_key(_segments(key)) if key else None
+    if unknown:
+        hint = "To list all settings, run: codex-framework config get"
+        return ConfigError(unknown, key=key, slug="config-unknown", hint=hint)
     setting = setting_of(key)
     default = f" Its default is {setting.default}." if setting is not None and setting.default else ""
     return ConfigError(

@@ -35,12 +35,16 @@ def target_of(profile: str | None, *, project: bool) -> Target:
     return user_target(os.environ) if profile is None else profile_target(os.environ, profile)
 
 
-def checked(target: Target, content: bytes) -> Config:
+def checked(target: Target, content: bytes, *, plugins: bool) -> Config:
     """Return the configuration that results from a new content of a file.
 
+    Args:
+        target: The file.
+        content: Its new content.
+        plugins: Whether to refuse wrong settings of plugins too. Without their settings, plugins fail but threads start.
+
     Raises:
-        ConfigError: The configuration is invalid, or no thread could be started with it, or it contains invalid settings of a
-            plugin.
+        ConfigError: The configuration is invalid, or no thread could be started with it.
     """
     from codex_framework.config import settings_from
     from codex_framework.plugins.registry import load_registry
@@ -48,10 +52,11 @@ def checked(target: Target, content: bytes) -> Config:
     config = target.check(content, os.environ)
     registry = load_registry(config, environ=os.environ)
     settings_from(config, registry.builtin_providers)
-    for report in registry.reports:
-        for problem in report.problems:
-            if problem.path == str(target.path) and problem.slug.startswith("config"):
-                raise ConfigError(
-                    problem.fact, path=problem.path, line=problem.line, slug=problem.slug, hint=problem.hint
-                )
+    problems = [problem for report in registry.reports for problem in report.problems] if plugins else []
+    for problem in problems:
+        if problem.slug.startswith("config") and str(target.path) in (problem.path, problem.fact.split(":", 1)[0]):
+            place = f"{problem.path}:{problem.line}: " if problem.path else ""
+            raise ConfigError(
+                place + problem.fact, path=str(target.path), line=problem.line, slug=problem.slug, hint=problem.hint
+            )
     return config

@@ -54,7 +54,7 @@ def _installed(editor: list[str], target: Target, copy: Path, before: bytes | No
         click.echo(f"{target.path}: not changed")
         return True
     try:
-        replace_content(target.path, before, content, lambda new: checked(target, new))
+        replace_content(target.path, before, content, lambda new: checked(target, new, plugins=True))
     except CodexError as error:
         return _give_up(error, copy)
     click.echo(f"{target.path}: written")

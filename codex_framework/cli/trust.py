@@ -53,14 +53,14 @@ def _existing(folder: Path) -> Path:
     path = Path(os.path.normpath(Path.cwd() / folder))
     if not path.is_dir():
         fact = "is not a folder" if path.exists() else "does not exist"
-        raise ConfigError(f"{path} {fact}", path=str(path), slug="trust", hint="Name the folder of a project.")
+        raise ConfigError(f"{path} {fact}", path=str(path), slug="trust-folder", hint="Name the folder of a project.")
     return path
 
 
 def _decide(target: Target, folder: Path, level: str) -> None:
     from codex_framework.config.trust import decide_trust, trusted_folder
 
-    is_changed = decide_trust(target.path, folder, level, lambda content: checked(target, content))
+    is_changed = decide_trust(target.path, folder, level, lambda content: checked(target, content, plugins=False))
     click.echo(f"{trusted_folder(folder)}: {level}{'' if is_changed else ' already'} ({target.path})")
     for line in _consequences(folder, level):
         click.echo(line, err=True)
@@ -83,12 +83,12 @@ def _consequences(folder: Path, level: str) -> list[str]:
 def _revoke(target: Target, folder: Path) -> None:
     from codex_framework.config.trust import revoke_trust
 
-    removed = revoke_trust(target.path, folder, lambda content: checked(target, content))
+    removed = revoke_trust(target.path, folder, lambda content: checked(target, content, plugins=False))
     if not removed:
         raise ConfigError(
             f"there is no decision about {folder} in {target.path}",
             path=str(target.path),
-            slug="trust",
+            slug="trust-folder",
             hint="To see all decisions, run: codex-framework trust --list",
         )
     for name in removed:
