@@ -93,7 +93,7 @@ def _choices(kind: str) -> list[str]:
 
 
 def _items(keys: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(key, help=text or None) for key, text in keys if key.startswith(incomplete)]
+    return [CompletionItem(key, help=text or None) for key, text in dict(keys).items() if key.startswith(incomplete)]
 
 
 def _tables(ctx: click.Context) -> Mapping[str, Any]:
@@ -111,6 +111,10 @@ def _schema_keys(tables: Mapping[str, Any], incomplete: str) -> Iterator[tuple[s
     from codex_framework.config.schema import KEYS
 
     typed = incomplete.split(".")[:-1]
+    if len(typed) > 1 and typed[0] == "profiles":  # a profile may contain any key
+        rest = incomplete.split(".", 2)[2]
+        yield from ((f"profiles.{typed[1]}.{key}", text) for key, text in _schema_keys({}, rest))
+        return
     for pattern, setting in KEYS.items():
         if not pattern.endswith("_*"):
             for key in _expanded(pattern.split("."), tables, typed, ()):
@@ -124,15 +128,11 @@ def _expanded(pattern: list[str], tables: Any, typed: list[str], before: tuple[s
     if not pattern:
         yield ".".join(before)
         return
+    if typed and pattern[0] not in ("*", typed[0]):
+        return
     names = [pattern[0]]
     if pattern[0] == "*":
         names = typed[:1] or sorted({*_names(tables), *_known_names(before)})
-        if not pattern[1:] and not typed:
-            names = [
-                name for name in names if not isinstance(tables, Mapping) or not isinstance(tables.get(name), Mapping)
-            ]
-    elif typed and typed[0] != pattern[0]:
-        return
     for name in names:
         inner = tables.get(name) if isinstance(tables, Mapping) else None
         yield from _expanded(pattern[1:], inner, typed[1:], (*before, name))
