@@ -146,18 +146,17 @@ def _known_names(table: tuple[str, ...]) -> Iterable[str]:
 
 def _plugin_keys() -> Iterator[tuple[str, str]]:
     """Return the settings of the installed plugins that declare them."""
-    import attrs
-
+    from codex_framework.config.plugin_keys import plugin_keys
     from codex_framework.contract.errors import CodexError
     from codex_framework.plugins.registry import load_registry
 
     try:
-        registry = load_registry({})
+        registry = load_registry({}, tolerant=True)
     except CodexError:
         return
-    for name, kind in getattr(registry, "settings", {}).items():
-        for field in attrs.fields(kind):
-            yield f"framework.plugins.{name}.{field.name}", f"a setting of the plugin {name}"
+    for report in registry.reports:
+        for key in plugin_keys(report.settings) if report.settings else ():
+            yield f"framework.plugins.{report.name}.{key.name}", key.meaning
 
 
 def _set_keys(table: Any, before: str = "") -> Iterator[str]:

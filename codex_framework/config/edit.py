@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from codex_framework.config.keys import dotted
 from codex_framework.config.toml_file import parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.replacement import replace_file
 
 __all__ = ["Check", "change_file", "clear_path", "content_of", "replace_content", "set_path"]
 
@@ -189,39 +189,27 @@ def _encoded(file: Path, text: str) -> bytes:
         ) from None
 
 
+class _ChangedError(Exception):
+    """Another program has written the file."""
+
+
 def _replace(target: Path, content: bytes, *, unless_changed_from: bytes | None) -> bool:
-    """Write a new file and rename it over the old one, so that no reader sees half of it.
+    """Write the new content in one step.
 
     Returns:
         False, and does nothing, if the file no longer has the content that the new one was made from.
     """
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    new = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            _copy_owner(target, stream.fileno())
-            os.fsync(stream.fileno())
+
+    def confirm() -> None:
         if content_of(target) != unless_changed_from:
-            new.unlink()
-            return False
-        new.replace(target)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-    return True
+            raise _ChangedError
 
-
-def _copy_owner(target: Path, descriptor: int) -> None:
-    """Give the new file the mode and, if possible, the owner of the old one."""
     try:
-        old = target.stat()
-    except FileNotFoundError:
-        return  # a temporary file is readable by its owner only, which suits a new config.toml
-    with contextlib.suppress(PermissionError):
-        os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        mode = None if target.exists() else 0o600  # it may hold tokens
+        replace_file(target, content, mode=mode, ready=confirm)
+    except _ChangedError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

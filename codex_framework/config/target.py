@@ -61,13 +61,13 @@ class Target(Value):
 
         tables, text = parse_toml(self.path, content)
         for key in NOT_FROM_PROJECTS:
-            if key in tables:
-                line = line_of(text, (key,))
+            if lookup(tables, key) is not None:
+                line = line_of(text, key)
                 raise ConfigError(
-                    f"{self.path}:{line}: `{key}` is ignored, because a project's own file cannot set it",
+                    f"{self.path}:{line}: `{dotted(key)}` is ignored, because a project's own file cannot set it",
                     path=str(self.path),
                     line=line,
-                    key=key,
+                    key=dotted(key),
                     slug="config-project",
                     hint="Set it in your own config.toml instead, without --project.",
                 )

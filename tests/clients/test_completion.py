@@ -55,6 +55,7 @@ def test_the_keys_of_the_configuration_are_completed(cli: Any, complete: Any) ->
         "profiles.fast.history.persistence",
         "profiles.fast.history.max_bytes",
     ]
+    assert "framework.plugins.dynamic_tools.timeout_s" in complete("config", "set", "framework.plugins.dyn")
     assert complete("config", "unset", "m") == ["model", "mcp_servers", "mcp_servers.docs", "mcp_servers.docs.command"]
     assert complete("config", "get", "mo") == ["model"]
     assert complete("config", "set", "hide_agent_reasoning", "") == ["true", "false"]

@@ -175,7 +175,7 @@ def check_style(before: str, after: str) -> None:
 @settings(max_examples=max(200, settings.default.max_examples))
 @given(text=files(), key=st.sampled_from(KEYS), value=st.sampled_from(VALUES))
 def test_set_keeps_what_is_there_and_refuses_what_the_reader_refuses(home, text, key, value):
-    """It takes eight seconds: the plugins are loaded twice for each of 200 files, by the command and by the reader."""
+    """It takes some seconds: the plugins are loaded twice for each of 200 files, by the command and by the reader."""
     from codex_framework.config.keys import split_key
     from codex_framework.config.toml_file import override_value
 
