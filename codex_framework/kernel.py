@@ -269,8 +269,8 @@ class Kernel:
         for thread in list(self.threads.values()):
             await thread.shutdown()
         await self._background.aclose()
-        await self._components.aclose()
-        await self._state.aclose()
+        problems = [*await self._components.aclose(), *(("", text) for text in await self._state.aclose())]
+        self.registry = self.registry.noting(problems)
         # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
         ends = [
             self._models.aclose(),

@@ -125,6 +125,20 @@ class Registry:
         reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
         return attrs.evolve(self, interceptors=self.interceptors.without(failed), reports=reports, **changes)
 
+    def is_installed(self, plugin: str) -> bool:
+        """Return whether a plugin came with a distribution. Otherwise the program passed it."""
+        return any(report.name == plugin and report.distribution for report in self.reports)
+
+    def noting(self, problems: Iterable[tuple[str, str]]) -> Registry:
+        """Return the registry with more problems of plugins, each with the plugin's name, in their reports."""
+        found: dict[str, list[PluginProblem]] = {}
+        for plugin, text in problems:
+            found.setdefault(plugin, []).append(PluginProblem(text, "Fix the plugin, or disable it.", "component"))
+        if not found:
+            return self
+        reports = (report.evolve(problems=(*report.problems, *found.get(report.name, ()))) for report in self.reports)
+        return attrs.evolve(self, reports=tuple(reports))
+
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with plugins, as sentences for a person. A fact that concerns two plugins is told once."""

@@ -12,9 +12,10 @@ from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.plugins.offer_values import agent_problems
 from codex_framework.plugins.registry import Registry
 
-__all__ = ["agent_named", "agent_settings", "narrowed"]
+__all__ = ["agent_named", "agent_settings", "check_agent", "narrowed"]
 
 _LISTS = ("allowed_tools", "disallowed_tools", "context")
 _TEXTS = ("description", "instructions", "model", "permissions", "approval_policy")
@@ -40,6 +41,18 @@ def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
         slug="no-agent",
         hint=f"The agents are: {', '.join(known) or 'none'}. Add one as [agents.{name}], or install a plugin that offers it.",
     )
+
+
+def check_agent(agent: object, method: str) -> None:
+    """Check an agent that a program or a plugin made.
+
+    Raises:
+        TypeError: It is no agent, or a field of it is of the wrong class.
+    """
+    problems = list(agent_problems(agent))
+    if problems:
+        name = f"agent {agent.name!r}" if isinstance(agent, Agent) else f"the agent of {method}()"
+        raise TypeError(f"{name}: {'; '.join(problems)}")
 
 
 def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[Any]:

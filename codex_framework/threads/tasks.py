@@ -100,6 +100,11 @@ class Tasks:
 
     def start_regular(self, turn_id: str, given: RegularInput) -> None:
         """Start the built-in loop with a person's input. A turn that cannot begin fails in the way turns do."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._start(turn_id, given)
+
+    def _start(self, turn_id: str, given: RegularInput) -> None:
         conversation = self._conversation
         agent = conversation.agent
         if agent is not None and agent.loop is not None:
@@ -232,7 +237,7 @@ class Tasks:
         if self._active is not None:
             self._active.run.deliver(delivered)
         elif trigger:
-            self.start_regular(self._new_id(), RegularInput(InputArrived(delivered.items, delivered.event)))
+            self._start(self._new_id(), RegularInput(InputArrived(delivered.items, delivered.event)))
         else:
             self._conversation.deliveries.append(delivered)
 
@@ -258,6 +263,7 @@ class Tasks:
     async def _end(self, turn: _Turn) -> None:
         outcome = await turn.run.done
         conversation = self._conversation
+        turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
         if conversation.parts:
@@ -291,6 +297,7 @@ class Tasks:
 
     async def _end_companion(self, companion: _Turn) -> None:
         await companion.run.done
+        companion.contexts.end_actions()
         await companion.contexts.end_children()
         companion.contexts.ended = True
         self._beside.discard(companion)
