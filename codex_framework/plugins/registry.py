@@ -122,6 +122,12 @@ class Registry:
             )
         for field in ("tools", "tools_by_call"):
             changes[field] = {name: tool for name, tool in getattr(self, field).items() if tool.plugin not in failed}
+        changes["programs"] = {
+            name: argv for tool in reversed(changes["tools"].values()) for name, argv in tool.programs.items()
+        }
+        changes["builtin_providers"] = {
+            key: info for provider in reversed(changes["providers"].values()) for key, info in provider.builtin.items()
+        }
         reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
         return attrs.evolve(self, interceptors=self.interceptors.without(failed), reports=reports, **changes)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.registry import Registry
-from codex_framework.threads.faults import Label, checked, explained
+from codex_framework.threads.faults import Label, WrongValue, explained
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.thread_parts import ThreadParts
 
 __all__ = ["ToolRouter"]
+
+_SPECS: tuple[type, ...] = get_args(ToolSpec)
 
 
 class ToolRouter:
@@ -64,7 +66,7 @@ class ToolRouter:
                     continue
                 method = "spec_for"
                 spec = notices.timed(_label(registered), method, registered.spec_for, facts)
-                yield checked(spec, type(registered.spec), "it", registered.spec_for)
+                yield _fitting(spec, registered)
             except Exception as error:  # a plugin may raise anything
                 notices.tell(f"{_label(registered).failed(method, error)}. The tool is not offered.")
 
@@ -119,6 +121,15 @@ class ToolRouter:
 
 def _label(registered: RegisteredTool) -> Label:
     return Label("tool", registered.spec.name, registered.plugin)
+
+
+def _fitting(spec: Any, registered: RegisteredTool) -> ToolSpec:
+    if not isinstance(spec, _SPECS):
+        raise WrongValue(f"it returned {type(spec).__name__}, not the spec of a tool", registered.spec_for)
+    if spec.name != registered.spec.name:
+        raise WrongValue(f"it returned the spec of a tool {spec.name!r}", registered.spec_for)
+    found: ToolSpec = spec
+    return found
 
 
 def _as_tool(tool: Any) -> Any:
