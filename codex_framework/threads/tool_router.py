@@ -123,8 +123,9 @@ def _label(registered: RegisteredTool) -> Label:
     return Label("tool", registered.spec.name, registered.plugin)
 
 
-def _fitting(spec: Any, registered: RegisteredTool) -> ToolSpec:
-    if not isinstance(spec, _SPECS):
+def _fitting(given: object, registered: RegisteredTool) -> ToolSpec:
+    spec: Any = given
+    if not isinstance(given, _SPECS):
         raise WrongValue(f"it returned {type(spec).__name__}, not the spec of a tool", registered.spec_for)
     if spec.name != registered.spec.name:
         raise WrongValue(f"it returned the spec of a tool {spec.name!r}", registered.spec_for)
