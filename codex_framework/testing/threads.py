@@ -68,20 +68,26 @@ class ScriptedThread:
     """
 
     def __init__(
-        self, kernel: ScriptedKernel, client: Thread, answers: Sequence[Answer[Any]], factory: _Restart
+        self,
+        kernel: ScriptedKernel,
+        client: Thread,
+        answers: Sequence[Answer[Any]],
+        restart: _Restart,
+        *,
+        attended: bool,
     ) -> None:
         self.kernel = kernel
         self.client = client
         self.events: list[EventMsg] = []
         self.seen: list[Request[Any]] = []
         self._answers = answers
-        self._restart = factory
+        self._restart = restart
         self._taken: dict[type[EventMsg], int] = {}
         self._heard = asyncio.Event()
         self._closing = False
         self._problems: list[str] = []
         self._answering: set[asyncio.Task[None]] = set()
-        self._listener = asyncio.ensure_future(client.events(answers=bool(answers)).each(self._hear))
+        self._listener = asyncio.ensure_future(client.events(answers=attended).each(self._hear))
 
     # What it did
 
@@ -214,6 +220,7 @@ class ThreadFactory:
         tools: Sequence[Tool] = (),
         agent: Agent[Any] | None = None,
         services: Mapping[ServiceKey[Any], object] | None = None,
+        attended: bool | None = None,
         entry_points: Sequence[EntryPoint] | None = None,
         env: Mapping[str, str] | None = None,
         **settings: Any,
@@ -226,7 +233,9 @@ class ThreadFactory:
         Args:
             plugin: The plugin: a module, a subclass of ``Plugin``, or another object with hook implementations. One that is
                 installed is loaded under its own name. None is for plugins that ``entry_points`` load.
-            answers: Answers to requests. Without any, nobody is there to answer.
+            answers: Answers to requests.
+            attended: Whether somebody is there to answer. None means: if there are answers. True without a fitting answer leaves
+                a request to the test, for ``client.answer``.
             replies: What the model says, as in ``make_kernel``. ``turn`` and ``start`` add more.
             config, tools, env: As in ``make_kernel``.
             agent, services, settings: As in ``Kernel.start_thread``.
@@ -236,7 +245,9 @@ class ThreadFactory:
             AssertionError: The plugin is not loaded whole; the text says why.
             ConfigError: The configuration is wrong.
         """
-        return self._made(plugin, answers, replies, config, tools, agent, services, entry_points, env, settings)
+        return self._made(
+            plugin, answers, replies, config, tools, agent, services, attended, entry_points, env, settings
+        )
 
     @asynccontextmanager
     async def _made(
@@ -248,6 +259,7 @@ class ThreadFactory:
         tools: Sequence[Tool],
         agent: Agent[Any] | None,
         services: Mapping[ServiceKey[Any], object] | None,
+        attended: bool | None,
         entry_points: Sequence[EntryPoint] | None,
         env: Mapping[str, str] | None,
         settings: Mapping[str, Any],
@@ -285,7 +297,9 @@ class ThreadFactory:
                 Path(record).write_bytes(kept)  # what a killed process would have written later
             kernel = await open_kernel()
             client = await kernel.resume_thread(thread.client.id, agent=agent, **settings)
-            again = ScriptedThread(kernel, client, answers, restart)
+            again = ScriptedThread(
+                kernel, client, answers, restart, attended=bool(answers) if attended is None else attended
+            )
             opened.append(again)
             return again
 
@@ -293,7 +307,9 @@ class ThreadFactory:
             kernel = await open_kernel()
             client = await kernel.start_thread(agent=agent, services=services, **settings)
             leftovers.marks.append(f"CODEX_THREAD_ID={client.id}")
-            thread = ScriptedThread(kernel, client, answers, restart)
+            thread = ScriptedThread(
+                kernel, client, answers, restart, attended=bool(answers) if attended is None else attended
+            )
             opened.append(thread)
             yield thread
         except BaseException:

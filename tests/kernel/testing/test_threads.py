@@ -192,7 +192,9 @@ def test_a_plugin_that_is_not_loaded_whole_is_told(make_thread):
         async with make_thread(Broken):
             pass
 
-    with pytest.raises(AssertionError, match="the plugin is not loaded whole:\n.*compactor of type object is left out"):
+    with pytest.raises(
+        AssertionError, match=r"the plugin is not loaded whole:\n.*compactor of type object is left out"
+    ):
         play(story)
 
 
@@ -205,6 +207,10 @@ class Leaving(Op):
 KEPT = []
 
 
+def sleeper():
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+
+
 def leaving(what):
     """A plugin that leaves something behind."""
 
@@ -215,7 +221,7 @@ def leaving(what):
             if what == "task":
                 KEPT.append(asyncio.ensure_future(asyncio.sleep(3600)))
             elif what == "process":
-                KEPT.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]))
+                KEPT.append(sleeper())
             elif what == "file":
                 KEPT.append(open(__file__))  # noqa: SIM115, PTH123  # that is the point
 
@@ -227,10 +233,13 @@ def leaving(what):
 
 
 def test_what_a_plugin_leaves_behind_is_told(make_thread):
+    async def leave(what):
+        async with make_thread(leaving(what)) as thread:
+            await thread.turn("Hi!", say("Hello."))
+
     async def left(what):
         with pytest.raises(LeftBehind) as caught:
-            async with make_thread(leaving(what)) as thread:
-                await thread.turn("Hi!", say("Hello."))
+            await leave(what)
         for thing in KEPT:
             if isinstance(thing, subprocess.Popen):
                 thing.kill()
@@ -261,13 +270,13 @@ def test_an_open_request_is_told(make_thread):
         await thread.request(MayI())
 
     async def story():
-        with pytest.raises(LeftBehind) as caught:
-            async with make_thread(Offer(ops=[ask]), answer(Op, None)) as thread:
-                await thread.client.submit(Leaving("x"))
-                await thread.until(MayI)
-        return caught.value.things
+        async with make_thread(Offer(ops=[ask]), attended=True) as thread:
+            await thread.client.submit(Leaving("x"))
+            await thread.until(MayI)
 
-    assert play(story) == ("the request test_may_i is still open",)
+    with pytest.raises(LeftBehind) as caught:
+        play(story)
+    assert caught.value.things == ("the request test_may_i is still open",)
 
 
 def test_a_failure_of_the_test_itself_comes_through(make_thread):
