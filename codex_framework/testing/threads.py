@@ -259,7 +259,7 @@ class ThreadFactory:
         tools: Sequence[Tool],
         agent: Agent[Any] | None,
         services: Mapping[ServiceKey[Any], object] | None,
-        attended: bool | None,
+        attended: bool | None,  # noqa: FBT001  # of __call__
         entry_points: Sequence[EntryPoint] | None,
         env: Mapping[str, str] | None,
         settings: Mapping[str, Any],
