@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.programs import ProgramFolder
@@ -21,7 +21,9 @@ from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import KernelContext
+from codex_framework.plugins.discovery import EntryPointLike
 from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.plugins.report import PluginStatus
 from codex_framework.threads.agents import agent_named
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
@@ -33,9 +35,6 @@ from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread import Answerer, Thread
 from codex_framework.threads.threads import Threads, load
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = ["Kernel", "run"]
 
@@ -75,14 +74,15 @@ class Kernel:
         *,
         environ: Mapping[str, str] | None = None,
         plugins: Sequence[object] = (),
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
     ) -> Kernel:
         """Load plugins, make a kernel and start its components.
 
         Args:
             config: From ``load_config``; by default that of the current folder.
             environ: Instead of ``os.environ``.
-            plugins: Further plugins: modules, subclasses of ``Plugin``, or other objects with hook implementations.
+            plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
+                file.
             entry_points: Instead of those of the installed distributions; ``()`` gives a kernel without any plugin.
 
         Raises:
@@ -270,7 +270,9 @@ class Kernel:
             raise
         if failed:
             self.registry = self.registry.without(failed)
-            self._broadcast.withdraw(failed)
+            out = {report.name for report in self.registry.reports if report.status is PluginStatus.FAILED}
+            self._components.leave_out(out)
+            self._broadcast.withdraw(out)
             self._make_parts()
 
     def _make_parts(self) -> None:

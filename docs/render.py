@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from codex_framework.config.reference import render as render_config
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles import tools as tool_roles
 from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.plugins.registry import load_registry
 from codex_framework.plugins.validation import hooks, role_of
 
 FOLDER = Path(__file__).parent
@@ -23,7 +25,7 @@ FOLDER = Path(__file__).parent
 _INTRODUCTION = f"""\
 # Hooks
 
-This page is rendered from `codex_framework/contract/`. Edit `hookspecs.py` and `roles/` there, then run
+This page is rendered from `codex_framework/contract/`. Edit `hookspecs/` and `roles/` there, then run
 `python docs/render.py`.
 
 A plugin is a module, a subclass of `codex_framework.Plugin` or any other object, named by an entry point of the group
@@ -41,6 +43,7 @@ What is wrong with a plugin never stops the others: see it with `codex-framework
 - A hook that does not exist, takes other parameters, is `async` or annotated with another type: the plugin is left out.
 - A class that cannot be made with one `PluginContext`, or forgets `super().__init__(context)`: the plugin is left out.
 - A hook that raises, or returns something that is not iterable: the plugin is left out.
+- Settings that do not fit the plugin's class, or a required plugin that is missing, too old or broken: the plugin is left out.
 - An object that lacks a member of its role, or whose methods cannot be called as they will be: this object is left out.
 - A name that two plugins offer: both are told, one has it.
 """
@@ -51,7 +54,7 @@ _ABILITIES = ("ParallelSafe", "Aliased", "Offered", "SuitsModel", "StreamsArgume
 def hooks_reference() -> str:
     """The page ``reference/hooks.md``."""
     rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in hooks().items()]
-    table = "\n".join(["| hook | offers | in a sentence |", "|---|---|---|", *rows])
+    table = "\n".join(["| hook | returns | in a sentence |", "|---|---|---|", *rows])
     sections = [_hook_section(name, hook) for name, hook in hooks().items()]
     introduction = _INTRODUCTION.replace("{context}", _source(PluginContext))
     return "\n".join([introduction, table, "", *sections])
@@ -63,7 +66,16 @@ def example(hook: Callable[..., Any]) -> str:
     return inspect.cleandoc(source) + "\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"reference/hooks.md": hooks_reference}
+def config_reference() -> str:
+    """The page ``reference/config.md``."""
+    reports = load_registry({}).reports
+    return render_config({one.name: one.settings for one in reports if one.bundled and one.settings is not None})
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/config.md": config_reference,
+    "reference/hooks.md": hooks_reference,
+}
 """Every rendered page and what renders it."""
 
 
@@ -109,7 +121,9 @@ def _returned(hook: Callable[..., Any]) -> str:
 
 def _role_link(name: str) -> str:
     role = role_of(name)
-    return f"`{role.__name__}`" if role is not None else f"`{_inner(hooks()[name])}`"
+    if role is not None:
+        return f"`{role.__name__}`"
+    return f"`{_returned(hooks()[name])}`" if hooks()[name] in hookspecs.DECLARATIONS else f"`{_inner(hooks()[name])}`"
 
 
 def _inner(hook: Callable[..., Any]) -> str:

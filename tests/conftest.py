@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,10 +37,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="examples for each property test: 50 (quick), 200 (thorough) or 20,000 (deep); "
         "tests marked `thorough` run unless it is quick",
     )
+    parser.addoption(
+        "--within", type=float, metavar="SECONDS", help="start no test after this time; those that are left are skipped"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--depth"))
+
+
+BEGAN = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    within = item.config.getoption("--within")
+    if within is not None and time.monotonic() - BEGAN > within:
+        pytest.skip(f"the {within:g} s of this run are over (--within)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

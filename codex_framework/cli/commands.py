@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from codex_framework import __version__
+from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 from codex_framework.contract.errors import CodexError
 
 __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
@@ -29,20 +30,20 @@ BUILT_IN = {
 class Commands(click.Group):
     """The group of all commands. Built-in commands are found without loading plugins."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         try:
-            offered = list(_offered())
+            offered = list(_offered(ctx))
         except CodexError as error:
             click.echo(f"warning: the commands of plugins are not shown: {error}", err=True)
             offered = []
         return [*BUILT_IN, *sorted(set(offered) - set(BUILT_IN))]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with this name, or None if there is none."""
         location = BUILT_IN.get(cmd_name)
         if location is None:
-            return _offered().get(cmd_name)
+            return _offered(ctx).get(cmd_name)
         command: click.Command = getattr(importlib.import_module(location[0]), location[1])
         return command
 
@@ -89,15 +90,21 @@ def exec_command(context: click.Context) -> None:
     context.exit(exec_main(context.args, {}))
 
 
-def run_command(argv: Sequence[str]) -> int:
+def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
     """Run a command and return its exit status.
+
+    Args:
+        argv: The command line.
+        plugin_files: The one-file plugins to load in addition.
 
     Raises:
         CodexError: Any error of the command.
     """
     gc.enable()
     try:
-        status = root.main(list(argv), prog_name="codex-framework", standalone_mode=False)
+        status = root.main(
+            list(argv), prog_name="codex-framework", standalone_mode=False, obj=PluginFiles(map(Path, plugin_files))
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
@@ -109,9 +116,10 @@ def run_command(argv: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _offered() -> Mapping[str, click.Command]:
+def _offered(context: click.Context) -> Mapping[str, click.Command]:
     from codex_framework.config import load_config
     from codex_framework.plugins.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return {name: offer.item for name, offer in load_registry(config).command_table.commands.items()}
+    registry = load_registry(config, extra_plugins=plugin_files(context))
+    return {name: offer.item for name, offer in registry.command_table.commands.items()}

@@ -57,6 +57,9 @@ SHARED_OPTIONS = (
         "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
     ),
     Option("--dangerously-bypass-hook-trust", "Accepted, without effect.", hidden=True),
+    Option(
+        "--plugin", "Load a plugin from a file, in addition to the installed plugins.", metavar="FILE.py", many=True
+    ),
     Option("-C --cd", "The working folder.", metavar="DIR"),
     Option("--add-dir", "An additional writable folder.", metavar="DIR", many=True),
 )

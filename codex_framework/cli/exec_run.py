@@ -26,6 +26,7 @@ from codex_framework.contract.protocol.ops import LocalImageInput, TextInput, Us
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
+from codex_framework.plugins.registry import Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
 
@@ -57,8 +58,9 @@ class Output(Protocol):
 class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
-    def __init__(self) -> None:
-        self._events = JsonEvents()
+    def __init__(self, registry: Registry) -> None:
+        plugins = {kind: registry.owners["events", tag] for tag, kind in registry.events.items()}
+        self._events = JsonEvents(plugins)
         self._stream = sys.stdout.buffer
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
@@ -172,10 +174,15 @@ def run_exec(options: ExecOptions, config: Config, prompt: str, schema: Mapping[
 async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None) -> int:
     stop = Stop()
     stop.watch(asyncio.get_running_loop())
-    async with await Kernel.create(config) as kernel:
+    files = [Path(file) for file in options.texts("plugin")]
+    async with await Kernel.create(config, plugins=files) as kernel:
         settings = _exec_settings(kernel, options)
         thread = await _thread(kernel, options, settings)
-        output: Output = JsonOutput() if options.flag("json") else TextOutput(settings, options.text("color") or "auto")
+        output: Output = (
+            JsonOutput(kernel.registry)
+            if options.flag("json")
+            else TextOutput(settings, options.text("color") or "auto")
+        )
         stop.guard(thread)
         gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()

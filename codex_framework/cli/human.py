@@ -37,6 +37,7 @@ from codex_framework.contract.protocol.permissions import (
     Special,
     SpecialPath,
 )
+from codex_framework.contract.protocol.turn_items import item_text
 from codex_framework.contract.roles.settings import Settings
 
 __all__ = ["HumanOutput", "banner", "diff_lines", "sandbox_summary"]
@@ -145,7 +146,7 @@ class HumanOutput:
 
     def _item(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "Reasoning":
-            text = "\n".join(item.get("summary_text", ()))
+            text = item_text(item)
             if text and self._reasoning:
                 self._line(self._styled(_clean(text), "dim"))
         elif item.get("type") == "AgentMessage":
@@ -154,7 +155,7 @@ class HumanOutput:
                 self._streaming = False
                 return
             self._line(self._styled("codex", "italic", "magenta"))
-            self._line(_clean("".join(str(part.get("text", "")) for part in item.get("content", ()))))
+            self._line(_clean(item_text(item)))
 
     def _command_ended(self, msg: ExecCommandEndEvent) -> None:
         duration = f"in {_duration(msg.duration_s)}:"

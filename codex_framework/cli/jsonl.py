@@ -28,10 +28,14 @@ from codex_framework.contract.protocol.events import (
     TurnStartedEvent,
     WarningEvent,
 )
+from codex_framework.contract.protocol.turn_items import item_text
+from codex_framework.contract.protocol.wire import to_wire
 
 __all__ = ["JsonEvents", "json_line", "with_details"]
 
 JsonEvent = dict[str, Any]
+
+_NO_PLUGINS: Mapping[type[EventMsg], str] = {}
 
 
 class JsonEvents:
@@ -39,9 +43,13 @@ class JsonEvents:
 
     ``turn.started`` waits for the first event that is not a warning, because clients expect warnings about the settings of a
     turn before it.
+
+    Args:
+        plugins: The event classes that plugins declare, each with its plugin's name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Mapping[type[EventMsg], str] = _NO_PLUGINS) -> None:
+        self._plugins = plugins
         self._next_item = 0
         self._running: dict[str, str] = {}
         self._todo: tuple[str, list[JsonEvent]] | None = None
@@ -83,16 +91,16 @@ class JsonEvents:
             case TurnCompleteEvent() | TurnAbortedEvent():
                 yield from self._ended(msg)
             case _:
-                return
+                plugin = self._plugins.get(type(msg))
+                if plugin is not None:
+                    yield {"type": "plugin.event", "plugin": plugin, "event": to_wire(msg)}
 
     def _item(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
         match item.get("type"):
             case "AgentMessage":
-                text = "".join(str(part.get("text", "")) for part in item.get("content", ()))
-                yield _completed(self._new_id(), {"type": "agent_message", "text": text})
+                yield _completed(self._new_id(), {"type": "agent_message", "text": item_text(item)})
             case "Reasoning":
-                text = "\n".join(item.get("summary_text", ()))
-                if text:
+                if text := item_text(item):
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:

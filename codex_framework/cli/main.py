@@ -125,16 +125,21 @@ def _dispatch(argv: list[str]) -> int:
             return _exec(rest[1:], root)
         if rest and rest[0] == "resume":
             return _exec(rest, root)
+        files = root.pop("plugin", ())
         if root:
             fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
             print(f"error: {fact}\n\nFor more information, try '--help'.", file=sys.stderr)
             return 2
-        argv = rest
+        return _command(rest, files)
     if argv and argv[0] == "resume":
         return _exec(argv, {})
+    return _command(argv)
+
+
+def _command(argv: list[str], plugin_files: Sequence[str] = ()) -> int:
     from codex_framework.cli.commands import run_command
 
-    return run_command(argv)
+    return run_command(argv, plugin_files)
 
 
 def _exec(argv: list[str], root: dict[str, object]) -> int:

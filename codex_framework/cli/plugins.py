@@ -6,28 +6,44 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from codex_framework.cli import plugin_details as details
+from codex_framework.cli.plugin_files import PluginFiles, plugin_files
+
 if TYPE_CHECKING:
     from codex_framework.plugins import PluginReport
+    from codex_framework.plugins.registry import Registry
 
 __all__ = ["command"]
 
-_COLOURS = {"loaded": "green", "partial": "yellow", "failed": "red", "disabled": "bright_black"}
+_FILES = click.option(
+    "--plugin",
+    "files",
+    multiple=True,
+    metavar="FILE.py",
+    type=click.Path(path_type=Path),
+    help="Load a plugin from a file, in addition to the installed plugins.",
+)
 
 
 @click.group("plugins", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@_FILES
 @click.pass_context
-def command(context: click.Context, *, as_json: bool) -> None:
+def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -> None:
     """List the installed plugins with their origin, status and contributions."""
+    context.obj = PluginFiles((*plugin_files(context), *files))
     if context.invoked_subcommand is not None:
         return
-    reports = _reports()
+    registry = _registry(context)
+    reports = registry.command_table.reports
+    for note in registry.notes:
+        click.echo(f"warning: {note.text}. {note.hint}".rstrip(), err=True)
     if as_json:
-        click.echo(json.dumps([_as_json(report) for report in reports], indent=2))
+        click.echo(json.dumps([details.as_json(report) for report in reports], indent=2))
         return
     if not reports:
         click.echo("No plugins are installed. `codex-framework plugins new NAME` creates one.")
@@ -39,28 +55,30 @@ def command(context: click.Context, *, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(name: str, *, as_json: bool) -> None:
-    """Show one plugin: its module, its contributions, and all problems with hints."""
-    reports = _reports()
+@click.pass_context
+def show(context: click.Context, name: str, *, as_json: bool) -> None:
+    """Show one plugin: its package, its contributions and settings, and all problems with hints."""
+    reports = _registry(context).command_table.reports
     matches = [report for report in reports if report.name == name]
     if not matches:
         raise _no_such(name, reports)
     if as_json:
-        shown = [_as_json(report) for report in matches]
+        shown = [{**details.as_json(report), "package": dict(details.package_of(report))} for report in matches]
         click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
         return
     for report in matches:
-        click.echo("\n".join(_details(report)))
+        click.echo("\n".join(details.details(report)))
 
 
 @command.command("time")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def time_(*, as_json: bool) -> None:
+@click.pass_context
+def time_(context: click.Context, *, as_json: bool) -> None:
     """Show how long each plugin took to load (its import and its hooks), slowest first.
 
     The time of a plugin includes every module that is imported for the first time because of it. A plugin should take about 1 ms.
     """
-    reports = sorted(_reports(), key=lambda report: -report.load_ms)
+    reports = sorted(_registry(context).command_table.reports, key=lambda report: -report.load_ms)
     if as_json:
         click.echo(json.dumps({report.name: round(report.load_ms, 3) for report in reports}, indent=2))
         return
@@ -89,12 +107,12 @@ def new(name: str, parent: Path) -> None:
     )
 
 
-def _reports() -> Sequence[PluginReport]:
+def _registry(context: click.Context) -> Registry:
     from codex_framework.config import load_config
     from codex_framework.plugins.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return load_registry(config).command_table.reports
+    return load_registry(config, extra_plugins=plugin_files(context), tolerant=True)
 
 
 def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
@@ -115,7 +133,7 @@ def _table(reports: Sequence[PluginReport]) -> list[str]:
     lines = []
     for number, row in enumerate(rows):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        cells[2] = click.style(cells[2], fg=_COLOURS.get(row[2]), bold=number == 0)
+        cells[2] = click.style(cells[2], fg=details.COLOURS.get(row[2]), bold=number == 0)
         lines.append("  ".join((*cells, row[3])).rstrip())
         for problem in reports[number - 1].problems if number else ():
             lines.append(f"    {problem.text}")
@@ -125,42 +143,3 @@ def _table(reports: Sequence[PluginReport]) -> list[str]:
 
 def _contributions(report: PluginReport) -> str:
     return "; ".join(f"{role.replace('_', ' ')}: {', '.join(names)}" for role, names in report.contributes.items())
-
-
-def _details(report: PluginReport) -> list[str]:
-    lines = [
-        click.style(report.name, bold=True),
-        f"  module       {report.module}",
-        f"  from         {report.origin}{' (bundled)' if report.bundled else ''}",
-        f"  status       {click.style(report.status.value, fg=_COLOURS[report.status.value])}",
-        f"  loading      {report.load_ms:.2f} ms",
-    ]
-    for role, names in report.contributes.items():
-        lines.append(f"  {role.replace('_', ' '):<12} {', '.join(names)}")
-    for problem in report.problems:
-        lines.append(f"  problem      {problem.text}")
-        lines += [f"  hint         {problem.hint}"] if problem.hint else []
-    return lines
-
-
-def _as_json(report: PluginReport) -> dict[str, Any]:
-    return {
-        "name": report.name,
-        "module": report.module,
-        "distribution": report.distribution,
-        "version": report.version,
-        "bundled": report.bundled,
-        "status": report.status.value,
-        "contributes": {role: list(names) for role, names in report.contributes.items()},
-        "problems": [
-            {
-                "fact": problem.fact,
-                "hint": problem.hint,
-                "slug": problem.slug,
-                "path": problem.path or None,
-                "line": problem.line,
-            }
-            for problem in report.problems
-        ],
-        "load_ms": round(report.load_ms, 3),
-    }

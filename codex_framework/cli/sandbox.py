@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codex_framework.cli.plugin_files import plugin_files
+
 if TYPE_CHECKING:
     from codex_framework.config import Config
     from codex_framework.contract.permissions.profile import Permissions
@@ -159,7 +161,7 @@ def _config(options: dict[str, Any]) -> Config:
 async def _kernel(config: Config) -> Kernel:
     from codex_framework.kernel import Kernel
 
-    return await Kernel.create(config)
+    return await Kernel.create(config, plugins=plugin_files(click.get_current_context()))
 
 
 def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:

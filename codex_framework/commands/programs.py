@@ -68,15 +68,13 @@ class ProgramFolder:
         return str(folder)
 
     def _fill(self, folder: Path) -> None:
-        import tempfile
+        from codex_framework.toolkit.replacement import replace_file
 
         for name, script in self._scripts.items():
             target = folder / name
             if target.exists() and target.read_bytes() == script:
                 continue
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(script)
-            temporary = Path(file.name)
-            temporary.chmod(0o755)
-            temporary.replace(target)
+            replace_file(
+                target, script, mode=0o755, sync=False
+            )  # a torn launcher is found and replaced at the next start

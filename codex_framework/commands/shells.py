@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 
 __all__ = ["shell_argv", "user_shell"]
 
@@ -17,6 +16,10 @@ _FALLBACK = "/bin/sh"
 def _usable(program: str | None) -> str | None:
     if not program or os.path.basename(program) not in _POSIX_SHELLS:  # noqa: PTH119  # may be a name without a folder
         return None
+    if os.path.isabs(program):  # noqa: PTH117  # start-up: the import below takes 2 ms
+        return program if os.path.isfile(program) and os.access(program, os.X_OK) else None  # noqa: PTH113
+    import shutil
+
     return shutil.which(program)
 
 

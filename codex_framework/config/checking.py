@@ -18,8 +18,8 @@ __all__ = ["check_layer", "check_merged"]
 
 Path = tuple[str | int, ...]
 
-_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_SECRET = re.compile(r"bearer_token|secret|header|auth|\benv\b|\bset\b", re.IGNORECASE)
+_SERVER_NAME = r"[A-Za-z0-9_-]+"
+_CONFIDENTIAL = r"(?i)bearer_token|secret|header|auth|\benv\b|\bset\b"
 """Keys whose values are not shown in messages, because messages end up in logs."""
 
 _HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")
@@ -58,7 +58,7 @@ def check_merged(config: Config) -> None:
 
 def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
     key = ("mcp_servers", name)
-    if not _SERVER_NAME.fullmatch(name):
+    if not re.fullmatch(_SERVER_NAME, name):
         raise config.error(
             key,
             f"invalid MCP server name {name!r}: it must match ^[a-zA-Z0-9_-]+$",
@@ -129,7 +129,7 @@ class _Check:
 
     def _mistyped(self, path: Path, problem: Misfit) -> Exception:
         place = (*path, *problem.path)
-        is_secret = isinstance(problem.value, str) and _SECRET.search(dotted(place))
+        is_secret = isinstance(problem.value, str) and re.search(_CONFIDENTIAL, dotted(place))
         actual = "a string" if is_secret else shown(problem.value)
         return self._layer.error(
             place,

@@ -34,8 +34,7 @@ class Origin(Value):
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
-@attrs.frozen(eq=False)
-class Layer:
+class Layer(Value):
     """One source of settings.
 
     Attributes:
@@ -51,6 +50,12 @@ class Layer:
     table: Mapping[str, Any] = attrs.field(repr=False)
     text: str | None = attrs.field(default=None, repr=False)
     prefix: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def origin(self, key: Sequence[str | int]) -> Origin:
         """Return the origin of a key in this layer. This scans the text, so call it only for messages."""
@@ -71,8 +76,7 @@ class Layer:
         )
 
 
-@attrs.frozen(eq=False, kw_only=True)
-class Config:
+class Config(Value, kw_only=True):
     """All settings as plain tables, with their origins.
 
     Attributes:
@@ -90,6 +94,12 @@ class Config:
     warnings: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
     trust: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value at a dotted key (such as ``"history.persistence"``), or the default if there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework.config.keys import dotted
 from codex_framework.config.toml_file import read_toml
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.replacement import replace_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -90,7 +90,8 @@ def _opened(file: Path) -> Iterator[TOMLDocument]:
             # Read the file again unchanged, because the text in `current` has normalised line ends.
             document = tomlkit.parse(target.read_bytes().decode("utf-8-sig") if current else "")
             yield document
-            _replace(target, tomlkit.dumps(document))
+            mode = None if target.exists() else 0o600  # it may hold tokens
+            replace_file(target, tomlkit.dumps(document).encode(), mode=mode)
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be written: {error.strerror or error}",
@@ -98,22 +99,6 @@ def _opened(file: Path) -> Iterator[TOMLDocument]:
             slug="config-unwritable",
             hint="Check the permissions of the file and its folder, and the free disk space.",
         ) from error
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a new file and rename it over the old one, so that no reader sees half of it."""
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

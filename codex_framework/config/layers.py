@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
@@ -28,18 +26,20 @@ SYSTEM_CONFIG = Path("/etc/codex/config.toml")
 """The administrator's file (at Codex's location)."""
 
 _NOT_FROM_PROJECTS = (
-    "openai_base_url",
-    "chatgpt_base_url",
-    "apps_mcp_product_sku",
-    "model_provider",
-    "model_providers",
-    "notify",
-    "profile",
-    "profiles",
-    "experimental_realtime_ws_base_url",
-    "otel",
+    ("openai_base_url",),
+    ("chatgpt_base_url",),
+    ("apps_mcp_product_sku",),
+    ("model_provider",),
+    ("model_providers",),
+    ("notify",),
+    ("profile",),
+    ("profiles",),
+    ("experimental_realtime_ws_base_url",),
+    ("otel",),
+    ("framework", "plugins", "paths"),
 )
-"""Keys that a project's own file cannot set, because they name servers and programs that can see everything (Codex's list)."""
+"""Keys that a project's own file cannot set, because they name servers and programs that can see everything (Codex's list), or
+code to load."""
 
 
 _OF_KERNEL = (
@@ -128,7 +128,7 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
     layer = Layer("override", "config", with_absolute_paths(given, config.cwd, environ))
     tables = merge(config.tables, layer.table)
     warnings = check_layer(layer, lenient=lookup(tables, ("framework", "unknown_keys")) == "warn")
-    whole = attrs.evolve(config, tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
+    whole = config.evolve(tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
     check_merged(whole)
     return whole
 
@@ -263,11 +263,19 @@ def _project_layers(
 
 
 def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
-    denied = [key for key in _NOT_FROM_PROJECTS if key in layer.table]
+    denied = [key for key in _NOT_FROM_PROJECTS if lookup(layer.table, key) is not None]
     if not denied:
         return layer, []
-    table = {key: value for key, value in layer.table.items() if key not in denied}
-    return attrs.evolve(layer, table=table), [
-        f"{layer.origin((key,))}: `{key}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
+    table = layer.table
+    for key in denied:
+        table = _without(table, key)
+    return layer.evolve(table=table), [
+        f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
         for key in denied
     ]
+
+
+def _without(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
+    """Return a table without the value at a key."""
+    rest = {name: value for name, value in table.items() if name != key[0]}
+    return rest if len(key) == 1 else {**rest, key[0]: _without(table[key[0]], key[1:])}

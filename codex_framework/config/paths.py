@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from codex_framework.config.keys import lookup, merge, nested
+
 __all__ = ["PATH_KEYS", "with_absolute_paths"]
 
 PATH_KEYS = (
@@ -19,7 +21,8 @@ PATH_KEYS = (
 )
 """Top-level keys whose value is a path."""
 
-_ROOTS = ("sandbox_workspace_write", "writable_roots")
+_LISTS = (("sandbox_workspace_write", "writable_roots"), ("framework", "plugins", "paths"))
+"""Keys whose value is a list of paths."""
 
 
 def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -28,13 +31,13 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
     Values of the wrong type are left unchanged; the check reports them.
     """
     result = dict(table)
-    for key in PATH_KEYS:
-        if isinstance(value := result.get(key), str):
-            result[key] = _absolute(value, folder, environ)
-    section = result.get(_ROOTS[0])
-    if isinstance(section, Mapping) and isinstance(roots := section.get(_ROOTS[1]), list):
-        paths = [_absolute(root, folder, environ) if isinstance(root, str) else root for root in roots]
-        result[_ROOTS[0]] = {**section, _ROOTS[1]: paths}
+    for name in PATH_KEYS:
+        if isinstance(value := result.get(name), str):
+            result[name] = _absolute(value, folder, environ)
+    for key in _LISTS:
+        if isinstance(given := lookup(result, key), list):
+            paths = [_absolute(path, folder, environ) if isinstance(path, str) else path for path in given]
+            result = merge(result, nested(key, paths))
     if isinstance(permission_profiles := result.get("permissions"), Mapping):
         result["permissions"] = {name: _with_home(profile, environ) for name, profile in permission_profiles.items()}
     profiles = result.get("profiles")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from codex_framework.config.config import Config
 from codex_framework.config.keys import dotted
+from codex_framework.contract.errors import ConfigError
 
-__all__ = ["plugin_settings"]
+__all__ = ["plugin_settings", "unknown_settings"]
 
 T = TypeVar("T")
+Path = tuple[str | int, ...]
 
 
 def plugin_settings(config: Config, name: str, kind: type[T]) -> T:
     """Return the settings of a plugin.
+
+    With ``[framework] unknown_keys = "warn"``, keys that the class does not have are left out.
 
     Args:
         config: The configuration.
@@ -23,29 +30,115 @@ def plugin_settings(config: Config, name: str, kind: type[T]) -> T:
     Raises:
         ConfigError: A key is unknown, missing or of the wrong type; the fact names file, line and key.
     """
-    import attrs
+    key = ("framework", "plugins", name)
+    table = config.get(dotted(key), {})
+    if not isinstance(table, Mapping):
+        raise config.error(key, f"`{dotted(key)}` is not a table", hint=f"Write [{dotted(key)}].", slug="config-type")
+    if not table and not _required(kind):
+        return kind()  # without cattrs, which takes 40 ms to import
+    if config.get("framework.unknown_keys") != "warn":
+        for error in unknown_settings(config, name, kind):
+            raise error
+    return _read(config, key, name, kind, table)
 
+
+def unknown_settings(config: Config, name: str, kind: type[Any] | None) -> Iterator[ConfigError]:
+    """Return an error for each key of a plugin's table that its class does not have, nested classes included."""
+    key = ("framework", "plugins", name)
+    for path, known in _unknown(kind, config.get(dotted(key), {}), ()):
+        word = str(path[-1])
+        place = dotted(path)
+        yield config.error(
+            (*key, *path),
+            f"the plugin {name!r} has no setting {place!r}; its settings{_within(path)}: {', '.join(known) or 'none'}",
+            hint=f"{_meant(word, known)}Fix or remove it.",
+            slug="config-unknown",
+        )
+
+
+def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[str, Any]) -> T:
     from codex_framework.contract.protocol.wire import WireError, read
 
-    key = ("framework", "plugins", name)
-    table = config.get(f'framework.plugins."{name}"', {})
-    known = [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]  # attrs' own bound is stricter than T
-    for word in table:
-        if word not in known:
-            raise config.error(
-                (*key, word),
-                f"the plugin {name!r} has no setting {word!r}; its settings: {', '.join(known) or 'none'}",
-                hint="Fix or remove it.",
-                slug="config-unknown",
-            )
     try:
         return read(kind, table, where=dotted(key))
     except WireError as error:
         first, _, place = str(error).partition(";")[0].rpartition(" @ ")
-        field = place.removeprefix(dotted(key)).lstrip(".").split(".")[0].split("[")[0]
+        path = _segments(place.removeprefix(dotted(key)))
+        missing = first.startswith("required field missing")
+        if first == "invalid value":  # what cattrs says of every ValueError; the class may have said more
+            first = _reason(error.__cause__) or first
+        hint = f"Add {path[-1]} to [{dotted((*key, *path[:-1]))}]." if missing and path else "Fix the value."
         raise config.error(
-            (*key, field) if field in known else key,
+            (*key, *path),
             f"invalid settings of the plugin {name!r}: `{place}`: {first}",
-            hint="Fix the value.",
+            hint=hint,
             slug="config-type",
         ) from error
+
+
+def _reason(error: BaseException | None) -> str:
+    """Return the text of the innermost exception."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return "" if error is None else str(error)
+
+
+def _segments(place: str) -> Path:
+    """Return the keys of a place like ``.servers['a'].words[0]``."""
+    import re
+
+    found: list[str | int] = []
+    for bare, position, quoted in re.findall(r"\.?([^.\[\]]+)(?![^\[]*\])|\[(\d+)\]|\['([^']*)'\]", place):
+        found.append(int(position) if position else bare or quoted)
+    return tuple(found)
+
+
+def _required(kind: type[Any]) -> bool:
+    import attrs
+
+    return any(field.default is attrs.NOTHING and field.init for field in attrs.fields(kind))
+
+
+def _unknown(kind: Any, value: Any, path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Return the paths of keys that a type does not have, each with the keys that are known in its place."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        classes = [part for part in parts if hasattr(part, "__attrs_attrs__")]
+        if len(classes) == 1:
+            yield from _unknown(classes[0], value, path)
+    elif hasattr(kind, "__attrs_attrs__") and isinstance(value, Mapping):
+        fields = _fields(kind)
+        for word, part in value.items():
+            if word in fields:
+                yield from _unknown(fields[word], part, (*path, word))
+            else:
+                yield (*path, word), tuple(fields)
+    elif isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        for word, part in value.items():
+            yield from _unknown(parts[-1], part, (*path, word))
+    elif parts and isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _unknown(parts[0], part, (*path, index))
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the keys of a class of settings and their types."""
+    from codex_framework.contract.protocol.variants import wire_fields
+
+    try:
+        hints = typing.get_type_hints(kind)
+    except Exception:  # a name that only a type checker knows: what is below it is not looked into
+        hints = {}
+    tag = {"type": str} if getattr(kind, "type", None) and "type" not in hints else {}
+    return {**tag, **{word: hints.get(name) for name, word in wire_fields(kind)}}
+
+
+def _within(path: Path) -> str:
+    return f" in {dotted(path[:-1])!r}" if len(path) > 1 else ""
+
+
+def _meant(word: str, known: tuple[str, ...]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean {near[0]!r}? " if near else ""

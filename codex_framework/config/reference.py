@@ -1,8 +1,12 @@
-"""The renderer of the configuration reference, ``docs/reference/config.md``, from the schema."""
+"""The renderer of the configuration reference, ``docs/reference/config.md``, from the schema and plugins' settings classes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from codex_framework.config.notation import expected
+from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.config.schema import SECTIONS, USED_FEATURES, Key, features
 
 __all__ = ["render"]
@@ -10,7 +14,7 @@ __all__ = ["render"]
 _HEAD = """\
 # Configuration
 
-<!-- Rendered from codex_framework/config/schema.py by `python -m codex_framework.config.reference`. Do not edit. -->
+<!-- Rendered from codex_framework/config/schema.py and the settings classes of the bundled plugins by `python docs/render.py`. -->
 
 The settings are those of Codex's `config.toml`, so you can use a configuration written for Codex without changes. The settings
 that have an effect here are marked **used**. The others are *accepted*: they are not errors, but nothing reads them yet.
@@ -30,8 +34,8 @@ Settings come from these layers. A later layer overrides an earlier one, and tab
 
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
 checkout of its worktree. A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
-`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku` and `experimental_realtime_ws_base_url`.
-They are ignored there with a warning.
+`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url` and
+`framework.plugins.paths`. They are ignored there with a warning.
 
 Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
 `$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.
@@ -50,12 +54,29 @@ _FEATURES = """
 """
 
 
-def render() -> str:
-    """Return the page as Markdown."""
+_PLUGIN = """
+## Settings of the plugin {name}
+
+The table `[framework.plugins.{name}]`. `codex-framework plugins show {name}` shows these settings too.
+
+| key | type | default | meaning |
+|---|---|---|---|
+"""
+
+
+def render(plugins: Mapping[str, type[Any]]) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        plugins: The settings class of each plugin that has one.
+    """
     parts = [_HEAD]
     for title, keys in SECTIONS.items():
         parts.append(f"\n## {title}\n\n| key | type | default | meaning | here |\n|---|---|---|---|---|\n")
         parts += [_row(name, key) for name, key in keys.items()]
+    for name, kind in plugins.items():
+        parts.append(_PLUGIN.format(name=name))
+        parts += [_plugin_row(name, *key) for key in plugin_keys(kind)]
     accepted = sorted(features() - set(USED_FEATURES))
     parts.append(_FEATURES.format(used=_listed(USED_FEATURES), accepted=_listed(accepted)))
     return "".join(parts)
@@ -69,11 +90,10 @@ def _row(name: str, key: Key) -> str:
     return f"| `{shown}` | {expected(key.type)} | {default} | {key.meaning.replace('|', chr(92) + '|')} | {here} |\n"
 
 
+def _plugin_row(plugin: str, name: str, kind: str, default: str, meaning: str) -> str:
+    shown = default if default in ("", "required") else f"`{default}`"
+    return f"| `framework.plugins.{plugin}.{name}` | {kind} | {shown} | {meaning.replace('|', chr(92) + '|')} |\n"
+
+
 def _listed(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(render())

@@ -330,6 +330,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "framework.plugins.prefer": Key(
             "list[str]", "plugins that win if two plugins offer the same name", "[]", _USED
         ),
+        "framework.plugins.paths": Key(
+            "list[path]", "files that are loaded as plugins; a project's own file cannot set it", "[]", _USED
+        ),
         "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
         "framework.compactor": Key("str", "how conversations are shortened", "the first available", _USED),
         "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),

@@ -1,37 +1,55 @@
 """Loads plugins one by one: the typed front of pluggy, which is seen nowhere else.
 
-A plugin that breaks takes only itself out. The outcome of each is gathered in a ``Loaded``, which ends as a report.
+A plugin that breaks takes only itself out, and those that require it. The outcome of each is gathered in a ``Loaded``, which ends
+as a report.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import pluggy
 
 from codex_framework.contract import hookspecs
-from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.plugins.context import LoadContext
+from codex_framework.plugins.declarations import declare, unique_events
 from codex_framework.plugins.discovery import PluginSource
 from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
-from codex_framework.plugins.loaded import Loaded
-from codex_framework.plugins.loading import import_plugin, problem_of
+from codex_framework.plugins.loaded import Loaded, bound
+from codex_framework.plugins.loading import import_plugin, place_of, problem_of
+from codex_framework.plugins.own_hooks import OwnHooks
 from codex_framework.plugins.report import PluginProblem
+from codex_framework.plugins.requirements import Requirements
 from codex_framework.plugins.selection import Selection
 from codex_framework.plugins.validation import hook_problems, hooks
 
-__all__ = ["collect"]
+__all__ = ["Collected", "collect"]
 
-ContextFor = Callable[[str], PluginContext]
+ContextFor = Callable[[str], LoadContext]
 """Makes the context of the plugin with this name."""
+
+
+class Collected(NamedTuple):
+    """All plugins, ready to be asked for what they offer.
+
+    Attributes:
+        plugins: In order of precedence: preferred, passed by the program, bundled, others, files.
+        requirements: What they require of each other, and the order to ask them in.
+        events: Their event classes by tag, each with its plugin's name.
+    """
+
+    plugins: list[Loaded]
+    requirements: Requirements
+    events: dict[str, tuple[str, type[EventMsg]]]
 
 
 def collect(
     sources: Iterable[PluginSource], selection: Selection, extra_plugins: Sequence[object], context: ContextFor
-) -> list[Loaded]:
-    """Import and register all plugins. Those that win a name stand first: preferred, passed by the program, bundled, others."""
+) -> Collected:
+    """Import and register all plugins, read their declarations, and leave out those that cannot be used."""
     found = [Loaded(source, context(source.name)) for source in sources]
     found += [Loaded(source, context(source.name), plugin) for source, plugin in _passed(extra_plugins)]
     places = {id(loaded): place for place, loaded in enumerate(found)}
@@ -45,23 +63,38 @@ def collect(
             loaded.fail(_name_taken(loaded, other))
         else:
             taken[loaded.name] = loaded
+            registration.make(loaded)
+    for loaded in found:
+        if loaded.usable:
+            registration.own_hooks.declare(loaded)
+    for loaded in found:
+        if loaded.usable:
             registration.add(loaded)
-    _note_unknown(selection, found)
-    return found
+    for loaded in found:
+        if loaded.usable:
+            declare(loaded)
+    requirements = Requirements(found)
+    registration.own_hooks.collect(requirements.order)
+    return Collected(found, requirements, unique_events(found))
 
 
 class _Registration:
     """Turns what entry points name into hook implementations."""
 
     def __init__(self) -> None:
+        self.own_hooks = OwnHooks()
         self._manager = pluggy.PluginManager(hookspecs.GROUP)
         self._manager.add_hookspecs(hookspecs)
         self._named: dict[int, tuple[object, str]] = {}
 
-    def add(self, loaded: Loaded) -> None:
-        """Import a plugin, make its instance if it is a class, check its hooks and register them."""
+    def make(self, loaded: Loaded) -> None:
+        """Import a plugin, and make its instance if it is a class."""
         if not loaded.passed and not _imported(loaded):
             return
+        if loaded.source.file:
+            _choose(loaded)
+            if not loaded.usable:
+                return
         named = loaded.plugin
         _, other = self._named.setdefault(id(named), (named, loaded.name))
         if other != loaded.name:
@@ -70,15 +103,16 @@ class _Registration:
             return
         if is_plugin_class(named):
             instantiate(loaded)
-            if not loaded.usable:
-                return
-        problems = hook_problems(loaded.plugin)
+
+    def add(self, loaded: Loaded) -> None:
+        """Check the hooks of a plugin and register them."""
+        problems = hook_problems(loaded.plugin, self.own_hooks.names)
         if problems:
             loaded.fail(*problems)
             return
         self._register(loaded)
         if loaded.usable and not loaded.hooks:
-            loaded.fail(_no_hook(loaded, named))
+            loaded.fail(_no_hook(loaded))
 
     def _register(self, loaded: Loaded) -> None:
         try:
@@ -88,10 +122,10 @@ class _Registration:
             return
         callers = self._manager.get_hookcallers(loaded.plugin) or ()
         implementations = {caller.name: caller.get_hookimpls() for caller in callers}
-        for hook in hooks():
+        for hook in (*hooks(), *self.own_hooks.names):
             for implementation in implementations.get(hook, ()):
                 if implementation.plugin is loaded.plugin:
-                    loaded.hooks[hook] = _bound(implementation.function, loaded.context)
+                    loaded.hooks[hook] = bound(implementation.function, loaded.context)
 
 
 def _imported(loaded: Loaded) -> bool:
@@ -102,26 +136,35 @@ def _imported(loaded: Loaded) -> bool:
     return imported.problem is None
 
 
-def _bound(function: Callable[..., Any], context: PluginContext) -> Callable[[], Any]:
-    """The hook implementation with its plugin's context, if it takes one. Pluggy would give all plugins the same."""
-    parameter = inspect.signature(function).parameters.get("plugin")
-    if parameter is None:
-        return function
-    if parameter.kind is parameter.POSITIONAL_ONLY:
-        return functools.partial(function, context)
-    return functools.partial(function, plugin=context)
+def _choose(loaded: Loaded) -> None:
+    """Take the module of a one-file plugin, or the class in it if the module itself has no hooks."""
+    module = loaded.plugin
+    version = vars(module).get("__version__")
+    loaded.version = version if isinstance(version, str) else ""
+    marked = (hasattr(value, f"{hookspecs.GROUP}_impl") for value in vars(module).values() if inspect.isroutine(value))
+    classes = plugin_classes(module)
+    if not classes or any(marked):
+        return
+    last = [kind for kind in classes if not any(other is not kind and issubclass(other, kind) for other in classes)]
+    if len(last) == 1:
+        loaded.plugin = last[0]
+        return
+    names = ", ".join(kind.__name__ for kind in last)
+    hint = "Give each class a file of its own."
+    loaded.fail(PluginProblem(f"its file has several plugins: {names}", hint, "plugin-file", *place_of(last[1])))
 
 
-def _no_hook(loaded: Loaded, named: object) -> PluginProblem:
-    if getattr(named, "__file__", "") is None:
+def _no_hook(loaded: Loaded) -> PluginProblem:
+    plugin = loaded.plugin
+    if getattr(plugin, "__file__", "") is None:
         fact = f"its package {loaded.source.target!r} has no __init__.py, so there is nothing in it"
         return PluginProblem(fact, "Write one, with the hooks in it.", "plugin-hook")
-    classes = plugin_classes(named) if inspect.ismodule(named) else []
+    classes = plugin_classes(plugin) if inspect.ismodule(plugin) else []
     if classes:
         hint = f"Let the entry point name the class: {loaded.source.target}:{classes[0].__name__}."
     else:
         hint = f"Put `@codex_framework.hookimpl` above one of {', '.join(hooks())}."
-    return PluginProblem("it implements no hook", hint, "plugin-hook")
+    return PluginProblem("it implements no hook", hint, "plugin-hook", loaded.source.file)
 
 
 def _passed(plugins: Sequence[object]) -> Iterable[tuple[PluginSource, object]]:
@@ -133,28 +176,21 @@ def _passed(plugins: Sequence[object]) -> Iterable[tuple[PluginSource, object]]:
 
 def _rank(loaded: Loaded, selection: Selection, place: int) -> tuple[int, ...]:
     preferred = selection.prefer.index(loaded.name) if loaded.name in selection.prefer else len(selection.prefer)
-    group = 0 if loaded.passed else 1 if loaded.source.bundled else 2
+    group = 0 if loaded.passed else 1 if loaded.source.bundled else 3 if loaded.source.file else 2
     return (preferred, group, place)
 
 
 def _name_taken(loaded: Loaded, other: Loaded) -> PluginProblem:
+    hint = "Uninstall one of the two, or rename its entry point."
+    if loaded.source.file:
+        hint = "Rename the file: a one-file plugin has the name of its file, without .py."
+    place = (loaded.source.named_in or loaded.source.file, loaded.source.named_line)
     problem = PluginProblem(
         f"two plugins are called {loaded.name!r}: {other.label} and {loaded.label}; the first is used",
-        "Uninstall one of the two, or rename its entry point.",
+        hint,
         "plugin-name",
+        *place,
     )
-    other.problems.append(problem)
+    if not loaded.source.file:
+        other.problems.append(problem)
     return problem
-
-
-def _note_unknown(selection: Selection, found: Sequence[Loaded]) -> None:
-    """Names in the configuration that no plugin has are noted with the plugin they most likely mean."""
-    by_name = {loaded.name: loaded for loaded in reversed(found)}
-    for name in dict.fromkeys((*selection.disabled, *selection.prefer)):
-        if name in by_name:
-            continue
-        import difflib
-
-        for near in difflib.get_close_matches(name, by_name, n=1):
-            fact = f"the configuration names a plugin {name!r}, which is not installed"
-            by_name[near].problems.append(PluginProblem(fact, f"Did you mean {near!r}?", "plugin-name"))

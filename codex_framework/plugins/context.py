@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from codex_framework.config.keys import dotted
+from codex_framework.contract.errors import PluginError
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
@@ -21,13 +24,27 @@ class LoadContext:
         name: The plugin's name.
         config: The kernel's configuration.
         environ: The kernel's environment variables.
+
+    Attributes:
+        collected: Returns what plugins offer to the plugin's own hooks; None until it is collected.
     """
 
     def __init__(self, name: str, config: Config, environ: Mapping[str, str]) -> None:
         self.name = name
         self.environ = environ
+        self.collected: Callable[[type[Any]], Sequence[Any]] | None = None
         self._config = config
         self._settings: dict[type[Any], Any] = {}
+
+    @property
+    def configured(self) -> bool:
+        """Whether the configuration has a table of the plugin."""
+        return self._config.get(f"framework.plugins.{dotted([self.name])}") is not None
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the plugin has read its settings."""
+        return bool(self._settings)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -51,3 +68,18 @@ class LoadContext:
             self._settings[kind] = plugin_settings(self._config, self.name, kind)
         found: T = self._settings[kind]
         return found
+
+    def offers(self, role: type[T]) -> Sequence[T]:
+        """Return what plugins offer to this plugin's own hook for a role.
+
+        Raises:
+            PluginError: The offers are not collected yet, or the plugin declares no such hook.
+        """
+        if self.collected is None:
+            raise PluginError(
+                self.name,
+                f"plugin {self.name!r} asked for the offers of other plugins before they were collected",
+                slug="plugin-hook",
+                hint="Ask in a hook that offers objects of the framework, such as codex_tools, or later.",
+            )
+        return self.collected(role)

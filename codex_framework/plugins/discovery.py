@@ -1,9 +1,9 @@
 """Finds the installed plugins: the entry points of one group, without importing anything.
 
-``importlib.metadata`` costs more to import (about 20 ms) than all the rest of loading, and all that is wanted of it is one small
+``importlib_metadata`` costs more to import (about 20 ms) than all the rest of loading, and all that is wanted of it is one small
 file per distribution. So folders on ``sys.path`` are read here directly, by its rules: of two distributions of one normalised
 name the first on the path counts. Where something else than plain folders may hold distributions (a zip file on the path, an
-import hook that finds them), ``importlib.metadata`` itself is asked.
+import hook that finds them), ``importlib_metadata`` itself is asked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES = (".dist-info", ".egg-info")
 
 
 class EntryPointLike(Protocol):
-    """What is needed of an ``importlib.metadata.EntryPoint``. Its ``dist`` is used too, where it has one."""
+    """What is needed of an ``EntryPoint`` of ``importlib_metadata`` or ``importlib.metadata``. Its ``dist`` is used if it has one."""
 
     @property
     def name(self) -> str:
@@ -48,6 +48,9 @@ class PluginSource(Value, kw_only=True):
         extras: Extras of the distribution that the entry point says it needs.
         distribution: The distribution's normalised name.
         location: The folder with the distribution's metadata; empty if unknown.
+        file: The absolute path of a one-file plugin; empty for others.
+        named_in: Where a one-file plugin is named: a configuration file, ``-c`` or ``--plugin``.
+        named_line: The line of ``named_in``, if it is a file.
     """
 
     name: str
@@ -56,6 +59,9 @@ class PluginSource(Value, kw_only=True):
     version: str = ""
     extras: tuple[str, ...] = ()
     location: str = ""
+    file: str = ""
+    named_in: str = ""
+    named_line: int | None = None
 
     @property
     def bundled(self) -> bool:
@@ -64,8 +70,8 @@ class PluginSource(Value, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """Distribution and version, for people."""
-        return f"{self.distribution} {self.version}".strip()
+        """Distribution and version, or the file of a one-file plugin, for people."""
+        return self.file or f"{self.distribution} {self.version}".strip()
 
 
 def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource]:
@@ -78,7 +84,7 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
     if _plain(folders):
         found = list(_scan(group, folders))
     else:
-        from importlib.metadata import distributions
+        from importlib_metadata import distributions
 
         unique: dict[str, Any] = {}
         for dist in distributions(path=folders):
@@ -89,7 +95,7 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
 
 
 def source_of(entry: EntryPointLike) -> PluginSource:
-    """The source for an entry point of ``importlib.metadata`` (or anything like it)."""
+    """The source for an entry point of ``importlib_metadata`` (or anything like it)."""
     target, extras = _split(entry.value)
     dist = getattr(entry, "dist", None)
     if dist is None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.discovery import PluginSource
 from codex_framework.plugins.loading import place_of, problem_of, quiet
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
 
-__all__ = ["BROKEN", "Loaded"]
+__all__ = ["BROKEN", "Loaded", "bound"]
 
 _MOST_OFFERS = 10_000
 """A hook that offers more than this is taken to be an endless generator."""
@@ -34,9 +38,13 @@ class Loaded:
         hooks: Its hook implementations by name, ready to be called without arguments.
         asked: The hooks that have been called.
         contributes: Role to the names that are in use.
+        requires: What it requires of other plugins, as it says itself.
+        settings: The class of its settings.
+        events: Its event classes.
+        fatal: The error of its settings, if the program must not go on without the plugin.
     """
 
-    def __init__(self, source: PluginSource, context: PluginContext, plugin: Any = None) -> None:
+    def __init__(self, source: PluginSource, context: LoadContext, plugin: Any = None) -> None:
         self.source = source
         self.context = context
         self.plugin: Any = plugin
@@ -47,6 +55,11 @@ class Loaded:
         self.asked: set[str] = set()
         self.problems: list[PluginProblem] = []
         self.contributes: dict[str, list[str]] = {}
+        self.requires: tuple[str, ...] = ()
+        self.settings: type[Any] | None = None
+        self.events: tuple[type[EventMsg], ...] = ()
+        self.fatal: ConfigError | None = None
+        self.version = source.version
         self._left_out = 0
 
     @property
@@ -74,6 +87,7 @@ class Loaded:
         self.problems[:0] = problems
         self.plugin = None
         self.hooks.clear()
+        self.contributes.clear()
 
     def leave_out(self, problem: PluginProblem) -> None:
         """Leave one of its offers out."""
@@ -102,6 +116,15 @@ class Loaded:
         offers: list[Any] = items
         return offers
 
+    def declared(self, hook: str) -> Any:
+        """Call a hook that declares something; ``BROKEN`` if it raises, which takes the plugin out."""
+        self.asked.add(hook)
+        return self.ask(hook, self.hooks[hook])
+
+    def ask(self, hook: str, function: Callable[..., Any]) -> Any:
+        """Call an implementation of a hook, with the plugin's context if it takes one; ``BROKEN`` if it raises."""
+        return self.guarded(f"be asked: {hook} failed", bound(function, self.context))
+
     def guarded(self, doing: str, function: Callable[[], Any]) -> Any:
         """Call code of the plugin. What it raises takes the plugin out, and gives ``BROKEN``.
 
@@ -126,12 +149,15 @@ class Loaded:
             name=self.name,
             module=self.source.target,
             distribution=self.source.distribution,
-            version=self.source.version,
+            version=self.version,
             status=self._status(),
             contributes={role: tuple(names) for role, names in self.contributes.items()},
             problems=tuple(self.problems),
             load_ms=self.load_ms,
             bundled=self.source.bundled,
+            file=self.source.file,
+            requires=self.requires,
+            settings=self.settings,
         )
 
     def _status(self) -> PluginStatus:
@@ -142,6 +168,16 @@ class Loaded:
         if not self._left_out:
             return PluginStatus.LOADED
         return PluginStatus.PARTIAL if self.contributes or self.hooks.keys() - self.asked else PluginStatus.FAILED
+
+
+def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
+    """Return a hook implementation with its plugin's context, if it takes one. Pluggy would give all plugins the same."""
+    parameter = inspect.signature(function).parameters.get("plugin")
+    if parameter is None:
+        return function
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        return functools.partial(function, context)
+    return functools.partial(function, plugin=context)
 
 
 def _not_iterable(hook: str, offered: object, function: Callable[[], Any]) -> PluginProblem:

@@ -12,11 +12,12 @@ import types
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.plugins.discovery import PluginSource, normalised
+from codex_framework.plugins.files import PluginFileError, import_file
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["Imported", "import_plugin", "place_of", "problem_of", "quiet"]
+__all__ = ["Imported", "config_problem", "import_plugin", "place_of", "problem_of", "quiet"]
 
 
 _LONGEST_TEXT = 1000
@@ -37,11 +38,15 @@ def import_plugin(source: PluginSource) -> Imported:
     module_name, _, attribute = source.target.partition(":")
     try:
         with quiet():
+            if source.file:
+                return Imported(import_file(source), load_ms=_ms_since(begin))
             plugin: Any = importlib.import_module(module_name)
             for part in filter(None, attribute.split(".")):
                 plugin = getattr(plugin, part)
     except KeyboardInterrupt:
         raise
+    except PluginFileError as error:
+        return Imported(problem=error.problem, load_ms=_ms_since(begin))
     except BaseException as error:  # a plugin that calls sys.exit() must not end the program
         return Imported(problem=problem_of(error, source, "be imported"), load_ms=_ms_since(begin))
     return Imported(plugin, load_ms=_ms_since(begin))
@@ -58,6 +63,8 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
     Args:
         doing: What failed, as in "cannot <doing>".
     """
+    if isinstance(error, ConfigError):
+        return config_problem(error)
     if isinstance(error, CodexError):  # it was raised on purpose: the plugin's words are the best there are
         return PluginProblem(error.fact, error.hint, error.slug)
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -66,16 +73,23 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
     if isinstance(error, SystemExit):
         return PluginProblem(
             f"it cannot {doing}: it called sys.exit({error.code!r})",
-            f"Take that call out of the plugin, or disable it{_how_to_disable(source)}.",
+            f"Take that call out of the plugin, or {_how_to_disable(source)}.",
             "plugin-import",
             *place,
         )
     return PluginProblem(
         f"it cannot {doing}: {type(error).__name__}: {_said(error)}",
-        f"Fix the plugin, install another version of {source.distribution or 'it'}, or disable it{_how_to_disable(source)}.",
+        f"Fix the plugin, {_another_version(source)}or {_how_to_disable(source)}.",
         "plugin-import",
         *place,
     )
+
+
+def config_problem(error: ConfigError) -> PluginProblem:
+    """Return what an error of the configuration means for a plugin, with the place as the problem's own."""
+    path = error.path or ""
+    fact = error.fact.removeprefix(f"{path}{'' if error.line is None else f':{error.line}'}: ")
+    return PluginProblem(fact, error.hint, error.slug, path, error.line)
 
 
 def place_of(thing: Any) -> tuple[str, int | None]:
@@ -168,8 +182,12 @@ def _metadata(source: PluginSource) -> Iterable[str]:
             continue  # a wheel has one of the two, an .egg-info the other; with neither there is just no advice
 
 
+def _another_version(source: PluginSource) -> str:
+    return "" if source.file else f"install another version of {source.distribution or 'it'}, "
+
+
 def _how_to_disable(source: PluginSource) -> str:
-    return f' with `[framework] plugins.disabled = ["{source.name}"]`'
+    return f'disable it with `[framework] plugins.disabled = ["{source.name}"]`'
 
 
 def _place(error: BaseException, source: PluginSource) -> tuple[str, int | None]:

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.plugins.collection import Collected
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.offer_values import value_problems
@@ -37,6 +38,10 @@ ROLES: Mapping[str, str] = {
     "codex_observers": "observers",
     "codex_thread_stores": "thread_stores",
     "codex_commands": "commands",
+    "codex_settings": "settings",
+    "codex_requires": "requires",
+    "codex_roles": "hooks",
+    "codex_events": "events",
 }
 """Hook to the role's name in a registry and in reports."""
 
@@ -49,16 +54,22 @@ class Offer(NamedTuple, Generic[T]):
 
 
 class Offers:
-    """Asks plugins for what they offer, in order of precedence.
+    """Asks plugins for what they offer, each after those that it requires.
 
     Args:
+        collected: The plugins, in order of precedence, and what they require.
         hooks: Which hooks to call. A plugin of which one fails is left out with all it offers.
     """
 
-    def __init__(self, plugins: Sequence[Loaded], hooks: Iterable[str]) -> None:
+    def __init__(self, collected: Collected, hooks: Iterable[str]) -> None:
         self._offered: dict[str, list[tuple[Loaded, Any]]] = {hook: [] for hook in hooks}
-        for loaded in plugins:
-            self._ask(loaded)
+        answers: dict[Loaded, Mapping[str, list[Any]]] = {}
+        for loaded in collected.requirements.order:
+            if collected.requirements.check(loaded):
+                answers[loaded] = self._ask(loaded)
+        for loaded in collected.plugins:
+            for hook, items in answers.get(loaded, {}).items():
+                self._offered[hook] += [(loaded, item) for item in items]
 
     def by_name(self, hook: str) -> dict[str, Offer[Any]]:
         """The offers of a hook that can be used."""
@@ -127,15 +138,14 @@ class Offers:
                 found.setdefault(identifier, info)
         return found
 
-    def _ask(self, loaded: Loaded) -> None:
+    def _ask(self, loaded: Loaded) -> Mapping[str, list[Any]]:
         answers: dict[str, list[Any]] = {}
         for hook in [hook for hook in loaded.hooks if hook in self._offered]:
             items = loaded.offers(hook)
             if items is None:
-                return
+                return {}
             answers[hook] = items
-        for hook, items in answers.items():
-            self._offered[hook] += [(loaded, item) for item in items]
+        return answers
 
     def _unique(self, hook: str, named: Callable[[Loaded, Any], tuple[str, T] | None]) -> dict[str, Offer[T]]:
         found: dict[str, tuple[Loaded, T]] = {}

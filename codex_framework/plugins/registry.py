@@ -25,11 +25,13 @@ from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
-from codex_framework.plugins.collection import collect
+from codex_framework.contract.value import Value
+from codex_framework.plugins.collection import Collected, collect
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
+from codex_framework.plugins.files import configured_files, file_source, file_sources
 from codex_framework.plugins.interceptor_table import InterceptorTable
-from codex_framework.plugins.loaded import Loaded
+from codex_framework.plugins.notes import noted
 from codex_framework.plugins.offers import ROLES, Offer, Offers
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["CommandTable", "Offer", "RegisteredTool", "Registry", "load_registry"]
 
 _COMMANDS = "codex_commands"
+_DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
+_CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
+"""Keys of ``[framework]`` that choose one of several offers, and their role."""
 
 
 class CommandTable(NamedTuple):
@@ -52,8 +57,7 @@ class CommandTable(NamedTuple):
     reports: tuple[PluginReport, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
-class Registry:
+class Registry(Value, kw_only=True):
     """What plugins offer. Without any plugin all of it is empty, and that is a registry too.
 
     Attributes:
@@ -67,7 +71,9 @@ class Registry:
         ops: Handlers by the op's tag, with the plugin's name.
         reviewers: By their ``order``.
         programs: Commands for the ``PATH`` of what the model runs: name to the argv it stands for.
+        events: The event classes of plugins, by tag.
         owners: ``(role, name)`` to the name of the plugin.
+        notes: Names in the configuration that match nothing.
         reports: What became of each plugin, in order of precedence.
     """
 
@@ -90,21 +96,19 @@ class Registry:
     compactors: Mapping[str, Offer[Compactor]] = attrs.field(factory=dict)
     agents: Mapping[str, Offer[Agent[Any]]] = attrs.field(factory=dict)
     programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    events: Mapping[str, type[EventMsg]] = attrs.field(factory=dict)
     owners: Mapping[tuple[str, str], str] = attrs.field(factory=dict, repr=False)
+    notes: tuple[PluginProblem, ...] = ()
     reports: tuple[PluginReport, ...] = ()
-    _plugins: tuple[Loaded, ...] = attrs.field(default=(), repr=False, eq=False, alias="plugins")
-
-    @cached_property
-    def events(self) -> Mapping[str, type[EventMsg]]:
-        """The event classes of plugins, by tag."""
-        return {}
+    _collected: Collected | None = attrs.field(default=None, repr=False, eq=False, alias="collected")
 
     def without(self, failed: Mapping[str, str]) -> Registry:
-        """Return the registry without what some plugins offer.
+        """Return the registry without what some plugins offer, and without the plugins that require them.
 
         Args:
             failed: Why, by the plugin's name; it becomes part of their reports.
         """
+        failed = {**failed, **self._dependents(failed)}
         changes: dict[str, Any] = {}
         for field in ("components", "ops", "compactors", "agents"):
             offers = getattr(self, field)
@@ -128,8 +132,25 @@ class Registry:
         changes["builtin_providers"] = {
             key: info for provider in reversed(changes["providers"].values()) for key, info in provider.builtin.items()
         }
+        changes["events"] = {
+            tag: kind for tag, kind in self.events.items() if self.owners[("events", tag)] not in failed
+        }
         reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
-        return attrs.evolve(self, interceptors=self.interceptors.without(failed), reports=reports, **changes)
+        return self.evolve(interceptors=self.interceptors.without(failed), reports=reports, **changes)
+
+    def _dependents(self, failed: Mapping[str, str]) -> Mapping[str, str]:
+        """Why the plugins that require failed ones cannot be used. All of them count as unusable from now on."""
+        if self._collected is None:
+            return {}
+        found: dict[str, str] = {}
+        for loaded, name in self._collected.requirements.dependents(failed):
+            found[loaded.name] = (
+                f"it requires plugin {name!r}, which cannot be used: {(found.get(name) or failed[name])}"
+            )
+        for loaded in self._collected.plugins:
+            if loaded.usable and (reason := found.get(loaded.name) or failed.get(loaded.name)):
+                loaded.fail(_failure(reason))
+        return found
 
     def is_installed(self, plugin: str) -> bool:
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
@@ -143,12 +164,12 @@ class Registry:
         if not found:
             return self
         reports = (report.evolve(problems=(*report.problems, *found.get(report.name, ()))) for report in self.reports)
-        return attrs.evolve(self, reports=tuple(reports))
+        return self.evolve(reports=tuple(reports))
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with plugins, as sentences for a person. A fact that concerns two plugins is told once."""
-        found: dict[str, str] = {}
+        found = {note.fact: f"{note.text}. {note.hint}" for note in self.notes}
         for report in self.reports:
             for fact, sentence in report.warnings.items():
                 found.setdefault(fact, sentence)
@@ -157,8 +178,10 @@ class Registry:
     @cached_property
     def command_table(self) -> CommandTable:
         """Subcommands of the CLI. Their hooks are called at first use: they are rarely needed, and they import click."""
-        commands = Offers(self._plugins, [_COMMANDS]).by_name(_COMMANDS)
-        return CommandTable(commands, tuple(loaded.report() for loaded in self._plugins))
+        if self._collected is None:
+            return CommandTable({}, self.reports)
+        commands = Offers(self._collected, [_COMMANDS]).by_name(_COMMANDS)
+        return CommandTable(commands, tuple(loaded.report() for loaded in self._collected.plugins))
 
 
 def load_registry(
@@ -167,6 +190,7 @@ def load_registry(
     environ: Mapping[str, str] | None = None,
     entry_points: Iterable[EntryPointLike] | None = None,
     extra_plugins: Sequence[object] = (),
+    tolerant: bool = False,
 ) -> Registry:
     """Load all plugins and put what they offer in order. A broken plugin is reported, never raised.
 
@@ -177,23 +201,32 @@ def load_registry(
         config: The configuration, or its tables alone: then nothing can be said of the file where a setting stands.
         environ: The kernel's environment variables, instead of ``os.environ``.
         entry_points: Instead of those of the installed distributions.
-        extra_plugins: Further plugins: modules, subclasses of ``Plugin``, or other objects with hook implementations.
+        extra_plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the
+            ``Path`` of a one-file plugin.
+        tolerant: Whether wrong settings of a plugin are only reported, even if its objects decide what may run.
 
     Raises:
-        ConfigError: ``[framework.plugins]`` itself is wrong.
+        ConfigError: ``[framework.plugins]`` itself is wrong, or the settings of a plugin whose objects decide what may run.
     """
     variables = os.environ if environ is None else environ
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
     selection = Selection.from_tables(whole.tables)
     sources = discover(hookspecs.GROUP) if entry_points is None else [source_of(entry) for entry in entry_points]
-    plugins = collect(sources, selection, extra_plugins, lambda name: LoadContext(name, whole, variables))
-    offers = Offers(plugins, [hook for hook in ROLES if hook != _COMMANDS])
+    files = [file_source(plugin) for plugin in extra_plugins if isinstance(plugin, Path)]
+    sources += file_sources((*configured_files(whole), *files))
+    objects = [plugin for plugin in extra_plugins if not isinstance(plugin, Path)]
+    collected = collect(sources, selection, objects, lambda name: LoadContext(name, whole, variables))
+    for loaded in collected.plugins:
+        if loaded.fatal is not None and not tolerant:
+            raise loaded.fatal
+    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, _COMMANDS)])
     tools = offers.tools()
     found = {
         role: offers.by_name(hook)
         for hook, role in ROLES.items()
-        if hook not in ("codex_tools", "codex_ops", _COMMANDS)
+        if hook not in ("codex_tools", "codex_ops", _COMMANDS, *_DECLARED)
     }
+    notes = noted(whole, selection, collected.plugins, {word: found[role] for word, role in _CHOICES.items()})
     return Registry(
         tools=tools,
         tools_by_call=offers.by_call(tools),
@@ -214,10 +247,13 @@ def load_registry(
         compactors=found["compactors"],
         agents=found["agents"],
         programs=offers.programs(tools),
+        events={tag: kind for tag, (_, kind) in collected.events.items()},
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
-        | {("tools", name): registered.plugin for name, registered in tools.items()},
-        reports=tuple(loaded.report() for loaded in plugins),
-        plugins=tuple(plugins),
+        | {("tools", name): registered.plugin for name, registered in tools.items()}
+        | {("events", tag): plugin for tag, (plugin, _) in collected.events.items()},
+        notes=notes,
+        reports=tuple(loaded.report() for loaded in collected.plugins),
+        collected=collected,
     )
 
 
@@ -235,8 +271,12 @@ def _interceptors(offers: Mapping[str, Offer[Interceptor]]) -> InterceptorTable:
 def _with_failure(report: PluginReport, reason: str | None) -> PluginReport:
     if reason is None:
         return report
-    problem = PluginProblem(reason, "Fix the plugin, or disable it.", "component")
-    return report.evolve(status=PluginStatus.FAILED, problems=(*report.problems, problem), contributes={})
+    problems = (*report.problems, _failure(reason))
+    return report.evolve(status=PluginStatus.FAILED, problems=problems, contributes={})
+
+
+def _failure(reason: str) -> PluginProblem:
+    return PluginProblem(reason, "Fix the plugin, or disable it.", "component")
 
 
 def _items(offers: Mapping[str, Offer[Any]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -63,6 +64,9 @@ class PluginReport(Value, kw_only=True):
         load_ms: Milliseconds that importing its module and calling its hooks took, with everything that was imported for the
             first time on its behalf.
         bundled: Whether it came with this package.
+        file: The path of a one-file plugin; empty for others.
+        requires: The plugins that it requires, with versions, as it says itself.
+        settings: The class of its settings, if it declares one.
     """
 
     name: str
@@ -74,6 +78,9 @@ class PluginReport(Value, kw_only=True):
     problems: tuple[PluginProblem, ...] = ()
     load_ms: float = 0.0
     bundled: bool = False
+    file: str = ""
+    requires: tuple[str, ...] = ()
+    settings: type[Any] | None = None
 
     @property
     def error(self) -> str:
@@ -88,7 +95,7 @@ class PluginReport(Value, kw_only=True):
     @property
     def origin(self) -> str:
         """Distribution and version, for people."""
-        return f"{self.distribution} {self.version}".strip() or "passed by the program"
+        return self.file or f"{self.distribution} {self.version}".strip() or "passed by the program"
 
     @property
     def warnings(self) -> dict[str, str]:

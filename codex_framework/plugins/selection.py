@@ -1,4 +1,4 @@
-"""``[framework.plugins]``: which plugins are left out, and which win where two offer one name."""
+"""``[framework.plugins]``: which plugins are left out, which win where two offer one name, and one-file plugins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Selection(NamedTuple):
 
     disabled: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Selection:
@@ -39,7 +40,7 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
         return tuple(value)
     raise ConfigError(
-        f"framework.plugins.{key} is not a list of plugin names",
+        f"framework.plugins.{key} is not a list of {'paths' if key == 'paths' else 'plugin names'}",
         key=f"framework.plugins.{key}",
-        hint=f'Write it like this: {key} = ["shell"].',
+        hint=f'Write it like this: {key} = ["{"~/plugins/words.py" if key == "paths" else "shell"}"].',
     )

@@ -9,18 +9,18 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.interceptors import Interceptor
-from codex_framework.contract.roles.plugins import Plugin
+from codex_framework.contract.roles.plugins import Plugin, PluginContext
 from codex_framework.contract.value import Value
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["hook_problems", "hooks", "role_of", "role_problems"]
+__all__ = ["hook_problems", "hooks", "implementation", "role_of", "role_problems"]
 
 _MARK = f"{hookspecs.GROUP}_impl"
 _PREFIX = "codex_"
@@ -31,13 +31,15 @@ _ITERABLES = frozenset(
 
 @cache
 def hooks() -> Mapping[str, Callable[..., Any]]:
-    """Every hook by name, in the order of ``hookspecs.py``."""
-    return {name: value for name, value in vars(hookspecs).items() if hasattr(value, f"{hookspecs.GROUP}_spec")}
+    """Every hook by name, in the order of the reference."""
+    return {hook.__name__: hook for hook in hookspecs.HOOKS}
 
 
 @cache
 def role_of(hook: str) -> Any:
-    """The protocol that what a hook offers must satisfy; None where it is a foreign class (``codex_commands``)."""
+    """The protocol that what a hook offers must satisfy; None if it offers no objects, or a foreign class (``codex_commands``)."""
+    if hooks()[hook] in hookspecs.DECLARATIONS:
+        return None
     try:
         (role,) = typing.get_args(get_type_hints(hooks()[hook])["return"])
     except NameError:
@@ -45,14 +47,26 @@ def role_of(hook: str) -> Any:
     return typing.get_origin(role) or role
 
 
-def hook_problems(plugin: object) -> list[PluginProblem]:
-    """What is wrong with a plugin's hook implementations: names, parameters, annotated types."""
+def hook_problems(plugin: object, declared: Collection[str] = ()) -> list[PluginProblem]:
+    """What is wrong with a plugin's hook implementations: names, parameters, annotated types.
+
+    Args:
+        declared: The names of hooks that plugins declare.
+    """
     return [
         problem.evolve(path=path, line=line)
-        for name, function, mark in _candidates(plugin)
-        for problem in _of_hook(name, function, mark)
+        for name, function, mark in _candidates(plugin, declared)
+        for problem in _of_hook(name, function, mark, declared)
         for path, line in (place_of(function),)
     ]
+
+
+def implementation(plugin: object, hook: str) -> Callable[..., Any] | None:
+    """Return a plugin's implementation of a hook; None if there is none, or if something is wrong with it."""
+    for name, function, mark in _candidates(plugin):
+        if name == hook and mark is not None and not [*_of_hook(name, function, mark, ())]:
+            return function
+    return None
 
 
 def role_problems(item: object, role: Any) -> list[str]:
@@ -73,7 +87,9 @@ def role_problems(item: object, role: Any) -> list[str]:
     ]
 
 
-def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mapping[str, Any] | None]]:
+def _candidates(
+    plugin: object, declared: Collection[str] = ()
+) -> Iterator[tuple[str, Callable[..., Any], Mapping[str, Any] | None]]:
     """Functions that are hook implementations, or look as if they were meant to be."""
     for name in dir(plugin):
         try:
@@ -85,7 +101,7 @@ def _candidates(plugin: object) -> Iterator[tuple[str, Callable[..., Any], Mappi
         mark = getattr(value, _MARK, None)
         if isinstance(mark, Mapping):
             yield str(mark.get("specname") or name), value, mark
-        elif name.startswith(_PREFIX) and _of_its_own(value, plugin):
+        elif (name.startswith(_PREFIX) or name in declared) and _of_its_own(value, plugin):
             yield name, value, None
 
 
@@ -96,12 +112,18 @@ def _of_its_own(function: Callable[..., Any], plugin: object) -> bool:
     return getattr(function, "__module__", "") == getattr(plugin, "__name__", None)
 
 
-def _of_hook(name: str, function: Callable[..., Any], mark: Mapping[str, Any] | None) -> Iterator[PluginProblem]:
-    spec = hooks().get(name)
+def _declared_hook(plugin: PluginContext) -> Any:
+    """What a hook of a plugin looks like."""
+
+
+def _of_hook(
+    name: str, function: Callable[..., Any], mark: Mapping[str, Any] | None, declared: Collection[str]
+) -> Iterator[PluginProblem]:
+    spec = _declared_hook if name in declared else hooks().get(name)
     if spec is None:
         # A function of the plugin's own may be called codex_something; only what looks like a slip of the pen is one.
-        if _near(name) if mark is None else not mark.get("optionalhook"):
-            yield _unknown_hook(name)
+        if _near(name, (), cutoff=0.85) if mark is None else not mark.get("optionalhook"):
+            yield _unknown_hook(name, declared)
     elif mark is None:
         yield PluginProblem(
             f"its function {name} is not marked as a hook implementation",
@@ -130,16 +152,16 @@ def _definition(name: str, function: Callable[..., Any], *parameters: str) -> st
     return f"def {name}({', '.join(taken)}):"
 
 
-def _unknown_hook(name: str) -> PluginProblem:
-    near = _near(name) or _near(_PREFIX + name)
-    hint = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join(hooks())}."
+def _unknown_hook(name: str, declared: Collection[str]) -> PluginProblem:
+    near = _near(name, declared) or _near(_PREFIX + name, declared)
+    hint = f"Did you mean {near[0]}?" if near else f"The hooks are: {', '.join((*hooks(), *sorted(declared)))}."
     return PluginProblem(f"there is no hook {name}", hint, "plugin-hook")
 
 
-def _near(name: str) -> list[str]:
+def _near(name: str, declared: Collection[str], cutoff: float = 0.75) -> list[str]:
     import difflib
 
-    return difflib.get_close_matches(name, hooks(), n=1, cutoff=0.75)
+    return difflib.get_close_matches(name, (*hooks(), *declared), n=1, cutoff=cutoff)
 
 
 def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
@@ -194,6 +216,8 @@ def _compatible(have: Any, want: Any) -> bool:
     if have is type(None) or have in (str, bytes, int, float, bool):
         return False
     origin = typing.get_origin(have) or have
+    if not _is_iterable(want):
+        return isinstance(origin, type) and issubclass(origin, typing.get_origin(want))
     if getattr(origin, "__name__", "") not in _ITERABLES:
         # A class of the plugin's own may be iterable; a role never is.
         return isinstance(origin, type) and hasattr(origin, "__iter__") and not issubclass(origin, (str, Mapping))
@@ -201,6 +225,11 @@ def _compatible(have: Any, want: Any) -> bool:
     others = roles - set(typing.get_args(want))
     items = [part for part in typing.get_args(have) if part is not Ellipsis]
     return not (items and items[0] in others)
+
+
+def _is_iterable(returned: Any) -> bool:
+    """Whether a hook returns any iterable; else it returns one class or one table."""
+    return typing.get_origin(returned) is Iterable
 
 
 class _Member(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.runner import CommandRunner
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.protocol.events import ApprovalRequest
-from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.testing.facts import turn_facts
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.call_context import CallContext
@@ -35,10 +36,12 @@ async def call_context(
     model: ModelInfo | None = None,
     access: FileAccess = _ANYTHING,
     emit: Callable[[Any], None] | None = None,
+    policies: Sequence[CommandPolicy] = (),
+    approval_policy: ApprovalPolicy = ApprovalPolicy.NEVER,
 ) -> AsyncIterator[CallContext]:
     """Make a context to pass to ``my_tool.run``; use it in an ``async with``.
 
-    Commands run without a sandbox, nobody is asked. At the end the objects that tools keep in ``context.state`` are closed.
+    Commands run without a sandbox, and nobody is asked. At the end the objects that tools keep in ``context.state`` are closed.
 
     Args:
         cwd: The turn's folder.
@@ -46,6 +49,8 @@ async def call_context(
         model: What ``context.model`` is.
         access: Which files the context itself lets be read and written.
         emit: Takes the events (``list.append``); by default they are dropped.
+        policies: Command policies that decide about commands.
+        approval_policy: When an approval is asked for. Every approval is denied.
 
     Raises:
         AssertionError: Something in ``context.state`` could not be closed.
@@ -53,7 +58,7 @@ async def call_context(
     info = model or ModelInfo(slug="test-model")
     confinements = Confinements({}, None)
     commands = CommandRunner(
-        policies=(),
+        policies=tuple(policies),
         confinements=confinements,
         environment_policy={},
         environ=os.environ,
@@ -63,7 +68,7 @@ async def call_context(
     )
     caller = Caller(
         call_id="call-1",
-        turn=turn_facts(cwd=cwd, access=access, config=config or {}, model=info),
+        turn=turn_facts(cwd=cwd, access=access, config=config or {}, model=info, approval_policy=approval_policy),
         env={},
         emit=emit or _dropped,
         ask=_nobody,

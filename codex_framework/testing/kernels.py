@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.items import ContentItem, CustomToolCallOutput, FunctionCallOutput, ResponseItem
@@ -16,13 +16,11 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
+from codex_framework.plugins.discovery import EntryPointLike
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.offering import Offer
 from codex_framework.testing.scripted import ReplySource
 from codex_framework.threads.thread import Thread
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = ["KernelFactory", "ScriptedKernel", "TurnRun"]
 
@@ -107,7 +105,7 @@ class KernelFactory:
         plugins: Sequence[object] = (),
         tools: Sequence[Tool] = (),
         config: Sequence[str] | str = (),
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
         """Make a kernel: ``async with make_kernel([say("hi")], tools=[my_tool]) as kernel``.
@@ -134,7 +132,7 @@ class KernelFactory:
         plugins: Sequence[object] = (),
         tools: Sequence[Tool] = (),
         config: Sequence[str] | str = (),
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
         """Make a kernel with a model that is there already. Arguments are those of :meth:`__call__`."""
@@ -146,7 +144,7 @@ class KernelFactory:
         model: ScriptedModel,
         plugins: Sequence[object],
         config: Sequence[str] | str,
-        entry_points: Sequence[EntryPoint] | None,
+        entry_points: Sequence[EntryPointLike] | None,
         env: dict[str, str],
     ) -> AsyncIterator[ScriptedKernel]:
         environ = {"CODEX_HOME": str(self.codex_home), "PATH": os.environ.get("PATH", os.defpath), **env}
@@ -176,7 +174,7 @@ class KernelFactory:
         plugins: Sequence[object] = (),
         tools: Sequence[Tool] = (),
         config: Sequence[str] | str = (),
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
         **settings: Any,
     ) -> TurnRun:

@@ -24,7 +24,7 @@ from codex_framework.testing.scripted import ReplySource
 from codex_framework.threads.thread import Thread
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from codex_framework.plugins.discovery import EntryPointLike
 
 __all__ = ["Answer", "ScriptedThread", "ThreadFactory", "answer"]
 
@@ -221,7 +221,7 @@ class ThreadFactory:
         agent: Agent[Any] | None = None,
         services: Mapping[ServiceKey[Any], object] | None = None,
         attended: bool | None = None,
-        entry_points: Sequence[EntryPoint] | None = None,
+        entry_points: Sequence[EntryPointLike] | None = None,
         env: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> AbstractAsyncContextManager[ScriptedThread]:
@@ -260,7 +260,7 @@ class ThreadFactory:
         agent: Agent[Any] | None,
         services: Mapping[ServiceKey[Any], object] | None,
         attended: bool | None,  # noqa: FBT001  # of __call__
-        entry_points: Sequence[EntryPoint] | None,
+        entry_points: Sequence[EntryPointLike] | None,
         env: Mapping[str, str] | None,
         settings: Mapping[str, Any],
     ) -> AsyncIterator[ScriptedThread]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.errors import PluginError
@@ -159,6 +159,11 @@ class Components:
                 )
                 self._fail(offer, reason)
             waiting = [offer for offer in waiting if offer.plugin not in self._failed]
+
+    def leave_out(self, plugins: Iterable[str]) -> None:
+        """Give threads nothing of some plugins any more."""
+        for plugin in plugins:
+            self._failed.setdefault(plugin, f"plugin {plugin!r} is left out")
 
     def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
         """Make the parts of a thread, in the order of components."""

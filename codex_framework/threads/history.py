@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from codex_framework.contract.protocol.items import (
-    ABORTED_OUTPUT,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -21,14 +20,12 @@ from codex_framework.contract.protocol.items import (
     Message,
     Reasoning,
     ResponseItem,
-    is_call,
-    is_output,
-    output_for,
+    with_paired_outputs,
 )
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.value import Value
 
-__all__ = ["History", "HistoryPrompt", "normalised"]
+__all__ = ["History", "HistoryPrompt"]
 
 _BYTES_PER_TOKEN = 4
 """Codex's estimate of a token."""
@@ -60,6 +57,11 @@ class History:
         self._uncounted_bytes = 0
         for item in items:
             self.append(item)
+
+    @classmethod
+    def resumed(cls, items: Iterable[ResponseItem]) -> History:
+        """The history for the items of an earlier conversation: a call that was cut off gets an output."""
+        return cls(with_paired_outputs(items))
 
     def __len__(self) -> int:
         """How many items there are."""
@@ -103,7 +105,7 @@ class History:
     def prompt_of(self, items: Sequence[ResponseItem]) -> HistoryPrompt:
         """A prompt of other items, normalised. Those that stand in the history are not encoded again."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
-        whole = normalised(items)
+        whole = with_paired_outputs(items)
         return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole])
 
     def last_with(self, start: str) -> str | None:
@@ -144,28 +146,3 @@ def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
         return len(encoded)
     images = [part.image_url for part in parts if isinstance(part, InputImage) and part.image_url.startswith("data:")]
     return len(encoded) - sum(map(len, images)) + _IMAGE_BYTES * len(images)
-
-
-def normalised(items: Sequence[ResponseItem]) -> list[ResponseItem]:
-    """The items with one output for every call: a missing one is put in behind its call, a stray one left out."""
-    # An output answers the latest unanswered call of its id that stands before it.
-    answered: set[int] = set()
-    keep: set[int] = set()
-    waiting: dict[str, list[int]] = {}
-    for index, item in enumerate(items):
-        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
-            waiting.setdefault(item.call_id or "", []).append(index)
-        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
-            calls = waiting.get(item.call_id)
-            if calls:
-                answered.add(calls.pop())
-                keep.add(index)
-    result: list[ResponseItem] = []
-    for index, item in enumerate(items):
-        if is_output(item) and index not in keep:
-            continue
-        result.append(item)
-        if is_call(item) and index not in answered:
-            assert isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))
-            result.append(output_for(item, ABORTED_OUTPUT))
-    return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from codex_framework.contract.roles.commands import CommandRequest, CommandResul
 from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.threads.conversation import ContextPlace
+from codex_framework.threads.retries import jitter
 from codex_framework.threads.task_run import LIMIT_INFO
 from codex_framework.threads.turn.call_runner import CallRunner
 from codex_framework.threads.turn.compacting import compacted
@@ -154,5 +154,5 @@ class _Actions:
             self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", error.info, str(error)))
         delay = error.retry_after_s
         if delay is None:
-            delay = BACKOFF_BASE_S * 2 ** (attempt - 1) * random.uniform(0.9, 1.1)  # noqa: S311  # spreads retries
+            delay = BACKOFF_BASE_S * 2 ** (attempt - 1) * jitter()
         await asyncio.sleep(delay)

@@ -15,7 +15,7 @@ from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
 from codex_framework.threads.conversation import Conversation, Origin
 from codex_framework.threads.faults import no_store
-from codex_framework.threads.history import History, normalised
+from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
@@ -109,7 +109,7 @@ class Threads:
         items: Sequence[Any] = (),
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, host.registry)
-        history = History(normalised(items if stored is None else stored.history))
+        history = History.resumed(items if stored is None else stored.history)
         if (count := tokens_counted(past)) > history.tokens:
             history.counted(count)
         journal = Journal(

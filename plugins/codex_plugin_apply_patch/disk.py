@@ -1,4 +1,4 @@
-"""Reads and writes the files of a patch. Standard library only.
+"""Reads and writes the files of a patch, without anything that would be slow to import.
 
 A file is overwritten in place: that keeps its mode, owner, links and attributes, and costs a tenth of a temporary file and a
 rename. Its old content needs no new room on the disk, so it is put back when writing fails half way.
@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import stat
 
+from codex_framework.toolkit.open_folder import folder_path
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +25,6 @@ _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_PLACE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _LARGEST = 256 * 1024 * 1024
 """Bytes of a file beyond which it is not read: a patch is for text, and all of it is held in memory."""
-
-_GET_PATH = 50
-"""macOS: ``fcntl(fd, F_GETPATH)``."""
 
 
 class Disk:
@@ -127,24 +126,10 @@ class Disk:
                 raise
             os.makedirs(folder, exist_ok=True)  # noqa: PTH103
             handle = os.open(folder, _FOLDER_FLAGS)
-        if _path_of(handle) not in (folder, None):
+        if folder_path(handle) not in (folder, None):
             os.close(handle)
             raise OSError(f"folder `{folder}` was moved while the patch was applied")
         return handle
-
-
-def _path_of(handle: int) -> str | None:
-    """Where an open folder really is, or None where the system does not tell."""
-    try:
-        return os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115
-    except OSError:
-        pass  # no /proc: macOS, or a very bare sandbox
-    try:
-        import fcntl
-
-        return os.fsdecode(fcntl.fcntl(handle, _GET_PATH, bytes(1024)).split(b"\0", 1)[0])
-    except (ImportError, OSError):
-        return None
 
 
 def _read_all(file: int, size: int) -> bytes:

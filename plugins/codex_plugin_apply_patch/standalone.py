@@ -1,6 +1,6 @@
 """The ``apply_patch`` command, for shells: ``apply_patch PATCH`` or ``echo PATCH | apply_patch``.
 
-Run by path with ``python -I -S``, it needs neither this package's dependencies nor ``site-packages``.
+A program of its own, which :mod:`codex_framework.toolkit.standalone` runs without ``site-packages``.
 Exit status: 0 done, 1 failed, 2 wrong usage.
 """
 
@@ -63,15 +63,3 @@ def _complain(text: str, status: int) -> int:
     sys.stderr.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stderr.buffer.flush()
     return status
-
-
-def _stand_alone() -> None:
-    """Make the modules beside this file importable without running the package's ``__init__``, which needs the kernel."""
-    package = type(sys)("codex_plugin_apply_patch")
-    package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120
-    sys.modules["codex_plugin_apply_patch"] = package
-
-
-if __name__ == "__main__":
-    _stand_alone()
-    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from codex_framework import (
     TurnFacts,
 )
 from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
+from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ApplyPatch:
     @property
     def programs(self) -> Mapping[str, Sequence[str]]:
         """The ``apply_patch`` command for shells; ``-I -S`` lets it start in 10 ms."""
-        argv = (sys.executable, "-I", "-S", str(Path(__file__).with_name("standalone.py")))
+        argv = standalone_argv(str(Path(__file__).with_name("standalone.py")))
         return {"apply_patch": argv, "applypatch": argv}
 
     def preview(self, call_id: str, text: str) -> PatchApplyUpdatedEvent | None:

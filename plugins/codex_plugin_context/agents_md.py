@@ -10,6 +10,7 @@ from typing import Any
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.context import Fragment
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.toolkit.projects import project_root
 
 __all__ = ["AgentsMd"]
 
@@ -127,24 +128,7 @@ def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[Path]:
     markers = [".git"] if markers is None else _strings(markers)
     here = Path(os.path.realpath(cwd))
     chain = [here, *here.parents]
-    for index, folder in enumerate(chain):
-        if any(_is_root_marker(f"{folder}/{marker}") for marker in markers):
-            return chain[index::-1]
-    return [here]
-
-
-def _is_root_marker(path: str) -> bool:
-    """Return whether ``path`` exists and marks a project root.
-
-    An empty ``.git`` does not count: sandboxes create one as a placeholder, and git does not treat it as a repository.
-    """
-    if not path.endswith("/.git"):
-        return os.path.lexists(path)
-    try:
-        with os.scandir(path) as entries:
-            return next(entries, None) is not None
-    except OSError:  # a file, or a folder that cannot be listed
-        return os.path.lexists(path)
+    return chain[chain.index(project_root(here, markers)) :: -1]
 
 
 def _strings(value: Any) -> list[str]:

@@ -28,7 +28,16 @@ __all__ = [
     "TextContent",
     "codex_components",
     "codex_ops",
+    "codex_settings",
 ]
+
+
+@hookimpl
+def codex_settings() -> type[Any]:
+    """Declare the table ``[framework.plugins.dynamic_tools]``."""
+    from codex_plugin_dynamic_tools.settings import Settings
+
+    return Settings
 
 
 @hookimpl

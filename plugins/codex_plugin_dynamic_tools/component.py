@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codex_framework import Component, ThreadComponent, ThreadContext, Tool, TurnFacts, Value
+from codex_framework import Component, ThreadComponent, ThreadContext, Tool, TurnFacts
+from codex_plugin_dynamic_tools.settings import Settings
 
-__all__ = ["DynamicTools", "Settings", "ThreadTools"]
-
-
-class Settings(Value, kw_only=True):
-    """The table ``[framework.plugins.dynamic_tools]``.
-
-    Attributes:
-        timeout_s: Seconds that a client has to answer a call. Left out, there is no limit but the end of the turn.
-    """
-
-    timeout_s: float | None = None
+__all__ = ["DynamicTools", "ThreadTools"]
 
 
 class ThreadTools(ThreadComponent):

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from codex_framework import CommandPolicy, ContextSource, hookimpl
+from codex_framework import CommandPolicy, ContextSource, PluginContext, hookimpl
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_command_policies", "codex_commands", "codex_context_sources"]
+__all__ = ["codex_command_policies", "codex_commands", "codex_context_sources", "codex_settings"]
 
 
 @hookimpl
-def codex_command_policies() -> Iterable[CommandPolicy]:
+def codex_settings() -> type[Any]:
+    """Declare the table ``[framework.plugins.execpolicy]``."""
+    from codex_plugin_execpolicy.settings import Settings
+
+    return Settings
+
+
+@hookimpl
+def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:
     """Offer the policy ``execpolicy``."""
+    from codex_plugin_execpolicy.layers import RuleLayers
     from codex_plugin_execpolicy.policy import ExecPolicy
+    from codex_plugin_execpolicy.settings import Settings
 
-    return [ExecPolicy()]
+    return [ExecPolicy(RuleLayers(ignore_rules=plugin.settings(Settings).ignore_rules))]
 
 
 @hookimpl
-def codex_context_sources() -> Iterable[ContextSource]:
+def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
     """Tell the model of allowed prefixes, and the person of rules that cannot be used."""
     from codex_plugin_execpolicy.announcement import RulesAnnouncement
+    from codex_plugin_execpolicy.layers import RuleLayers
+    from codex_plugin_execpolicy.settings import Settings
 
-    return [RulesAnnouncement()]
+    return [RulesAnnouncement(RuleLayers(ignore_rules=plugin.settings(Settings).ignore_rules))]
 
 
 @hookimpl
-def codex_commands() -> Iterable[click.Command]:
+def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework execpolicy``."""
-    from codex_plugin_execpolicy.cli import execpolicy
+    from codex_plugin_execpolicy.cli import command
+    from codex_plugin_execpolicy.settings import Settings
 
-    return [execpolicy]
+    return [command(plugin.settings(Settings))]

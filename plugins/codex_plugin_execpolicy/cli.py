@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import click
 
 from codex_framework.contract.errors import CodexError
 from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
+from codex_plugin_execpolicy.settings import Settings
 
-__all__ = ["execpolicy"]
+__all__ = ["command", "execpolicy"]
 
 _WORDS: dict[str, Any] = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _rules_option = click.option(
@@ -27,6 +29,13 @@ _rules_option = click.option(
 @click.group("execpolicy")
 def execpolicy() -> None:
     """Look at the rules for commands, and add to them."""
+
+
+def command(settings: Settings) -> click.Command:
+    """Return the command with the settings of one kernel."""
+    own = copy.copy(execpolicy)
+    own.context_settings = {**execpolicy.context_settings, "obj": settings}
+    return own
 
 
 @execpolicy.command("check", context_settings=_WORDS)
@@ -127,7 +136,7 @@ def backtest(
     from codex_plugin_execpolicy.backtest import Overrides, replay, session_files
 
     config, home = _config()
-    layers = RuleLayers()
+    layers = _layers()
     given = _given(files) if files else None
 
     def rules_in(cwd: Path) -> LoadedRules:
@@ -166,10 +175,15 @@ def _given(files: tuple[Path, ...]) -> LoadedRules:
 
 def _here() -> LoadedRules:
     config, home = _config()
-    loaded = RuleLayers().at(Path.cwd(), home, config)
+    loaded = _layers().at(Path.cwd(), home, config)
     for problem in loaded.problems:
         click.echo(f"warning: {problem}", err=True)
     return loaded
+
+
+def _layers() -> RuleLayers:
+    settings = click.get_current_context().find_object(Settings) or Settings()
+    return RuleLayers(ignore_rules=settings.ignore_rules)
 
 
 def _config() -> tuple[Any, Path]:

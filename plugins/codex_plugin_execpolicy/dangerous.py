@@ -6,7 +6,7 @@ import re
 
 __all__ = ["is_dangerous", "may_be_dangerous", "unwrapped"]
 
-_FORCE = re.compile(r"--force|-[A-Za-z]*f[A-Za-z]*")
+_FORCE = r"--force|-[A-Za-z]*f[A-Za-z]*"
 _SUDO_VALUES = frozenset(["-C", "-D", "-g", "-h", "-p", "-R", "-r", "-T", "-t", "-U", "-u"])
 """Options of ``sudo`` that take the next word."""
 
@@ -31,7 +31,7 @@ def is_dangerous(command: tuple[str, ...]) -> bool:
     for word in command[1:]:
         if word == "--":
             return False
-        if _FORCE.fullmatch(word):  # an option may stand behind a file
+        if re.fullmatch(_FORCE, word):  # an option may stand behind a file
             return True
     return False
 

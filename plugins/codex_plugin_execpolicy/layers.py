@@ -54,10 +54,15 @@ class RuleLayers:
     """Keeps the rules of each folder in memory, and reads them anew when a file has changed, come or gone.
 
     To see that costs one system call for each place that may hold rules, and one for each file.
+
+    Args:
+        system: The folder of the administrator's rules.
+        ignore_rules: Whether to ignore all rules but those.
     """
 
-    def __init__(self, system: str = SYSTEM_RULES) -> None:
+    def __init__(self, system: str = SYSTEM_RULES, *, ignore_rules: bool = False) -> None:
         self._system = system
+        self._ignore_rules = ignore_rules
         self._folders: dict[tuple[str, Path | None], tuple[Mapping[str, Any], tuple[str, ...]]] = {}
         self._loaded: dict[tuple[str, ...], _Loaded] = {}
 
@@ -66,13 +71,25 @@ class RuleLayers:
         key = (str(cwd), codex_home)
         known = self._folders.get(key)
         if known is None or known[0] is not config:
-            known = self._folders[key] = (config, tuple(_folders(self._system, cwd, codex_home, config)))
+            known = self._folders[key] = (config, tuple(self._places(cwd, codex_home, config)))
         folders = known[1]
         state = tuple(map(_state, folders))
         loaded = self._loaded.get(folders)
         if loaded is None or not loaded.settled or loaded.state != state:
             loaded = self._loaded[folders] = _Loaded(state, load_rules(_files(folders)), _settled(state))
         return loaded.rules
+
+    def _places(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:
+        """Files and folders, from the lowest layer to the highest."""
+        yield self._system
+        yield os.path.join(os.path.dirname(self._system), _REQUIREMENTS)  # noqa: PTH118, PTH120
+        if self._ignore_rules:
+            return
+        if codex_home is not None:
+            yield str(codex_home / "rules")
+        for folder in _trusted_folders(cwd, config):
+            if folder / ".codex" != codex_home:
+                yield str(folder / ".codex" / "rules")
 
 
 def load_rules(files: Iterable[Path]) -> LoadedRules:
@@ -176,27 +193,6 @@ def _changes(state: object) -> Iterator[int]:
         case tuple():
             for part in state:
                 yield from _changes(part)
-
-
-def _folders(system: str, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:
-    """Files and folders, from the lowest layer to the highest."""
-    yield system
-    yield os.path.join(os.path.dirname(system), _REQUIREMENTS)  # noqa: PTH118, PTH120
-    if _ignored(config):
-        return
-    if codex_home is not None:
-        yield str(codex_home / "rules")
-    for folder in _trusted_folders(cwd, config):
-        if folder / ".codex" != codex_home:
-            yield str(folder / ".codex" / "rules")
-
-
-def _ignored(config: Mapping[str, Any]) -> bool:
-    """Whether ``framework.plugins.execpolicy.ignore_rules`` is set: only the system's rules count."""
-    table: Any = config
-    for name in ("framework", "plugins", "execpolicy"):
-        table = table.get(name) if isinstance(table, Mapping) else None
-    return isinstance(table, Mapping) and table.get("ignore_rules") is True
 
 
 def _trusted_folders(cwd: Path, config: Mapping[str, Any]) -> list[Path]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from codex_framework import ApprovalReviewer, hookimpl
+from codex_framework import ApprovalReviewer, PluginContext, hookimpl
 
-__all__ = ["codex_approval_reviewers"]
+__all__ = ["codex_approval_reviewers", "codex_settings"]
 
 
 @hookimpl
-def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:
+def codex_settings() -> type[Any]:
+    """Declare the table ``[framework.plugins.guardian]``."""
+    from codex_plugin_guardian.settings import Settings
+
+    return Settings
+
+
+@hookimpl
+def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer]:
     """Offer the reviewer ``guardian``."""
     from codex_plugin_guardian.reviewer import Guardian
+    from codex_plugin_guardian.settings import Settings
 
-    return [Guardian()]
+    return [Guardian(plugin.settings(Settings))]

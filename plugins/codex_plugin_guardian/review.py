@@ -12,6 +12,7 @@ from codex_plugin_guardian.action import Request, summary
 from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
 from codex_plugin_guardian.breaker import Breaker
 from codex_plugin_guardian.prompt import case, instructions
+from codex_plugin_guardian.settings import Settings
 
 __all__ = ["decision"]
 
@@ -30,12 +31,12 @@ _TIMED_OUT = (
 )
 
 
-async def decision(request: Request, turn: TurnContext, limit_s: float) -> ReviewDecision:
+async def decision(request: Request, turn: TurnContext, settings: Settings, limit_s: float) -> ReviewDecision:
     """What the model decides; ``timed_out`` after ``limit_s`` seconds, ``denied`` if anything goes wrong."""
     limit = asyncio.timeout(limit_s)
     try:
         async with limit:
-            answer = await _answer(request, turn)
+            answer = await _answer(request, turn, settings)
     except TimeoutError as error:
         if limit.expired():
             turn.emit(WarningEvent(f"The automatic review of {summary(request)} took too long; it was not done."))
@@ -46,10 +47,10 @@ async def decision(request: Request, turn: TurnContext, limit_s: float) -> Revie
     return _decided(answer, request, turn)
 
 
-async def _answer(request: Request, turn: TurnContext) -> Answer:
+async def _answer(request: Request, turn: TurnContext, settings: Settings) -> Answer:
     problem: str | None = None
     for _ in range(_TRIES):
-        text = await _asked(case(request, turn, problem=problem), turn)
+        text = await _asked(case(request, turn, problem=problem), turn, settings)
         try:
             return read_answer(text)
         except UnreadableAnswerError as error:
@@ -57,7 +58,7 @@ async def _answer(request: Request, turn: TurnContext) -> Answer:
     raise UnreadableAnswerError(f"the reviewing model's answer could not be read: {problem}")
 
 
-async def _asked(prompt: str, turn: TurnContext) -> str:
+async def _asked(prompt: str, turn: TurnContext, settings: Settings) -> str:
     """Ask a model in a thread of its own, and return what it says.
 
     The thread has no tools and no context: the model is asked about things that nobody vouches for. What a workspace says of itself
@@ -66,7 +67,7 @@ async def _asked(prompt: str, turn: TurnContext) -> str:
     Raises:
         ThreadError: It gave no answer.
     """
-    child = await turn.thread.spawn(_reviewing_agent(turn.facts.config))
+    child = await turn.thread.spawn(_reviewing_agent(turn.facts.config, settings))
     try:
         result: RunResult[str] = await child.run(prompt, output_schema=SCHEMA)
     finally:
@@ -76,14 +77,14 @@ async def _asked(prompt: str, turn: TurnContext) -> str:
     return result.final_message
 
 
-def _reviewing_agent(config: Mapping[str, Any]) -> Agent[str]:
-    own = _table(config, "auto_review").get("policy")
-    settings = _table(_table(_table(config, "framework"), "plugins"), "guardian")
+def _reviewing_agent(config: Mapping[str, Any], settings: Settings) -> Agent[str]:
+    section = config.get("auto_review")
+    own = section.get("policy") if isinstance(section, Mapping) else None
     return Agent(
         name="guardian",
         instructions=instructions(own if isinstance(own, str) else ""),
-        model=settings.get("model"),
-        reasoning_effort=settings.get("reasoning_effort", "low"),
+        model=settings.model,
+        reasoning_effort=settings.reasoning_effort,
         allowed_tools=(),
         context=(),
         permissions=":read-only",
@@ -118,8 +119,3 @@ def _no_answer(error: Exception) -> Answer:
 def _brief(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 200 else f"{text[:199]}…"
-
-
-def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = table.get(name)
-    return found if isinstance(found, Mapping) else {}

@@ -9,6 +9,7 @@ from codex_framework.contract.protocol.events import (
     ToolApprovalRequestEvent,
 )
 from codex_framework.contract.protocol.policies import GranularApproval
+from codex_plugin_guardian.settings import Settings
 
 __all__ = ["Guardian"]
 
@@ -22,12 +23,14 @@ class Guardian(ApprovalReviewer):
     """Has a model judge approval requests, where ``approvals_reviewer`` in config says so.
 
     Args:
+        settings: The plugin's settings.
         limit_s: Longest time of one review, in seconds.
     """
 
     name = "guardian"
 
-    def __init__(self, limit_s: float = _LIMIT_S) -> None:
+    def __init__(self, settings: Settings | None = None, *, limit_s: float = _LIMIT_S) -> None:
+        self._settings = settings or Settings()
         self._limit_s = limit_s
 
     async def review(self, request: ApprovalRequest, turn: TurnContext) -> ReviewDecision | None:
@@ -40,7 +43,7 @@ class Guardian(ApprovalReviewer):
             return None
         from codex_plugin_guardian.review import decision
 
-        return await decision(request, turn, self._limit_s)
+        return await decision(request, turn, self._settings, self._limit_s)
 
 
 def _is_active(facts: TurnFacts) -> bool:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import SandboxError
+from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_landlock.instances import SET_UP_S, Instance
 from codex_plugin_landlock.jail.messages import receive, send
 from codex_plugin_landlock.jail.syscalls import memory_file
 
 __all__ = ["Launcher"]
 
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jail.launcher import main; main(int(sys.argv[2]))"
+_PROGRAM = str(Path(__file__).with_name("jail") / "launcher.py")
 _SEND_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 5.0
 _TRIAL_TIMEOUT_S = 60.0
@@ -135,11 +136,10 @@ class Launcher:
         ours, theirs = _pair()
         ours.settimeout(_SEND_TIMEOUT_S)
         self._log = memory_file("launcher")
-        home = str(Path(__file__).resolve().parent)
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [self._python, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, home, str(theirs.fileno())],
+                    [*standalone_argv(_PROGRAM, "-X", "utf8", python=self._python), str(theirs.fileno())],
                     cwd="/",
                     env={},
                     stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from codex_framework import AccessMode, FileAccess, SandboxError
+from codex_framework.contract.value import Value
 from codex_plugin_landlock.jail.parts import (
     DENIED,
     DEV,
@@ -35,8 +36,7 @@ _PLACEHOLDER, _PLACEHOLDER_MODE = "placeholder", 0o1755
 """The mark of folders that the launcher creates in place of missing names (see ``jail.placeholders``)."""
 
 
-@attrs.frozen(kw_only=True)
-class Plan:
+class Plan(Value, kw_only=True):
     """A sandbox's permissions, as paths.
 
     Attributes:
@@ -93,29 +93,17 @@ class Plan:
         """
         if not self.globs:
             return self
+        from codex_framework.contract.permissions.globs import expand
+
         kinds = dict(self.kinds)
-        matches = [path for path in self._matches() if not is_below(path, PROC)]
+        matches = [path for path in expand(self.globs, self.glob_depth, reopened=kinds) if not is_below(path, PROC)]
         allowed = [path for path, kind in kinds.items() if kind != DENIED]
         for target in filter(None, map(_target, matches)):
             is_private = is_below(target, DEV) or is_below(target, PROC)
             if not is_private and not any(path == target or is_below(path, target) for path in allowed):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
-        return attrs.evolve(self, kinds=kinds, globs=())
-
-    def _matches(self) -> list[str]:
-        from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
-
-        try:
-            matches = expand(self.globs, self.glob_depth)
-            inside = [path for path in self.kinds if any(is_below(path, match) for match in matches)]
-            inside = [path for path in inside if os.path.lexists(path)]
-            return expand(self.globs, self.glob_depth, reopened=inside) if inside else matches
-        except TooManyMatches as error:
-            raise SandboxError(
-                f"the denied pattern {str(error)!r} matches more than {MATCH_LIMIT} files",
-                hint="deny the folder that contains them, or make the pattern narrower (glob_scan_max_depth limits it too)",
-            ) from None
+        return self.evolve(kinds=kinds, globs=())
 
 
 def plan_for(access: FileAccess) -> Plan:
@@ -140,7 +128,7 @@ def plan_for(access: FileAccess) -> Plan:
         else:
             kinds[path] = _KINDS[rule.access]
     private = access.private_tmp and kinds.get(TMP, kinds["/"]) == WRITABLE
-    return attrs.evolve(plan, kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
+    return plan.evolve(kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
 
 
 def _check_proc(path: str, access: AccessMode) -> None:

@@ -60,8 +60,8 @@ def probe() -> SandboxReport:
     """Return a report based on the system's own information. Whether namespaces work is known only after the first sandbox."""
     if sys.platform != "linux":
         return SandboxReport(available=False, reason=f"Landlock requires Linux, and this system is {sys.platform}")
+    from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
     from codex_plugin_landlock.jail import landlock, seccomp
-    from codex_plugin_landlock.jail.syscall_numbers import ARCHITECTURE
     from codex_plugin_landlock.jail.syscalls import MACHINE
 
     if not ARCHITECTURE:

@@ -19,7 +19,7 @@ __all__ = ["broken_stream", "failed_response", "incomplete_response", "retry_aft
 _BODY_LIMIT = 1000
 """Maximum number of characters shown of a body that is not an error object."""
 
-_DELAY = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s|seconds?)", re.IGNORECASE)
+_DELAY = r"(?i)try again in (\d+(?:\.\d+)?)\s*(ms|s|seconds?)"
 
 CONTEXT_EXCEEDED = (
     "Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."
@@ -249,7 +249,7 @@ def _error_object(text: str) -> Mapping[str, Any]:
 
 
 def _asked_delay(message: str) -> float | None:
-    match = _DELAY.search(message)
+    match = re.search(_DELAY, message)
     if match is None:
         return None
     return float(match[1]) * (0.001 if match[2].lower() == "ms" else 1.0)

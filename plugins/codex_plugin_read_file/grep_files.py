@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from codex_framework import (
@@ -14,10 +13,10 @@ from codex_framework import (
     ToolError,
     ToolOutput,
     ToolRefused,
-    TurnFacts,
     parse_arguments,
 )
-from codex_plugin_read_file.offering import is_offered
+from codex_framework.toolkit.standalone import standalone_argv
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import reason
 
 __all__ = ["GrepFiles"]
@@ -52,7 +51,7 @@ _PARAMETERS = {
 }
 
 
-class GrepFiles:
+class GrepFiles(Offering):
     """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
 
     parallel_safe = True
@@ -63,10 +62,6 @@ class GrepFiles:
         "ignores, hidden files and binary files are left out.",
         _PARAMETERS,
     )
-
-    def offered(self, facts: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(facts)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
@@ -110,5 +105,5 @@ def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
     if ripgrep is not None:
         options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")
         return (ripgrep, *options, *glob, "--", path)
-    search = str(Path(__file__).with_name("search.py"))
-    return (sys.executable, "-I", "-S", search, "--regexp", pattern, *glob, "--", path)
+    program = standalone_argv(str(Path(__file__).with_name("search.py")))
+    return (*program, "--regexp", pattern, *glob, "--", path)

@@ -15,11 +15,10 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
-    TurnFacts,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
-from codex_plugin_read_file.offering import is_offered
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import absolute, reason, shortened
 
 __all__ = ["ListDir"]
@@ -44,7 +43,7 @@ _PARAMETERS = {
 }
 
 
-class ListDir:
+class ListDir(Offering):
     """Shows what is in a folder and in those below it."""
 
     parallel_safe = True
@@ -55,10 +54,6 @@ class ListDir:
         "symlink, ? for anything else that is no file.",
         _PARAMETERS,
     )
-
-    def offered(self, facts: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(facts)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""

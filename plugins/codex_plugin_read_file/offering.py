@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from codex_framework import TurnFacts
+from codex_plugin_read_file.settings import Settings
 
-__all__ = ["is_offered"]
+__all__ = ["Offering"]
 
 
-def is_offered(facts: TurnFacts) -> bool:
-    """As ``[framework.plugins.read_file] offer`` says; else to models that have no command sessions (``exec_command``)."""
-    table: Any = facts.config
-    for key in ("framework", "plugins", "read_file"):
-        table = table.get(key) if isinstance(table, Mapping) else None
-    setting = table.get("offer") if isinstance(table, Mapping) else None
-    return facts.model.shell_type != "unified_exec" if setting is None else bool(setting)
+class Offering:
+    """The part of a tool that decides whether it is offered.
+
+    Args:
+        settings: The plugin's settings.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+
+    def offered(self, facts: TurnFacts) -> bool:
+        """As the setting ``offer`` says; else to models that have no command sessions (``exec_command``)."""
+        offer = self._settings.offer
+        return facts.model.shell_type != "unified_exec" if offer is None else offer

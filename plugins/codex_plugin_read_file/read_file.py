@@ -16,10 +16,9 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
-    TurnFacts,
     parse_arguments,
 )
-from codex_plugin_read_file.offering import is_offered
+from codex_plugin_read_file.offering import Offering
 from codex_plugin_read_file.paths import LONGEST_LINE, absolute, reason, shortened
 
 __all__ = ["ReadFile"]
@@ -78,7 +77,7 @@ _PARAMETERS = {
 }
 
 
-class ReadFile:
+class ReadFile(Offering):
     """Shows lines of a text file with their numbers."""
 
     parallel_safe = True
@@ -88,10 +87,6 @@ class ReadFile:
         "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
         _PARAMETERS,
     )
-
-    def offered(self, facts: TurnFacts) -> bool:
-        """See :func:`is_offered`."""
-        return is_offered(facts)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""

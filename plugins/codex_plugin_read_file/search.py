@@ -1,7 +1,7 @@
 """Names files whose text fits a pattern: what ``grep_files`` runs where ripgrep is not installed.
 
-A program of its own: ``python -I -S search.py --regexp P [--glob G] -- PATH``. Standard library only. Exit status as ripgrep's: 0
-something was found, 1 nothing was, 2 it went wrong.
+A program of its own, which :mod:`codex_framework.toolkit.standalone` runs: ``--regexp P [--glob G] -- PATH``. Exit status as
+ripgrep's: 0 something was found, 1 nothing was, 2 it went wrong.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from codex_framework.contract.permissions.globs import alternatives, deny_matcher
 
-__all__ = ["IgnoreFile", "glob_regex", "main", "matching_files"]
+__all__ = ["IgnoreFile", "main", "matching_files"]
+
+_Matcher = Callable[[str], object]
 
 _HEAD = 8192
 """Bytes at a file's start that are looked at for a NUL, which means it is binary."""
@@ -39,13 +40,13 @@ class IgnoreFile:
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Whether the path is ignored (True), expressly kept (False), or not spoken of (None). The last rule counts."""
         relative = os.path.relpath(path, self._folder).replace(os.sep, "/")
-        for regex, keeps, folders_only in reversed(self._rules):
-            if (is_folder or not folders_only) and regex.fullmatch(relative):
+        for matches, keeps, folders_only in reversed(self._rules):
+            if (is_folder or not folders_only) and matches(relative):
                 return not keeps
         return None
 
 
-def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+def _rule(line: str) -> tuple[_Matcher, bool, bool] | None:
     line = line.rstrip("\r\n")
     if not line.endswith("\\ "):
         line = line.rstrip(" ")
@@ -57,49 +58,22 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     line = line.rstrip("/")
     if not line:
         return None
-    anchored = "/" in line
-    line = line.removeprefix("/")
     try:
-        return re.compile(glob_regex(line if anchored else f"**/{line}"), re.DOTALL), keeps, folders_only
-    except re.error:
+        return _matcher(line, braces=False), keeps, folders_only
+    except ValueError:
         return None  # no glob: git takes such a rule for one that fits nothing
 
 
-def glob_regex(glob: str) -> str:
-    """A glob as a regular expression: ``*`` and ``?`` stop at slashes, ``**`` does not, ``{a,b}`` are alternatives."""
-    out: list[str] = []
-    at = braces = 0
-    while at < len(glob):
-        mark = glob[at]
-        if glob.startswith("**/", at) and (at == 0 or glob[at - 1] == "/"):
-            out.append("(?:.*/)?")
-            at += 3
-            continue
-        if glob.startswith("**", at):
-            out.append(".*")
-            at += 2
-            continue
-        if mark == "[" and (end := glob.find("]", at + 2)) > 0:
-            inside = glob[at + 1 : end]
-            negated = "^" if inside[0] in "!^" else ""
-            out.append(f"[{negated}{re.escape(inside[len(negated) :]).replace(chr(92) + '-', '-')}]")
-            at = end + 1
-            continue
-        if mark == "\\" and at + 1 < len(glob):
-            at += 1
-            out.append(re.escape(glob[at]))
-        elif mark == "{" and "}" in glob[at:]:
-            braces += 1
-            out.append("(?:")
-        elif mark == "}" and braces:
-            braces -= 1
-            out.append(")")
-        elif mark == "," and braces:
-            out.append("|")
-        else:
-            out.append({"*": "[^/]*", "?": "[^/]"}.get(mark) or re.escape(mark))
-        at += 1
-    return "".join(out) + ")" * braces
+def _matcher(glob: str, *, braces: bool) -> _Matcher:
+    """Whether a relative path fits a glob. One without a slash is for names in any folder.
+
+    Raises:
+        ValueError: It is no glob.
+    """
+    patterns = alternatives(glob.removeprefix("/") if "/" in glob else f"**/{glob}", braces=braces)
+    matches = deny_matcher(patterns)
+    assert matches is not None
+    return matches
 
 
 def matching_files(regex: re.Pattern[bytes], path: str, glob: str | None) -> list[str]:
@@ -107,6 +81,9 @@ def matching_files(regex: re.Pattern[bytes], path: str, glob: str | None) -> lis
 
     Args:
         glob: Which files count; one without a slash is for names, one with ``!`` before it leaves files out.
+
+    Raises:
+        ValueError: It is no glob.
     """
     wanted = _file_filter(glob)
     files = [path] if os.path.isfile(path) else _walked(path)
@@ -119,8 +96,8 @@ def _file_filter(glob: str | None) -> Callable[[str], bool]:
         return lambda _: True
     keeps = not glob.startswith("!")
     glob = glob.removeprefix("!")
-    regex = re.compile(glob_regex(glob.removeprefix("/") if "/" in glob else f"**/{glob}"), re.DOTALL)
-    return lambda name: bool(regex.fullmatch(name.replace(os.sep, "/"))) is keeps
+    matches = _matcher(glob, braces=True)
+    return lambda name: bool(matches(name.replace(os.sep, "/"))) is keeps
 
 
 def _walked(top: str) -> Iterator[str]:
@@ -204,9 +181,8 @@ def main(arguments: list[str]) -> int:
     except re.error as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
+    except ValueError as error:
+        sys.stderr.write(f"error parsing glob {options['--glob']!r}: {error}\n")
+        return 2
     sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\n" for file in found))
     return 0 if found else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

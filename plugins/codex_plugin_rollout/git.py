@@ -7,10 +7,11 @@ from pathlib import Path
 
 __all__ = ["git_facts"]
 
-_SECTION = re.compile(r'\[\s*remote\s+"origin"\s*\]', re.IGNORECASE)
-_URL = re.compile(r"url\s*=\s*(.+)", re.IGNORECASE)
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LOGIN = re.compile(r"(?<=://)[^/@]*@")
+# Compiled when they are first needed: outside of a repository, none of them is.
+_SECTION = r'(?i)\[\s*remote\s+"origin"\s*\]'
+_URL = r"(?i)url\s*=\s*(.+)"
+_COMMIT = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_LOGIN = r"(?<=://)[^/@]*@"
 
 
 def git_facts(cwd: Path) -> dict[str, str]:
@@ -27,7 +28,7 @@ def git_facts(cwd: Path) -> dict[str, str]:
     head = _text(folder / "HEAD")
     reference = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
     commit = _commit_of(folder, shared, reference) if reference else head
-    if _COMMIT.fullmatch(commit):
+    if re.fullmatch(_COMMIT, commit):
         facts["commit_hash"] = commit
     branch = reference.removeprefix("refs/heads/")
     if reference.startswith("refs/heads/") and branch != ".invalid":  # the placeholder in reftable repositories
@@ -74,10 +75,10 @@ def _origin(config: str) -> str:
     for raw in config.splitlines():
         line = raw.strip()
         if line.startswith("["):
-            inside = _SECTION.match(line) is not None
-        elif inside and (match := _URL.fullmatch(line)):
+            inside = re.match(_SECTION, line) is not None
+        elif inside and (match := re.fullmatch(_URL, line)):
             url = match.group(1).strip().strip('"')
-            return _LOGIN.sub("", url) if url.startswith(("http://", "https://")) else url
+            return re.sub(_LOGIN, "", url) if url.startswith(("http://", "https://")) else url
     return ""
 
 

@@ -7,32 +7,19 @@ compactions in that turn. An unreadable line is skipped and reported. Lines of a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from codex_framework.contract.protocol.events import (
-    AgentMessageEvent,
-    AgentReasoningEvent,
-    EventMsg,
-    TokenCountEvent,
-    UserMessageEvent,
-)
-from codex_framework.contract.protocol.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    LocalShellCall,
-    ResponseItem,
-    user_message,
-)
+from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
+from codex_framework.contract.protocol.items import ResponseItem, user_message, with_paired_outputs
+from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_plugin_rollout.turns import is_context, is_user_message
 
-__all__ = ["Reconstruction", "with_paired_outputs"]
+__all__ = ["Reconstruction"]
 
 _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
 """Internal field that newer Codex versions add to items. Some servers reject it."""
@@ -195,71 +182,16 @@ class Reconstruction:
         self._items = [*user_messages, user_message(summary)] if isinstance(summary, str) and summary else user_messages
 
 
-def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
-    """Return the items with exactly one output per call.
-
-    A call without an output gets the output ``aborted``; a thread that was killed during a call ends with such a call. An output
-    without a call is dropped.
-    """
-    items = list(items)
-    waiting: dict[str, list[int]] = {}
-    orphans: set[int] = set()
-    for index, item in enumerate(items):
-        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
-            waiting.setdefault(item.call_id or "", []).append(index)
-        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
-            calls = waiting.get(item.call_id)
-            if calls:
-                calls.pop()
-            else:
-                orphans.add(index)
-    missing = {index for calls in waiting.values() for index in calls}
-    if not missing and not orphans:
-        return items
-    result: list[ResponseItem] = []
-    for index, item in enumerate(items):
-        if index not in orphans:
-            result.append(item)
-        if index in missing:
-            result.append(_aborted(item))
-    return result
-
-
-def _aborted(call: ResponseItem) -> ResponseItem:
-    if isinstance(call, CustomToolCall):
-        return CustomToolCallOutput(call.call_id, "aborted")
-    assert isinstance(call, (FunctionCall, LocalShellCall))
-    return FunctionCallOutput(call.call_id or "", "aborted")
-
-
 def _item(payload: dict[str, Any]) -> ResponseItem:
     payload.pop(_PRIVATE_FIELD, None)
     return read_item(payload)
 
 
-def _events(payload: dict[str, Any]) -> list[EventMsg]:
+def _events(payload: dict[str, Any]) -> Sequence[EventMsg]:
     """Return the events that an older Codex would have written.
 
     Newer versions write ``item_completed`` events with whole turn items in place of message events.
     """
     item = payload.get("item")
-    if payload.get("type") != "item_completed" or not isinstance(item, dict):
-        return [read_event(payload)]
-    content = [part for part in _list(item.get("content")) if isinstance(part, dict)]
-    text = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    match item.get("type"):
-        case "UserMessage":
-            images = tuple(part["image_url"] for part in content if isinstance(part.get("image_url"), str))
-            local = tuple(part["path"] for part in content if isinstance(part.get("path"), str))
-            return [UserMessageEvent(text, images or None, local)]
-        case "AgentMessage":
-            phase = item.get("phase")
-            return [AgentMessageEvent(text, phase if isinstance(phase, str) else None)]
-        case "Reasoning":
-            return [AgentReasoningEvent(part) for part in _list(item.get("summary_text")) if isinstance(part, str)]
-        case _:
-            return [read_event(payload)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    older = older_events(item) if payload.get("type") == "item_completed" and isinstance(item, dict) else None
+    return [read_event(payload)] if older is None else older

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codex_framework import AccessMode, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
-from codex_framework.contract.permissions.globs import TooManyMatches, expand
+from codex_framework.contract.permissions.globs import expand
 from codex_plugin_seatbelt.launching import TRIAL, check_program, try_out
 from codex_plugin_seatbelt.process import SeatbeltProcess
 from codex_plugin_seatbelt.profile import Profile
@@ -148,20 +148,14 @@ def _around_matches(rules: Rules, depth: int | None) -> tuple[str, ...]:
     """Return the writable folders around the current matches of denied patterns, because a pattern does not follow a moved folder.
 
     Raises:
-        SandboxError: There are too many folders.
+        SandboxError: There are too many matches or folders.
     """
-    hint = "deny fewer files, or whole folders"
-    try:
-        matches = expand(rules.globs, depth)
-        inside = [path for path, _ in rules.modes if any(path.startswith(f"{match}/") for match in matches)]
-        if reopened := [path for path in inside if os.path.lexists(path)]:
-            matches = expand(rules.globs, depth, reopened=reopened)
-    except TooManyMatches as error:
-        raise SandboxError(f"the pattern {error} matches too many files", hint=hint) from error
+    matches = expand(rules.globs, depth, reopened=[path for path, _ in rules.modes])
     folders = dict.fromkeys(str(parent) for path in matches for parent in Path(path).parents)
     pinned = tuple(folder for folder in folders if folder != "/" and mode_at(rules, folder) is AccessMode.WRITE)
     if len(pinned) > _MAX_PINNED:
         raise SandboxError(
-            f"the matches of denied patterns are in {len(pinned)} folders, more than {_MAX_PINNED}", hint=hint
+            f"the matches of denied patterns are in {len(pinned)} folders, more than {_MAX_PINNED}",
+            hint="deny fewer files, or whole folders",
         )
     return pinned

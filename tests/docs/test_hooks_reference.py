@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework.contract.hookspecs import DECLARATIONS
 from codex_framework.plugins.registry import ROLES, load_registry
 from codex_framework.plugins.validation import hooks
 
@@ -38,12 +39,17 @@ def test_the_example_of_a_hook_is_a_plugin_that_loads(hook, render):
     sys.modules[module.__name__] = module
     try:
         exec(compile(render.example(hooks()[hook]), f"<example of {hook}>", "exec", dont_inherit=True), vars(module))
-        (report,) = load_registry({}, entry_points=(), extra_plugins=[module]).command_table.reports
+        reports = load_registry({}, extra_plugins=[module]).command_table.reports
     finally:
         del sys.modules[module.__name__]
+    (report,) = [report for report in reports if report.name == module.__name__]
     assert (report.status, report.problems) == ("loaded", ())
-    assert list(report.contributes) == [ROLES[hook]]
-    assert len(report.contributes[ROLES[hook]]) == 1
+    if hooks()[hook] in DECLARATIONS:
+        declared = {"settings": report.settings, "requires": report.requires, **report.contributes}
+        assert declared[ROLES[hook]]
+    else:
+        assert list(report.contributes) == [ROLES[hook]]
+        assert len(report.contributes[ROLES[hook]]) == 1
 
 
 @pytest.mark.parametrize("hook", hooks())

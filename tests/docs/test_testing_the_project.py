@@ -22,15 +22,13 @@ FIRST = re.split(r",\s*", TOX["tox"]["env_list"])
 
 def later() -> list[str]:
     """What ``.ci/run`` runs after that."""
-    found = re.search(r'tox run -e "([\w,]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
-    assert found
-    return found[1].split(",")
+    found = re.findall(r'tox run -e "([\w,]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    return ",".join(found).split(",")
 
 
 def test_every_environment_is_run_once():
     sections = [name.removeprefix("testenv:") for name in TOX.sections() if name.startswith("testenv:")]
-    pythons = {"py", "py312", "py313"}
-    assert sorted([*FIRST, *later()]) == sorted({*sections, *pythons})
+    assert sorted([*FIRST, *later()]) == sorted({*sections, "py"})
 
 
 def test_the_page_tells_of_every_environment():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions import globs
 from codex_framework.contract.permissions.globs import (
-    TooManyMatches,
     alternatives,
     deny_matcher,
     escaped,
@@ -149,10 +151,50 @@ def test_the_depth_limits_only_the_search_that_has_no_end_of_its_own(tree):
 
 def test_folders_that_are_opened_again_below_a_match_are_searched(tree):
     inside = [f"{tree}/keys.pem/open"]
-    assert "keys.pem/open/d.pem" in found(tree, "**/*.pem", reopened=inside)
+    assert found(tree, "**/*.pem", reopened=inside) == [
+        "a.pem",
+        "keys.pem",
+        "keys.pem/open/d.pem",
+        "sub/b.pem",
+        "sub/deep/c.pem",
+    ]
+
+
+def test_a_folder_that_is_opened_again_counts_only_if_it_exists_and_is_not_too_deep(tree):
+    inner, missing = f"{tree}/keys.pem/inner.pem", f"{tree}/keys.pem/missing.pem"
+    assert "keys.pem/inner.pem" in found(tree, "**/*.pem", reopened=[inner, missing])
+    assert "keys.pem/missing.pem" not in found(tree, "**/*.pem", reopened=[inner, missing])
+    assert "keys.pem/open/d.pem" not in found(tree, "**/*.pem", depth=2, reopened=[f"{tree}/keys.pem/open"])
+    assert "keys.pem/inner.pem" not in found(tree, "**/*.pem", depth=1, reopened=[inner])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="everything can be listed by root")
+def test_what_cannot_be_listed_hides_nothing_that_is_opened_in_it(tree):
+    (tree / "sub").chmod(0o111)
+    try:
+        assert "sub/deep/c.pem" in found(tree, "**/*.pem", reopened=[f"{tree}/sub/deep"])
+    finally:
+        (tree / "sub").chmod(0o755)
+
+
+def test_braces_mean_themselves_where_they_hold_no_alternatives():
+    assert alternatives("/{a,b}*}", braces=False) == ("/{a,b}*}",)
+    matcher = deny_matcher(alternatives("/{a,b}*}", braces=False))
+    assert matcher is not None
+    assert matcher("/{a,b}c}")
+    assert not matcher("/ac}")
+
+
+def test_a_pattern_can_be_spelled_in_another_dialect():
+    def bracketed(found):
+        return f"<{'not ' if found.negated else ''}{' '.join(found.members)}>"
+
+    dialect = globs.Dialect(str.upper, bracketed, run="..", one="_")
+    parts = ["a", "**", "b*?", "[!x-z-]", "[odd", "**"]
+    assert globs.expression(parts, dialect) == "A/(.*/)?B.._/<not x-z ->/[ODD/.*"
 
 
 def test_too_many_matches_are_an_error(tree, monkeypatch):
     monkeypatch.setattr(globs, "MATCH_LIMIT", 2)
-    with pytest.raises(TooManyMatches):
+    with pytest.raises(SandboxError, match="matches more than 2 files"):
         found(tree, "**/*.pem")

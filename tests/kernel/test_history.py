@@ -21,9 +21,10 @@ from codex_framework.contract.protocol.items import (
     is_call,
     is_output,
     user_message,
+    with_paired_outputs,
 )
 from codex_framework.contract.protocol.wire import read_item, to_wire
-from codex_framework.threads.history import History, normalised
+from codex_framework.threads.history import History
 
 call_ids = st.sampled_from(["a", "b", "c"])
 items = st.one_of(
@@ -64,13 +65,13 @@ def test_every_call_in_a_prompt_has_exactly_one_output(given_items: list[Respons
 
 @given(st.lists(items, max_size=12))
 def test_normalising_twice_changes_nothing_more(given_items: list[ResponseItem]) -> None:
-    once = normalised(given_items)
-    assert normalised(once) == once
+    once = with_paired_outputs(given_items)
+    assert with_paired_outputs(once) == once
 
 
 @given(st.lists(items, max_size=12))
 def test_a_well_formed_history_is_sent_as_it_is(given_items: list[ResponseItem]) -> None:
-    once = normalised(given_items)
+    once = with_paired_outputs(given_items)
     assert list(History(once).prompt().items) == once
 
 

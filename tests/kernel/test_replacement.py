@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.threads.turn.safe_write import NotPermittedError, replace_file
+from codex_framework.toolkit.replacement import NotPermittedError, replace_file
 
 
 def below(root: Path):  # type: ignore[no-untyped-def]
@@ -64,3 +64,50 @@ def test_folders_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     for name in ("folder", "pipe"):
         with pytest.raises(OSError, match=r"directory|regular"):
             replace_file(tmp_path / name, b"x", below(tmp_path))
+
+
+def test_the_new_content_is_on_the_disk_before_the_old_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, synced, fsync = tmp_path / "file", [], os.fsync
+    target.write_bytes(b"old")
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.fstat(descriptor).st_size, os.fstat(descriptor).st_mode & 0o777, target.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    replace_file(target, b"newer", mode=0o600)
+    assert synced == [(5, 0o600, b"old")]
+    replace_file(target, b"unsynced", sync=False)
+    assert len(synced) == 1
+    assert target.read_bytes() == b"unsynced"
+
+
+def test_a_mode_that_is_asked_for_holds_whatever_the_umask_and_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"")
+    target.chmod(0o640)
+    replace_file(target, b"", mode=0o777)
+    assert target.stat().st_mode & 0o777 == 0o777
+
+
+def test_without_a_check_a_symlink_is_followed_and_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real/file")
+    replace_file(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "file").read_bytes() == b"new"
+
+
+def test_a_write_that_fails_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,25 +11,16 @@ from typing import Any, TypeVar
 import attrs
 import pytest
 
-from codex_framework.commands.approval import ApprovalCache
-from codex_framework.commands.caller import Caller
-from codex_framework.commands.confinement import Confinements
-from codex_framework.commands.runner import CommandRunner
 from codex_framework.config import load_config
-from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.protocol.events import EventMsg, TurnAbortedEvent, TurnCompleteEvent
 from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tools import ToolCall, ToolOutput
 from codex_framework.kernel import Kernel
-from codex_framework.testing import ResponsesServer
-from codex_framework.testing.facts import turn_facts
+from codex_framework.testing import ResponsesServer, call_context
 from codex_framework.threads import thread as threads
-from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.call_context import CallContext
-from codex_framework.threads.turn.diff import TurnDiff
-from codex_framework.toolkit.truncation import truncate
 
 T = TypeVar("T")
 
@@ -60,52 +50,12 @@ def open_thread(tmp_path: Path) -> Callable[..., Any]:
         policies: tuple[Any, ...] = (),
         approval: ApprovalPolicy = ApprovalPolicy.NEVER,
     ) -> AsyncIterator[Thread]:
-        model = model or ModelInfo(slug="test")
         events: list[Any] = []
-        confinements = Confinements({}, None)
-        commands = CommandRunner(
-            policies=policies,
-            confinements=confinements,
-            environment_policy={},
-            environ=os.environ,
-            extra_env={},
-            search_path=lambda: None,
-            limit_text=lambda text: truncate(text, model.truncation),
-        )
-
-        async def nobody(_: Any) -> Any:
-            raise AssertionError("nobody is there to ask")
-
-        caller = Caller(
-            call_id="call",
-            turn=turn_facts(
-                thread_id="thread",
-                turn_id="turn",
-                cwd=tmp_path,
-                model=model,
-                approval_policy=approval,
-                config=config or {},
-            ),
-            resolve=lambda _: FileAccess(full=True, network=NetworkMode.ON),
-            env={},
-            emit=events.append,
-            ask=nobody,
-        )
-        plugin_state = PluginState()
-        context = CallContext(
-            thread_id="thread",
-            model=model,
-            caller=caller,
-            commands=commands,
-            patches=ApprovalCache(),
-            plugin_state=plugin_state,
-            diff=TurnDiff(tmp_path),
-        )
-        try:
-            yield Thread(context, events)
-        finally:
-            assert await plugin_state.aclose() == []
-            await confinements.aclose()
+        model = model or ModelInfo(slug="test")
+        async with call_context(
+            tmp_path, config=config, model=model, emit=events.append, policies=policies, approval_policy=approval
+        ) as context:
+            yield Thread(context.evolve(caller=context.caller.evolve(call_id="call")), events)
 
     return opened
 

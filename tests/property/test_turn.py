@@ -29,9 +29,9 @@ from codex_framework.contract.protocol.items import (
     message_text,
     output_for,
     user_message,
+    with_paired_outputs,
 )
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
-from codex_framework.threads.history import normalised
 from codex_framework.threads.turn.machine import (
     BACKOFF_BASE_S,
     INTERRUPT_MARKER,
@@ -325,7 +325,7 @@ class World:
         assert not self.replaced
         unseen = {text for text in texts(self.history) if origin(text) in INPUT} - self.in_a_request
         assert not unseen, "input is never summarised before a model was asked with it"
-        assert normalised(self.history) == self.history
+        assert with_paired_outputs(self.history) == self.history
         self.history = list(edit.items)
         self.replaced = True
 
@@ -740,7 +740,7 @@ class TurnMachine(RuleBasedStateMachine):
         calls = [item for item in world.record if is_call(item)]
         outputs = [item for item in world.record if is_output(item)]
         assert [item.call_id for item in outputs] == [item.call_id for item in calls]  # type: ignore[union-attr]
-        assert normalised(world.history) == world.history
+        assert with_paired_outputs(world.history) == world.history
         unrun = [item for item in outputs if item.output == ABORTED_OUTPUT]  # type: ignore[union-attr]
         assert len(world.starts) + len(unrun) == len(calls), "a call runs, or says that it did not"
         self.nothing_is_lost()
@@ -790,15 +790,16 @@ class TurnMachine(RuleBasedStateMachine):
 
 
 class TestTurn(TurnMachine.TestCase):
-    """The invariants, on one of two workers where it is a long run."""
+    """The invariants."""
 
 
-if not settings().derandomize:
+PARTS = 20
 
-    class TestTurnOnAnotherWorker(TurnMachine.TestCase):
-        """The other half of the examples of a long run."""
-
-    TestTurn.settings = TestTurnOnAnotherWorker.settings = settings(max_examples=settings().max_examples // 2)
+if not settings().derandomize:  # in parts, so that workers share them, and so that a run can end between two of them
+    TestTurn.settings = settings(max_examples=settings().max_examples // PARTS)
+    for part in range(2, PARTS + 1):
+        name = f"TestTurnPart{part}"
+        globals()[name] = type(name, (TurnMachine.TestCase,), {"settings": TestTurn.settings, "__module__": __name__})
 
 
 def test_input_for_a_turn_that_was_interrupted_before_it_began_is_not_recorded() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -150,6 +149,8 @@ class Unconfined:
 
 
 def _with_terminal(launch: Launch) -> tuple[str, ...]:
+    import shutil
+
     program = shutil.which(launch.argv[0], path=launch.env.get("PATH", os.defpath)) if launch.argv else None
     if program is None:
         raise CommandFailed("No such file or directory (os error 2)", hint=_hint(launch))

@@ -1,27 +1,32 @@
-r"""Glob patterns for paths that must not be read.
+r"""Glob patterns for paths, such as those that must not be read.
 
-``*`` and ``?`` stand for characters of one name, ``[a-z]`` and ``[!a-z]`` for one of a class, ``**`` as a whole component for
-any number of folders, none included. A match stands for itself and everything below it. Case counts.
+``*`` and ``?`` match characters of one name, ``[a-z]`` and ``[!a-z]`` match one character of a class, and ``**`` as a whole
+component matches any number of folders, including none. A match stands for itself and everything below it. Case matters.
 
-People may also write ``{a,b}`` for either and ``\`` before a character that means itself, as in Codex (globset);
+People may also write ``{a,b}`` for either and ``\`` before a character that means itself, as in Codex (globset).
 :func:`alternatives` turns that into patterns without them, which is all that the other functions know.
+
+:func:`expression` parses a pattern once and spells it in any :class:`Dialect` of regular expressions.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 __all__ = [
+    "ANYWHERE",
     "MATCH_LIMIT",
-    "TooManyMatches",
+    "CharacterClass",
+    "Dialect",
     "alternatives",
-    "class_end",
     "deny_matcher",
     "escaped",
     "expand",
+    "expression",
     "has_wildcards",
     "regex_of",
     "static_prefix",
@@ -30,14 +35,41 @@ __all__ = [
 MATCH_LIMIT = 8192
 """How many matches are masked at most (Codex's limit)."""
 
+ANYWHERE = "**"
+"""The component that matches any number of folders."""
+
 _WILD = frozenset("*?[")
 _ESCAPED = r"\[([*?\[])\]"  # compiled when it is needed, as nothing should happen at import
 _ALTERNATIVES = 1000
 """How many patterns one with braces may stand for."""
 
 
-class TooManyMatches(Exception):  # noqa: N818  # a turn of events
-    """A pattern matches more than can be masked."""
+class CharacterClass(NamedTuple):
+    """A class in brackets.
+
+    Attributes:
+        members: Single characters, and ranges of three characters (``a-z``).
+        negated: Whether it matches every character but these (and ``/``).
+    """
+
+    members: tuple[str, ...]
+    negated: bool
+
+
+class Dialect(NamedTuple):
+    """How the parts of a pattern are spelled in a kind of regular expression.
+
+    Attributes:
+        literal: Spells a character that means itself.
+        bracketed: Spells a class.
+        run: Any number of characters of one name.
+        one: One character of a name.
+    """
+
+    literal: Callable[[str], str]
+    bracketed: Callable[[CharacterClass], str]
+    run: str = "[^/]*"
+    one: str = "[^/]"
 
 
 def has_wildcards(text: str) -> bool:
@@ -60,14 +92,17 @@ def static_prefix(pattern: str) -> str:
     return "/".join(plain) or "/"
 
 
-def alternatives(pattern: str) -> tuple[str, ...]:
+def alternatives(pattern: str, *, braces: bool = True) -> tuple[str, ...]:
     """The patterns without braces and backslashes that one stands for.
+
+    Args:
+        braces: Whether braces hold alternatives. If not, they mean themselves, as in the files of git.
 
     Raises:
         ValueError: A brace is not closed or not opened, a backslash escapes nothing, a class has an impossible range, or there
             are more than a thousand; the text says what.
     """
-    found, _ = _read(pattern, 0, inside=False)
+    found, _ = _read(pattern, 0, inside=False, braces="{}" if braces else "")
     for one in found:
         try:
             re.compile(regex_of(one))
@@ -76,7 +111,7 @@ def alternatives(pattern: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _read(pattern: str, at: int, *, inside: bool) -> tuple[list[str], int]:
+def _read(pattern: str, at: int, *, inside: bool, braces: str = "{}") -> tuple[list[str], int]:
     """The alternatives from an index up to the comma or brace that ends them, and where that is."""
     found = [""]
     while at < len(pattern):
@@ -89,13 +124,11 @@ def _read(pattern: str, at: int, *, inside: bool) -> tuple[list[str], int]:
             if at == len(pattern):
                 raise ValueError("a backslash at its end escapes nothing")
             choice = [escaped(pattern[at])]
-        elif character == "[" and (end := class_end(pattern, at)) is not None:
+        elif character == "[" and (end := _class_end(pattern, at)) is not None:
             choice = _class_choice(pattern[at + 1 : end])
             at = end
-        elif character == "{":
+        elif character in braces:
             choice, at = _braces(pattern, at)
-        elif character == "}":
-            raise ValueError("a brace is closed that was not opened")
         found = [before + after for before in found for after in choice]
         if len(found) > _ALTERNATIVES:
             raise ValueError(f"it stands for more than {_ALTERNATIVES} patterns")
@@ -106,6 +139,8 @@ def _read(pattern: str, at: int, *, inside: bool) -> tuple[list[str], int]:
 
 
 def _braces(pattern: str, at: int) -> tuple[list[str], int]:
+    if pattern[at] == "}":
+        raise ValueError("a brace is closed that was not opened")
     choice: list[str] = []
     while True:
         some, at = _read(pattern, at + 1, inside=True)
@@ -129,15 +164,7 @@ def _class_choice(inner: str) -> list[str]:
 @lru_cache(maxsize=256)
 def regex_of(pattern: str) -> str:
     """The pattern as a regular expression of Python for a whole path."""
-    parts = pattern.split("/")
-    text = ""
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            text += ".*" if last else "(.*/)?"
-        else:
-            text += _component(part) + ("" if last else "/")
-    return text
+    return expression(pattern.split("/"), _PYTHON)
 
 
 @lru_cache(maxsize=64)
@@ -153,65 +180,96 @@ def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Ite
 
     Args:
         depth: How many folders below a pattern's static beginning are entered; None: all.
-        reopened: Existing paths below a match; they and what is in them are looked at as well.
+        reopened: Paths that may be reached although they are below a match, or below what cannot be listed. They and what is
+            in them are looked at as well.
 
     Raises:
-        TooManyMatches: There are more than :data:`MATCH_LIMIT`.
+        SandboxError: There are more than :data:`MATCH_LIMIT`.
     """
+    reopened = tuple(reopened)
     found: dict[str, None] = {}
     for pattern in patterns:
-        matches = deny_matcher((pattern,))
-        assert matches is not None
-        start = static_prefix(pattern)
-        limit = depth if "**" in pattern.split("/") else pattern.count("/") - start.rstrip("/").count("/")
-        prefix = start.rstrip("/") + "/"
-        inside = ((one, one.count("/") - prefix.count("/") + 1) for one in reopened if one.startswith(prefix))
-        for folder, level in ((start, 0), *inside):
-            left = None if limit is None else limit - level
-            itself = [folder] if level and matches(folder) and (left is None or left >= 0) else None
-            for path in itself or _walk(folder, matches, left):
-                found[path] = None
-                if len(found) > MATCH_LIMIT:
-                    raise TooManyMatches(pattern)
+        for path in _matches(pattern, depth, reopened):
+            found[path] = None
+            if len(found) > MATCH_LIMIT:
+                from codex_framework.contract.errors import SandboxError
+
+                raise SandboxError(
+                    f"the denied pattern {pattern!r} matches more than {MATCH_LIMIT} files",
+                    hint="deny the folder that contains them, or make the pattern narrower (glob_scan_max_depth limits it too)",
+                )
     return sorted(found)
 
 
-def _walk(folder: str, matches: Callable[[str], object], depth: int | None) -> Iterator[str]:
+def _matches(pattern: str, depth: int | None, reopened: Sequence[str]) -> Iterator[str]:
+    matches = deny_matcher((pattern,))
+    assert matches is not None
+    start = static_prefix(pattern)
+    limit = depth if ANYWHERE in pattern.split("/") else pattern.count("/") - start.rstrip("/").count("/")
+    walked: set[str] = set()
+    yield from _walk(start, matches, limit, walked)
+    prefix = start.rstrip("/") + "/"
+    for path in reopened:
+        if not path.startswith(prefix) or path in walked:
+            continue
+        left = None if limit is None else limit - (path.count("/") - prefix.count("/") + 1)
+        if not matches(path):
+            yield from _walk(path, matches, left, walked)
+        elif (left is None or left >= 0) and os.path.lexists(path):
+            yield path
+
+
+def _walk(folder: str, matches: Callable[[str], object], depth: int | None, walked: set[str]) -> Iterator[str]:
     pending = [(folder, 0)] if depth is None or depth > 0 else []
     while pending:
         at, level = pending.pop()
+        walked.add(at)
         try:
             entries = list(os.scandir(at))
         except OSError:
             continue
+        deeper = depth is None or level + 1 < depth
         for entry in entries:
             if matches(entry.path):
                 yield entry.path
-            elif entry.is_dir(follow_symlinks=False) and (depth is None or level + 1 < depth):
+            elif deeper and entry.is_dir(follow_symlinks=False) and entry.path not in walked:
                 pending.append((entry.path, level + 1))
 
 
-def _component(part: str) -> str:
+def expression(parts: Sequence[str], dialect: Dialect) -> str:
+    """Return a regular expression for the components of a pattern, separated by ``/``.
+
+    It uses groups, ``.`` for any character and ``*``, besides what the dialect spells.
+    """
     text = ""
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == ANYWHERE:
+            text += ".*" if last else "(.*/)?"
+        else:
+            text += "".join(_component(part, dialect)) + ("" if last else "/")
+    return text
+
+
+def _component(part: str, dialect: Dialect) -> Iterator[str]:
     at = 0
     while at < len(part):
         character = part[at]
         if character == "*":
-            text += "[^/]*"
+            yield dialect.run
             while part[at + 1 : at + 2] == "*":
                 at += 1
         elif character == "?":
-            text += "[^/]"
-        elif character == "[" and (end := class_end(part, at)) is not None:
-            text += _class(part[at + 1 : end])
+            yield dialect.one
+        elif character == "[" and (end := _class_end(part, at)) is not None:
+            yield dialect.bracketed(_class(part[at + 1 : end]))
             at = end
         else:
-            text += re.escape(character)
+            yield dialect.literal(character)
         at += 1
-    return text
 
 
-def class_end(part: str, start: int) -> int | None:
+def _class_end(part: str, start: int) -> int | None:
     """The index of the bracket that closes a class; None where it is never closed, and the bracket means itself."""
     first = start + 1
     if part[first : first + 1] in ("!", "^"):
@@ -220,15 +278,21 @@ def class_end(part: str, start: int) -> int | None:
     return None if end < 0 else end
 
 
-def _class(inner: str) -> str:
+def _class(inner: str) -> CharacterClass:
     negated = inner[:1] in ("!", "^")
-    members = inner[1:] if negated else inner
-    text = ""
+    text = inner[1:] if negated else inner
+    members = []
     at = 0
-    while at < len(members):
-        text += re.escape(members[at])
-        if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
-            text += f"-{re.escape(members[at + 2])}"
-            at += 2
-        at += 1
-    return f"[^/{text}]" if negated else f"[{text}]"
+    while at < len(text):
+        length = 3 if text[at + 1 : at + 2] == "-" and at + 2 < len(text) else 1
+        members.append(text[at : at + length])
+        at += length
+    return CharacterClass(tuple(members), negated)
+
+
+def _bracketed(found: CharacterClass) -> str:
+    members = ("-".join(map(re.escape, (member[0], *member[2:]))) for member in found.members)
+    return f"[{'^/' if found.negated else ''}{''.join(members)}]"
+
+
+_PYTHON = Dialect(re.escape, _bracketed)

@@ -7,7 +7,7 @@ server sends is lost on the way through history, disk and the next request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from codex_framework.contract.value import Value
@@ -34,6 +34,7 @@ __all__ = [
     "is_output",
     "message_text",
     "user_message",
+    "with_paired_outputs",
 ]
 
 CONTEXT_MARKS = (
@@ -224,3 +225,27 @@ def output_for(item: CallItem, text: str) -> OutputItem:
     if isinstance(item, CustomToolCall):
         return CustomToolCallOutput(call_id=item.call_id, output=text)
     return FunctionCallOutput(call_id=item.call_id or "", output=text)
+
+
+def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
+    """Return the items with exactly one output per call.
+
+    An output belongs to the latest call of its id that comes before it and has none yet. A call without an output gets the output
+    :data:`ABORTED_OUTPUT`; a thread that was killed during a call ends with such a call. An output without a call is dropped.
+    """
+    result: list[ResponseItem] = []
+    waiting: dict[str, list[int]] = {}
+    for item in items:
+        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+            waiting.setdefault(item.call_id or "", []).append(len(result))
+        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+            calls = waiting.get(item.call_id)
+            if not calls:
+                continue
+            calls.pop()
+        result.append(item)
+    for index in sorted((index for calls in waiting.values() for index in calls), reverse=True):
+        call = result[index]
+        assert isinstance(call, (FunctionCall, CustomToolCall, LocalShellCall))
+        result.insert(index + 1, output_for(call, ABORTED_OUTPUT))
+    return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -39,6 +39,16 @@ class PluginContext(Protocol):
 
         Raises:
             ConfigError: A key is unknown, missing or mistyped. A plugin that lets it through is reported with file and line.
+        """
+        ...
+
+    def offers(self, role: type[T]) -> Sequence[T]:
+        """Return what plugins offer to this plugin's own hook for a role (see ``codex_roles``).
+
+        Plugins that have failed since then are not among them, so ask again instead of keeping the result.
+
+        Raises:
+            PluginError: The plugin declares no hook that collects this role, or the offers are not collected yet.
         """
         ...
 

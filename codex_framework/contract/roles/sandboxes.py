@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -17,7 +17,6 @@ from codex_framework.contract.value import Value
 
 __all__ = [
     "ChildProcess",
-    "Configured",
     "Confinement",
     "Examines",
     "Explains",
@@ -163,19 +162,6 @@ class Examines(Protocol):
 
         Raises:
             SandboxError: It cannot even try.
-        """
-        ...
-
-
-@runtime_checkable
-class Configured(Protocol):
-    """A sandbox with settings of its own: told once, when a kernel is made, before it is asked anything."""
-
-    def configure(self, config: Any) -> None:
-        """Take them from the configuration (``codex_framework.config.plugin_settings``).
-
-        Raises:
-            ConfigError: They are wrong.
         """
         ...
 

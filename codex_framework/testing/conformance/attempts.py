@@ -62,6 +62,15 @@ class Scene:
         if self.bystander.poll() is not None:
             self.bystander = _bystander()
 
+    def connected(self, said: str) -> bool:
+        """Whether somebody has connected to the listener, whatever a command said."""
+        del said
+        try:
+            self.listener.accept()[0].close()
+        except TimeoutError:
+            return False
+        return True
+
     def close(self) -> None:
         """End the process and the listener."""
         self.bystander.kill()
@@ -214,13 +223,6 @@ def network_attempts(scene: Scene) -> list[Attempt]:
     """What must fail where the network is off (and the first of which has to work where it is on)."""
     port = scene.listener.getsockname()[1]
 
-    def connected(_: str) -> bool:
-        try:
-            scene.listener.accept()[0].close()
-        except TimeoutError:
-            return False
-        return True
-
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
     datagram = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
@@ -228,8 +230,10 @@ def network_attempts(scene: Scene) -> list[Attempt]:
     )
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {connect!r}])"
     return [
-        Attempt(what="connect to a TCP server", argv=(sys.executable, "-S", "-c", connect), succeeded=connected),
-        Attempt(what="connect from a child process", argv=(sys.executable, "-S", "-c", child), succeeded=connected),
+        Attempt(what="connect to a TCP server", argv=(sys.executable, "-S", "-c", connect), succeeded=scene.connected),
+        Attempt(
+            what="connect from a child process", argv=(sys.executable, "-S", "-c", child), succeeded=scene.connected
+        ),
         Attempt(
             what="send a datagram", argv=(sys.executable, "-S", "-c", datagram), succeeded=lambda said: "SENT" in said
         ),

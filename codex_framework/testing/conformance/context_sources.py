@@ -40,8 +40,7 @@ def check_context_source(source: ContextSource, *, cwd: Path | None = None, code
     """
     findings = Findings("context source", source)
     if findings.members(source, ContextSource):
-        name: Any = source.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(source)
         with tempfile.TemporaryDirectory() as folder:
             for facts in _circumstances(cwd or Path(folder), codex_home or Path(folder)):
                 _check_fragments(findings, source, facts)

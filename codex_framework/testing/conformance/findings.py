@@ -68,6 +68,11 @@ class Findings:
             self.note(problem)
         return not problems
 
+    def named(self, item: Any) -> None:
+        """Add a violation unless the object's name is a word."""
+        name: object = item.name
+        self.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+
     def raise_any(self) -> None:
         """End the check.
 
@@ -139,6 +144,15 @@ class Findings:
         except Exception as error:
             self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
             raise Unmet from error
+
+    async def closed_twice(self, aclose: Callable[[], Awaitable[None]], *, within_s: float, of: str = "") -> None:
+        """Call ``aclose`` twice, which has to be allowed.
+
+        Raises:
+            Unmet: It raised something or did not end; that is noted.
+        """
+        for which in ("aclose()", "a second aclose()"):
+            await self.awaited(f"{which}{of}", aclose(), within_s=within_s)
 
     async def cancelled(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
         """Cancel a task, which has to let the cancellation through at once."""

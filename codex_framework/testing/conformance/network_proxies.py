@@ -33,8 +33,7 @@ def check_network_proxy(proxy: NetworkProxy) -> None:
     """
     findings = Findings("network proxy", proxy)
     if findings.members(proxy, NetworkProxy):
-        name: object = proxy.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(proxy)
         run_check(findings, lambda: _whole(findings, proxy))
     findings.raise_any()
 
@@ -49,8 +48,7 @@ async def _whole(findings: Findings, proxy: NetworkProxy) -> None:
                 _check_contradiction(findings, proxy, rules)
             await _check_end(findings, proxy, server)
     finally:
-        for which in ("aclose()", "a second aclose()"):
-            await findings.awaited(which, proxy.aclose(), within_s=_WITHIN_S)
+        await findings.closed_twice(proxy.aclose, within_s=_WITHIN_S)
 
 
 class _Server:
@@ -108,8 +106,7 @@ class _Check:
 
     async def close(self, gate: NetworkGate) -> None:
         """Close a gate, twice."""
-        for which in ("aclose() of a gate", "a second aclose() of a gate"):
-            await self.findings.awaited(which, gate.aclose(), within_s=_WITHIN_S)
+        await self.findings.closed_twice(gate.aclose, within_s=_WITHIN_S, of=" of a gate")
 
     async def request(self, port: int, *, method: str = "GET", host: str = _HOST, to: int | None = None) -> str:
         """The whole answer to a request by HTTP; ``""`` if the connection ends without one."""

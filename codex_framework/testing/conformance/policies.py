@@ -70,8 +70,7 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
     """
     findings = Findings("command policy", policy)
     if findings.members(policy, CommandPolicy):
-        name: Any = policy.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(policy)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder, "home")
             home.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, get_args
 
@@ -64,15 +65,14 @@ def check_provider(
 
 
 def _check_table(findings: Findings, provider: ModelProvider) -> None:
-    word: Any = provider.name
-    findings.require(isinstance(word, str) and word, f"its name is {word!r}, not a word")
+    findings.named(provider)
     builtin: Mapping[str, Any] = provider.builtin
     for key, info in builtin.items():
         if not isinstance(info, ProviderInfo):
             findings.note(f"its builtin provider {key!r} is {type(info).__name__}, not a ProviderInfo")
             continue
         findings.require(info.id == key, f"its builtin provider {key!r} has the id {info.id!r}")
-        served = info.wire_api == word
+        served = info.wire_api == provider.name
         findings.require(served, f"its builtin provider {key!r} has wire_api {info.wire_api!r}, which is not its name")
     for slug in ("no-such-model-4711", ""):
         try:
@@ -215,8 +215,5 @@ async def _unreachable(findings: Findings, provider: ModelProvider, info: Provid
 
 
 async def _closed_twice(findings: Findings, client: ModelClient) -> None:
-    for which in ("aclose()", "a second aclose()"):
-        try:
-            await findings.awaited(which, client.aclose(), within_s=5.0)
-        except Unmet:
-            return
+    with contextlib.suppress(Unmet):
+        await findings.closed_twice(client.aclose, within_s=5.0)

@@ -111,8 +111,7 @@ def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | No
     """
     findings = Findings("approval reviewer", reviewer)
     if findings.members(reviewer, ApprovalReviewer):
-        name: Any = reviewer.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(reviewer)
         run_check(findings, lambda: _Check(findings, reviewer, config or {}).run())
     findings.raise_any()
 

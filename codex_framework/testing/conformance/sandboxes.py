@@ -36,8 +36,7 @@ def check_sandbox(sandbox: Sandbox) -> None:
     """
     findings = Findings("sandbox", sandbox)
     if findings.members(sandbox, Sandbox):
-        name: object = sandbox.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(sandbox)
         run_check(findings, lambda: _whole(findings, sandbox))
     findings.raise_any()
 
@@ -54,8 +53,7 @@ async def _whole(findings: Findings, sandbox: Sandbox) -> None:
             with made_scene() as scene:
                 await _confined(findings, sandbox, report, scene)
     finally:
-        for which in ("aclose()", "a second aclose()"):
-            await findings.awaited(which, sandbox.aclose(), within_s=10.0)
+        await findings.closed_twice(sandbox.aclose, within_s=10.0)
 
 
 def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) -> None:

@@ -6,7 +6,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import TurnCompleteEvent
@@ -52,8 +52,7 @@ def check_thread_store(store: ThreadStore) -> None:
     """
     findings = Findings("thread store", store)
     if findings.members(store, ThreadStore):
-        name: Any = store.name
-        findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        findings.named(store)
         with tempfile.TemporaryDirectory() as home:
             try:
                 _check_missing(findings, store, home)

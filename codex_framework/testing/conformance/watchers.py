@@ -57,7 +57,7 @@ def check_notifier(notifier: Notifier) -> None:
     """
     findings = Findings("notifier", notifier)
     if findings.members(notifier, Notifier):
-        _check_name(findings, notifier)
+        findings.named(notifier)
         for notification in NOTIFICATIONS:
             what = f"notify({notification.type!r}, turn {notification.turn_id!r})"
             if not findings.called_aside(what, partial(notifier.notify, notification), within_s=_WITHIN_S):
@@ -73,7 +73,7 @@ def check_telemetry(telemetry: Telemetry) -> None:
     """
     findings = Findings("telemetry", telemetry)
     if findings.members(telemetry, Telemetry):
-        _check_name(findings, telemetry)
+        findings.named(telemetry)
         for measurement in MEASUREMENTS:
             what = f"record({measurement.kind!r}, {measurement.name!r})"
             if not findings.called_aside(what, partial(telemetry.record, measurement), within_s=_WITHIN_S):
@@ -83,8 +83,3 @@ def check_telemetry(telemetry: Telemetry) -> None:
         again = partial(telemetry.record, MEASUREMENTS[0])
         findings.called_aside("record after flush()", again, within_s=_WITHIN_S)
     findings.raise_any()
-
-
-def _check_name(findings: Findings, watcher: Notifier | Telemetry) -> None:
-    name: object = watcher.name
-    findings.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")

@@ -34,8 +34,8 @@ from codex_framework.threads.background import Background
 from codex_framework.threads.faults import refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
-from codex_framework.threads.turn.safe_write import NotPermittedError, replace_file
 from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.replacement import NotPermittedError, replace_file
 from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["CallContext", "CallScope"]

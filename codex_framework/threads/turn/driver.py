@@ -8,7 +8,6 @@ compaction) is a task each, and ends in another ``feed``.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
@@ -21,6 +20,7 @@ from codex_framework.contract.roles.calls import ToolOutput
 from codex_framework.contract.roles.models import Completed
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import ContextPlace
+from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.call_runner import CallRunner
 from codex_framework.threads.turn.calls import aborted_text, call_name, output_item, tool_call
@@ -95,7 +95,7 @@ class TurnDriver:
         self._turn = Turn(
             parallel=self.calls.is_parallel,
             max_retries=scope.provider.stream_max_retries,
-            jitter=lambda: random.uniform(0.9, 1.1),  # noqa: S311  # spreads retries; nothing secret
+            jitter=jitter,
             guarded=bool(scope.guards.input),
             compacts=scope.compactor is not None,
             due=scope.compaction_due,

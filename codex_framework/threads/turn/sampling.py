@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 from codex_framework.contract.protocol.events.message import (
     AgentMessageContentDeltaEvent,
-    AgentMessageEvent,
-    AgentReasoningEvent,
     AgentReasoningSectionBreakEvent,
     ItemCompletedEvent,
     ItemStartedEvent,
@@ -20,7 +18,8 @@ from codex_framework.contract.protocol.events.message import (
     ReasoningRawContentDeltaEvent,
 )
 from codex_framework.contract.protocol.events.turn import TokenCountEvent
-from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem, message_text
+from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem
+from codex_framework.contract.protocol.turn_items import older_events, turn_item
 from codex_framework.contract.roles.models import (
     Completed,
     ItemAdded,
@@ -168,25 +167,22 @@ class Sampling:
                 pass
 
     def _item_added(self, item: ResponseItem) -> None:
-        turn_item = _turn_item(item)
-        if turn_item is not None:
+        shown = turn_item(item)
+        if shown is not None:
             scope = self._scope
-            scope.emit(ItemStartedEvent(scope.thread_id, scope.turn_id, turn_item, _now_ms()))
+            scope.emit(ItemStartedEvent(scope.thread_id, scope.turn_id, shown, _now_ms()))
         elif isinstance(item, CustomToolCall):
             self._previews[item.id or ""] = (item.call_id, item.name, [item.input] if item.input else [])
 
     def _item_done(self, item: ResponseItem) -> None:
         scope = self._scope
         scope.emit(RawResponseItemEvent(item))
-        turn_item = _turn_item(item)
-        if turn_item is None:
+        shown = turn_item(item)
+        if shown is None:
             return
-        scope.emit(ItemCompletedEvent(scope.thread_id, scope.turn_id, turn_item, _now_ms()))
-        if isinstance(item, Message):
-            scope.emit(AgentMessageEvent(message_text(item), item.phase))
-        elif isinstance(item, Reasoning):
-            for part in item.summary:
-                scope.emit(AgentReasoningEvent(str(part.get("text", ""))))
+        scope.emit(ItemCompletedEvent(scope.thread_id, scope.turn_id, shown, _now_ms()))
+        for event in older_events(shown) or ():
+            scope.emit(event)
 
     def _preview(self, item_id: str, delta: str) -> None:
         begun = self._previews.get(item_id)
@@ -205,29 +201,6 @@ class Sampling:
             if event is not None:
                 self._previewed_at = now
                 self._scope.emit(event)
-
-
-def _turn_item(item: ResponseItem) -> dict[str, Any] | None:
-    """Return the item as clients see it (wire: ``TurnItem``), or None if it is not shown as one."""
-    match item:
-        case Message(role="assistant"):
-            shown: dict[str, Any] = {
-                "type": "AgentMessage",
-                "id": item.id or "",
-                "content": [{"type": "Text", "text": message_text(item)}],
-            }
-            if item.phase is not None:
-                shown["phase"] = item.phase
-            return shown
-        case Reasoning():
-            return {
-                "type": "Reasoning",
-                "id": item.id or "",
-                "summary_text": [str(part.get("text", "")) for part in item.summary],
-                "raw_content": [str(part.get("text", "")) for part in item.content or ()],
-            }
-        case _:
-            return None
 
 
 def _now_ms() -> int:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, slots=False, eq=False, repr=False)  # attrs then defines it in a third of the time
 class TurnActions:
     """What only the parts above the contexts can do. They put it in here when the turn is made."""
 

@@ -20,6 +20,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any, NoReturn
 
 STATE = Path(os.environ["STAND_IN"])
 
@@ -58,7 +59,7 @@ EXEC = {
 }
 
 
-def fail(status: int, text: str) -> None:
+def fail(status: int, text: str) -> NoReturn:
     print(text, file=sys.stderr)
     sys.exit(status)
 
@@ -115,10 +116,13 @@ def run(words: list[str]) -> None:
         )
     named = dict(options)
     place = STATE / "containers" / named["--name"]
+    starting = place.with_suffix(".starting")
+    starting.touch()  # the container's first process may say that it runs before it is noted below
     with subprocess.Popen([named["--entrypoint"]]) as first:
         new = place.with_suffix(".new")
         new.write_text(json.dumps({"pid": first.pid, "mounts": mounts(options)}))
         new.rename(place)
+        starting.unlink()
         status = first.wait()
     place.unlink(missing_ok=True)
     for leader in (STATE / "commands").glob(f"{place.name}-*"):
@@ -128,13 +132,21 @@ def run(words: list[str]) -> None:
     sys.exit(status if status >= 0 else 128 - status)
 
 
+def noted_state(place: Path) -> dict[str, Any]:
+    """What is noted of a container that runs, or is about to."""
+    while place.with_suffix(".starting").exists():
+        time.sleep(0.01)
+    try:
+        state: dict[str, Any] = json.loads(place.read_text())
+    except FileNotFoundError:
+        fail(1, f"Error response from daemon: No such container: {place.name}")
+    return state
+
+
 def execute(words: list[str]) -> None:
     options, rest = parsed(words, EXEC)
     place = STATE / "containers" / rest.pop(0)
-    try:
-        state = json.loads(place.read_text())
-    except FileNotFoundError:
-        fail(1, f"Error response from daemon: No such container: {place.name}")
+    state = noted_state(place)
     env = {"PATH": os.defpath}
     for word, value in options:
         if word == "--env-file":
@@ -169,11 +181,7 @@ def execute(words: list[str]) -> None:
 def remove(words: list[str]) -> None:
     if words[:1] != ["--force"] or len(words) != 2:
         fail(125, f"unknown words: {words}")
-    try:
-        state = json.loads((STATE / "containers" / words[1]).read_text())
-    except FileNotFoundError:
-        fail(1, f"Error response from daemon: No such container: {words[1]}")
-    os.kill(state["pid"], signal.SIGKILL)
+    os.kill(noted_state(STATE / "containers" / words[1])["pid"], signal.SIGKILL)
 
 
 def main() -> None:

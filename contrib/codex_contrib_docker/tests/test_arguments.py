@@ -17,7 +17,7 @@ from codex_framework.contract.permissions.file_access import ResourceLimits
 CONTAINER = Container(
     image="work",
     name="codex-1-2",
-    layout=Layout((Mount("/tmp", Kind.EMPTY), Mount("/w", Kind.WRITABLE), Mount("/w/.git", Kind.READABLE))),
+    layout=Layout((Mount("/tmp", Kind.PRIVATE), Mount("/w", Kind.WRITABLE), Mount("/w/.git", Kind.READABLE))),
     network=NetworkMode.OFF,
     limits=ResourceLimits(),
     owner=(1000, 100),
@@ -95,7 +95,7 @@ def test_a_real_client_understands_the_words(network):
         Mount("/a,b", Kind.WRITABLE),
         Mount("/s", Kind.PASSABLE),
         Mount("/s/x", Kind.HIDDEN_FOLDER),
-        Mount("/tmp", Kind.EMPTY),
+        Mount("/tmp", Kind.PRIVATE),
     )
     limits = ResourceLimits(memory_bytes=1 << 30, file_bytes=1 << 20)
     container = CONTAINER._replace(network=network, limits=limits, layout=Layout(mounts))
@@ -131,7 +131,7 @@ def test_mounts_follow_the_longest_rule_and_leave_the_system_to_the_image(work):
     )
     layout = layout_of(access, str(work))
     assert layout.placeholders == (str(work / ".codex"),)
-    assert layout.mounts[0] == Mount("/tmp", Kind.EMPTY)
+    assert layout.mounts[0] == Mount("/tmp", Kind.PRIVATE)
     assert [(str(Path(path).relative_to(work)), kind.name) for path, kind in layout.mounts[1:]] == [
         (".", "WRITABLE"),
         (".codex", "READABLE"),

@@ -16,9 +16,9 @@ from tries import Streams, access_of, output_of
 from codex_contrib_docker.engine import find
 from codex_contrib_docker.sandbox import DockerSandbox
 from codex_contrib_docker.settings import DockerSettings
-from codex_framework import CommandFailed, ConfigError, FileAccess, Launch, NetworkMode, Protection, SandboxError
+from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError
 from codex_framework.contract.permissions.file_access import ResourceLimits
-from codex_framework.plugins import PluginStatus
+from codex_framework.plugins import PluginReport, PluginStatus
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import call, check_sandbox, say
 
@@ -294,10 +294,12 @@ def test_settings_come_from_the_configuration(run_turn, engine):
     assert "exec" in [words[0] for words in engine.calls]
 
 
-def test_a_wrong_setting_is_an_error_of_the_configuration(make_kernel):
-    async def opened() -> None:
-        async with make_kernel([say("Hi.")], config='[framework.plugins.docker]\nimages = "work"\n'):
-            raise AssertionError("it was taken")
+def test_a_wrong_setting_is_reported(make_kernel):
+    async def report() -> PluginReport:
+        async with make_kernel([say("Hi.")], config='[framework.plugins.docker]\nimages = "work"\n') as kernel:
+            return next(report for report in kernel.registry.reports if report.name == "docker")
 
-    with pytest.raises(ConfigError, match="the plugin 'docker' has no setting 'images'"):
-        asyncio.run(opened())
+    found = asyncio.run(report())
+    assert found.status is PluginStatus.FAILED
+    (problem,) = found.problems
+    assert "the plugin 'docker' has no setting 'images'" in problem.fact

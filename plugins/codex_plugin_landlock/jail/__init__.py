@@ -1,7 +1,7 @@
-"""The code of the launcher and of the processes in the sandbox. It uses only the standard library and runs as ``python -I -S``.
+"""The code of the launcher and of the processes in the sandbox. It runs as ``python -I -S``, so it needs only the standard library.
 
-Nothing here imports ``codex_framework``. Imports within this package are relative, because the launcher finds the package by
-its folder and not among the installed packages.
+It also imports :mod:`codex_framework.toolkit.confinement`, which needs nothing else either. Imports within this package are
+relative, so that it works from its folder alone, without the plugin's package.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from codex_framework.toolkit.confinement.seccomp import assemble
+
 from . import grants, landlock, limits, mounts, namespaces, network, protections, seccomp
 from .syscalls import ATTR_RDONLY, mount_setattr
 
@@ -106,7 +108,7 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
         for descriptor, _ in outer:
             os.close(descriptor)
     with _stage("seccomp"):
-        seccomp.install(seccomp.assemble(seccomp.rules_for(network=mode, has_namespaces=has_namespaces)))
+        seccomp.install(assemble(seccomp.rules_for(network=mode, has_namespaces=has_namespaces)))
     enforced = protections.protections(has_namespaces=has_namespaces, abi=abi, bounded=", ".join(bounded))
     with _stage("floor"):
         lacking = protections.missing(enforced, plan, has_namespaces=has_namespaces)

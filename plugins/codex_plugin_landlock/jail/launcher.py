@@ -10,7 +10,9 @@ import socket
 import time
 from typing import Any
 
-from . import limits, namespaces, placeholders
+from codex_framework.toolkit.confinement.placeholders import Placeholders
+
+from . import limits, namespaces
 from .enclosure import NAMESPACES, User
 from .ending import Ending, end_trees
 from .instance import live
@@ -24,15 +26,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 2.0
 
 
-def main(descriptor: int) -> None:
-    """Serve the socket ``descriptor`` until its other end is closed."""
+def main(arguments: list[str]) -> None:
+    """Serve a socket until its other end is closed.
+
+    Args:
+        arguments: The socket's descriptor.
+    """
     namespaces.set_dumpable(dumpable=False)
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    Launcher(socket.socket(fileno=descriptor)).serve()
+    Launcher(socket.socket(fileno=int(arguments[0]))).serve()
 
 
 class Launcher:
@@ -40,7 +46,7 @@ class Launcher:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._placeholders: dict[int, dict[str, int]] = {}
+        self._placeholders: dict[int, Placeholders] = {}
         self._without_namespaces: set[int] = set()  # the instances without namespaces
         self._parent = pidfd_open(os.getppid())
         self._user = User(os.geteuid(), os.getegid(), limits.counts_processes())
@@ -67,7 +73,7 @@ class Launcher:
         finally:
             self._end_all()
             for created in self._placeholders.values():
-                placeholders.release(created)
+                created.release()
 
     def _handle(self) -> bool:
         try:
@@ -116,16 +122,16 @@ class Launcher:
         for pid, created in self._placeholders.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            placeholders.release(created)
+            created.release()
         self._placeholders.clear()
         self._connection.close()
 
     def _start(self, connection: socket.socket, plan: dict[str, Any], level: str) -> None:
-        created = placeholders.hold(wanted(plan)) if level == NAMESPACES else {}
+        created = Placeholders(wanted(plan) if level == NAMESPACES else (), lenient=True)
         try:
             pid = namespaces.enter(network=plan["network"] == "on") if level == NAMESPACES else os.fork()
         except OSError:
-            placeholders.release(created)
+            created.release()
             raise
         if pid == 0:
             live(connection, plan, level, self._user)
@@ -143,7 +149,8 @@ class Launcher:
                 return
             if pid == 0:
                 break
-            placeholders.release(self._placeholders.pop(pid, {}))
+            if (created := self._placeholders.pop(pid, None)) is not None:
+                created.release()
             self._without_namespaces.discard(pid)
         self._end_orphans()
 

@@ -10,6 +10,8 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
+from codex_framework.toolkit.confinement.seccomp import assemble
+
 from . import landlock, limits, mounts, namespaces, network, seccomp
 from .enclosure import User
 from .syscalls import (
@@ -168,7 +170,7 @@ def _landlock(user: User) -> None:  # noqa: ARG001
 
 
 def _seccomp(user: User) -> None:  # noqa: ARG001
-    seccomp.install(seccomp.assemble(seccomp.rules_for(network="off", has_namespaces=True)))
+    seccomp.install(assemble(seccomp.rules_for(network="off", has_namespaces=True)))
     _refused(lambda: socket.socket(socket.AF_INET), "sockets can still be made")
 
 

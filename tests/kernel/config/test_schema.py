@@ -7,7 +7,6 @@ import pytest
 
 import codex_framework
 from codex_framework.config.notation import expected, misfit
-from codex_framework.config.reference import render
 from codex_framework.config.schema import KEYS, SECTIONS, USED_FEATURES, features
 
 CHECKOUT = Path(__file__).parents[3]
@@ -46,10 +45,3 @@ def test_what_is_said_to_be_used_is_read_somewhere():
     assert [name for name, word in words.items() if word not in sources] == []
     assert [name for name in USED_FEATURES if f'"{name}"' not in sources] == []
     assert set(USED_FEATURES) <= features()
-
-
-def test_the_reference_page_is_what_the_schema_says():
-    page = CHECKOUT / "docs" / "reference" / "config.md"
-    if not page.is_file():
-        pytest.skip("no docs folder beside the tests")
-    assert page.read_text(encoding="utf-8") == render()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_apply_patch import standalone
 
 
 def command(patch: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-I", "-S", str(standalone.__file__), patch]
+    argv = [*standalone_argv(standalone.__file__), patch]
     return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -130,10 +130,10 @@ def test_events_and_the_turns_diff_show_what_changed(desk: Any) -> None:
     }
     summary = "Success. Updated the following files:\nA n.txt\nM u.txt\nM moved.txt\nD d.txt\n"
     assert desk.events == [
-        PatchApplyBeginEvent(call_id="call", turn_id="turn", auto_approved=True, changes=changes),
+        PatchApplyBeginEvent(call_id="call", turn_id="turn-1", auto_approved=True, changes=changes),
         PatchApplyEndEvent(
             call_id="call",
-            turn_id="turn",
+            turn_id="turn-1",
             stdout=summary,
             stderr="",
             success=True,

@@ -69,10 +69,10 @@ def test_distrust_of_the_folder_itself_goes_before_trust_of_the_checkout(
 
 
 def test_rules_can_be_switched_off_but_not_those_of_the_system(
-    layers: RuleLayers, home: Path, work: Path, filled: Path
+    tmp_path: Path, home: Path, work: Path, filled: Path
 ) -> None:
-    config = {**trusted(work), "framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
-    assert programs(layers, filled, home, config) == ["system"]
+    ignoring = RuleLayers(str(tmp_path / "etc"), ignore_rules=True)
+    assert programs(ignoring, filled, home, trusted(work)) == ["system"]
 
 
 def test_a_home_in_the_project_counts_once(layers: RuleLayers, work: Path) -> None:
@@ -182,10 +182,8 @@ prefix_rules = [
 """
 
 
-def test_the_administrators_requirements_hold_rules_too(
-    tmp_path: Path, layers: RuleLayers, home: Path, work: Path
-) -> None:
-    config = {"framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
+def test_the_administrators_requirements_hold_rules_too(tmp_path: Path, home: Path, work: Path) -> None:
+    layers, config = RuleLayers(str(tmp_path / "etc"), ignore_rules=True), dict[str, Any]()
     assert programs(layers, work, home, config) == []
     (tmp_path / "requirements.toml").write_text(REQUIREMENTS)
     loaded = layers.at(work, home, config)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -137,11 +136,10 @@ def test_what_a_stricter_rule_would_undo_is_not_written(
     assert policy.judge_network(HTTPS, facts) is Verdict.FORBID
 
 
-def test_where_rules_are_left_out_it_is_said(policy: ExecPolicy, facts: TurnFacts, home: Path) -> None:
-    config: dict[str, Any] = {"framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
-    ignoring = facts.evolve(config=config)
-    assert policy.remember_prefix(("npm", "install"), ignoring).endswith("so it holds in others only.")
-    assert policy.remember_host(HTTPS, ignoring, allow=True).endswith("so it holds in others only.")
+def test_where_rules_are_left_out_it_is_said(tmp_path: Path, facts: TurnFacts, home: Path) -> None:
+    policy = ExecPolicy(RuleLayers(str(tmp_path / "etc"), ignore_rules=True))
+    assert policy.remember_prefix(("npm", "install"), facts).endswith("so it holds in others only.")
+    assert policy.remember_host(HTTPS, facts, allow=True).endswith("so it holds in others only.")
     assert len(written(home).splitlines()) == 2
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from codex_framework.contract.errors import ToolError
 from codex_framework.contract.roles.tools import ToolCall
 from codex_plugin_read_file.grep_files import GrepFiles
-from codex_plugin_read_file.search import IgnoreFile, glob_regex, matching_files
+from codex_plugin_read_file.search import IgnoreFile, matching_files
 
 
 @pytest.fixture
@@ -113,26 +113,24 @@ def test_rules_of_the_folders_above_count_within_a_repository(repository: Path) 
 
 
 @pytest.mark.parametrize(
-    ("glob", "path", "fits"),
+    ("include", "names"),
     [
-        ("*.py", "a.py", True),
-        ("*.py", "a/b.py", False),
-        ("**/*.py", "a/b.py", True),
-        ("**/*.py", "b.py", True),
-        ("a/**", "a/b/c", True),
-        ("a/**/c", "a/c", True),
-        ("a?c", "abc", True),
-        ("a?c", "a/c", False),
-        ("[a-c].x", "b.x", True),
-        ("[!a-c].x", "b.x", False),
-        ("{a,b}.x", "b.x", True),
-        ("a\\*b", "a*b", True),
-        ("a\\*b", "axb", False),
-        ("a.b", "axb", False),
+        ("**/*.py", ("new.py", "old.py")),
+        ("/*.txt", ()),
+        ("**/m?d.[!x]xt", ("src/mid.txt",)),
+        ("src/**", ("src/mid.txt",)),
+        ("\\*.py", ()),
+        ("{new,old}.p[a-z]", ("new.py", "old.py")),
     ],
 )
-def test_globs(glob: str, path: str, *, fits: bool) -> None:
-    assert bool(re.fullmatch(glob_regex(glob), path)) is fits
+def test_the_files_to_search_are_chosen_by_a_glob(
+    grep: Callable[..., str], repository: Path, include: str, names: tuple[str, ...]
+) -> None:
+    assert grep(pattern="needle", include=include) == (paths(repository, *names) or "No matches found.")
+
+
+def test_a_glob_that_is_none_is_told(grep: Callable[..., str], repository: Path) -> None:
+    assert grep(pattern="needle", include="*.{py").startswith("the search failed: error parsing glob")
 
 
 @given(st.text(alphabet="ab*?[]{}!,/\\.#- ", max_size=12))
@@ -153,6 +151,8 @@ GIT_RULES = [
     "#no",
     "\\#yes",
     "sp ",
+    "{p,q}.t",
+    "r**s",
 ]
 
 
@@ -161,7 +161,7 @@ def test_rules_are_understood_as_git_understands_them(tmp_path: Path) -> None:
         pytest.skip("git is not installed")
     names = [
         "x.log", "keep.log", "top.txt", "s/top.txt", "build/f", "s/build/f", "a/b.txt", "s/a/b.txt", "deep", "s/deep", "xyz",
-        "s/xyz", "a.c", "c.c", "doc/f", "#no", "#yes", "sp", "s/x.log",
+        "s/xyz", "a.c", "c.c", "doc/f", "#no", "#yes", "sp", "s/x.log", "p.t", "{p,q}.t", "rxs", "r/s",
     ]  # fmt: skip
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

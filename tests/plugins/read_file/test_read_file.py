@@ -16,6 +16,7 @@ from codex_framework.testing import turn_facts
 from codex_plugin_read_file.grep_files import GrepFiles
 from codex_plugin_read_file.list_dir import ListDir
 from codex_plugin_read_file.read_file import ReadFile
+from codex_plugin_read_file.settings import Settings
 
 Use = Callable[..., str]
 
@@ -43,7 +44,7 @@ def use(open_thread: Callable[..., Any]) -> Use:
     return used
 
 
-@pytest.mark.parametrize("tool", [ReadFile(), ListDir(), GrepFiles()])
+@pytest.mark.parametrize("kind", [ReadFile, ListDir, GrepFiles])
 @pytest.mark.parametrize(
     ("shell_type", "settings", "offered"),
     [
@@ -54,10 +55,10 @@ def use(open_thread: Callable[..., Any]) -> Use:
     ],
 )
 def test_the_tools_are_offered_as_model_and_config_say(
-    tool: Any, shell_type: str, settings: dict[str, Any], *, offered: bool
+    kind: Any, shell_type: str, settings: dict[str, Any], *, offered: bool
 ) -> None:
-    config = {"framework": {"plugins": {"read_file": settings}}} if settings else {}
-    facts = turn_facts(model=ModelInfo(slug="m", shell_type=shell_type), config=config)
+    tool = kind(Settings(**settings))
+    facts = turn_facts(model=ModelInfo(slug="m", shell_type=shell_type))
     assert tool.offered(facts) is offered
     assert tool.parallel_safe
 

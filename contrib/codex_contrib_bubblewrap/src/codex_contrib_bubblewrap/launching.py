@@ -16,10 +16,10 @@ from codex_contrib_bubblewrap.bridge import PORTS, join
 from codex_contrib_bubblewrap.layout import layout_of
 from codex_contrib_bubblewrap.limits import limit
 from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
-from codex_contrib_bubblewrap.placeholders import Placeholders
 from codex_contrib_bubblewrap.process import BubblewrapProcess
 from codex_contrib_bubblewrap.relay import Relay
 from codex_framework import CommandFailed, Launch, NetworkMode, SandboxError
+from codex_framework.toolkit.confinement.placeholders import Placeholders
 
 if TYPE_CHECKING:
     from codex_contrib_bubblewrap.sandbox import BubblewrapConfinement

@@ -18,7 +18,6 @@ from codex_framework import FileAccess, Launch, NetworkMode, Protection, Sandbox
 
 if TYPE_CHECKING:
     from codex_contrib_bubblewrap.process import BubblewrapProcess
-    from codex_framework.config import Config
 
 __all__ = ["BubblewrapConfinement", "BubblewrapSandbox"]
 
@@ -29,7 +28,7 @@ class BubblewrapSandbox:
     """Confines commands on Linux by the program bubblewrap.
 
     Args:
-        settings: Instead of those of the configuration.
+        settings: What a person has set.
         search: Instead of ``PATH``: where ``bwrap`` is looked for.
     """
 
@@ -41,17 +40,6 @@ class BubblewrapSandbox:
         self._report: SandboxReport | None = None
         self._folder: Path | None = None
         self._running: set[BubblewrapProcess] = set()
-
-    def configure(self, config: Config) -> None:
-        """Take the settings from ``[framework.plugins.bubblewrap]``.
-
-        Raises:
-            ConfigError: They are wrong.
-        """
-        from codex_framework.config import plugin_settings
-
-        self._settings = plugin_settings(config, self.name, BubblewrapSettings)
-        self._report = None
 
     def probe(self) -> SandboxReport:
         """What works here, found out by running ``true`` in a sandbox."""

@@ -131,7 +131,7 @@ def _mounts(layout: Layout, covers: Mapping[str, str]) -> Iterator[str]:
                 yield from ("--mount", _bind("/dev/null", path, read_only=True))
             case Kind.HIDDEN_FOLDER | Kind.PASSABLE:  # not by --tmpfs: Podman mounts all of those before anything else
                 yield from ("--mount", _bind(covers[path], path, read_only=True))
-            case Kind.EMPTY:
+            case Kind.PRIVATE:
                 yield from ("--tmpfs", f"{path}:rw,nosuid,nodev,exec,mode=1777")
 
 

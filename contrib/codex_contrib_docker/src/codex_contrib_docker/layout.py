@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from codex_contrib_docker.placeholders import is_placeholder
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.contract.permissions.globs import MATCH_LIMIT, TooManyMatches, expand
+from codex_framework.toolkit.confinement.mounts import Kind, Mount, MountPlan, is_below
 
 __all__ = ["Kind", "Layout", "Mount", "covers", "layout_of"]
 
@@ -31,25 +28,7 @@ _OF_THE_IMAGE = (
 )
 """Folders of which the container has its own, unless the settings name them: read rules for them are about the system's programs."""
 
-
-class Kind(enum.Enum):
-    """What a mount makes of its path."""
-
-    WRITABLE = "writable"
-    READABLE = "readable"
-    HIDDEN_FILE = "hidden file"
-    HIDDEN_FOLDER = "hidden folder"
-    PASSABLE = "passable"
-    """A hidden folder in which something further down is not hidden."""
-    EMPTY = "empty"
-    """A new folder in memory, which may be written."""
-
-
-class Mount(NamedTuple):
-    """One path that gets a mount of its own."""
-
-    path: str
-    kind: Kind
+_TMP = "/tmp"  # noqa: S108  # one of the container's own, in memory, unless the access shows this machine's
 
 
 class Layout(NamedTuple):
@@ -76,102 +55,34 @@ def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = (), own: It
             "all files of this machine cannot be given to a container",
             hint="choose a profile that names the folders to write, or let another sandbox confine commands (`[framework] sandbox`)",
         )
-    return _Maker(access, cwd, tuple(folders), tuple(own)).layout()
+    plan = _Plan(access, (cwd, *folders))
+    for rule in access.rules:
+        plan.want(str(rule.path), access.mode_of(rule.path))
+    plan.want_matches(list(plan.wanted))
+    plan.wanted |= dict.fromkeys(own, AccessMode.DENY)
+    mounts = tuple(plan.mounts())
+    if not any(mount.path == _TMP for mount in mounts):
+        mounts = (Mount(_TMP, Kind.PRIVATE), *mounts)
+    return Layout(mounts, tuple(plan.placeholders))
 
 
-class _Maker:
-    def __init__(self, access: FileAccess, cwd: str, folders: tuple[str, ...], own: tuple[str, ...]) -> None:
-        self._access = access
-        self._shared = (cwd, *folders)
-        self._own = own
-        self._wanted: dict[str, AccessMode] = {}
-        self._pinned: set[str] = set()
-        self._placeholders: list[str] = []
+class _Plan(MountPlan):
+    """The mounts of a container, which shows nothing of this machine but these."""
 
-    def layout(self) -> Layout:
-        for path in self._shared:
-            if os.path.isdir(path) and path != "/" and self._access.mode_of(Path(path)) is not AccessMode.DENY:
-                self._wanted[path] = self._access.mode_of(Path(path))
-        for rule in self._access.rules:
-            self._want(str(rule.path), self._access.mode_of(rule.path))
-        for path in (*self._matches(), *self._own):
-            self._wanted[path] = AccessMode.DENY
-        self._pin()
-        mounts = list(self._mounts())
-        if not any(mount.path == "/tmp" for mount in mounts):  # noqa: S108
-            mounts.insert(0, Mount("/tmp", Kind.EMPTY))  # noqa: S108
-        return Layout(tuple(mounts), tuple(self._placeholders))
+    def __init__(self, access: FileAccess, shared: tuple[str, ...]) -> None:
+        super().__init__(access, AccessMode.DENY)
+        self._shared = shared
+        for path in shared:
+            if os.path.isdir(path) and path != "/" and self.mode_of(path) is not AccessMode.DENY:
+                self.wanted[path] = self.mode_of(path)
 
-    def _matches(self) -> Iterator[str]:
-        access = self._access
-        if not access.denied_globs:
-            return
-        try:
-            found = expand(access.denied_globs, access.glob_depth, reopened=list(self._wanted))
-        except TooManyMatches as error:
-            raise SandboxError(
-                f"the pattern {error} matches more than {MATCH_LIMIT} paths, which cannot be hidden one by one",
-                hint="deny a folder instead, or set glob_scan_max_depth",
-            ) from error
-        for path in found:
-            if not os.path.islink(path) and access.mode_of(Path(path)) is AccessMode.DENY:
-                yield path
+    def want(self, path: str, mode: AccessMode) -> None:
+        of_the_image = mode is AccessMode.READ and _is_at_or_below(path, _OF_THE_IMAGE) and path not in self._shared
+        if not of_the_image and not (self.access.private_tmp and path == _TMP):
+            super().want(path, mode)
 
-    def _want(self, path: str, mode: AccessMode) -> None:
-        if path == "/" or (
-            mode is AccessMode.READ and _is_at_or_below(path, _OF_THE_IMAGE) and path not in self._shared
-        ):
-            return
-        if self._access.private_tmp and path == "/tmp":  # noqa: S108
-            return  # one of its own, in memory
-        try:
-            form = os.lstat(path).st_mode
-        except OSError:
-            self._want_missing(path, mode)
-            return
-        if is_placeholder(path):  # that of another command: it has to be held by this one too
-            self._want_missing(path, mode)
-            return
-        if not stat.S_ISLNK(form):
-            self._wanted[path] = mode
-        elif mode is not AccessMode.WRITE and self._access.mode_of(Path(path).parent) is AccessMode.WRITE:
-            raise SandboxError(
-                f"{path} is a symlink, and a mount cannot keep a symlink from being replaced",
-                hint="put the file or folder itself there, or let another sandbox confine commands (`[framework] sandbox`)",
-            )
-
-    def _want_missing(self, path: str, mode: AccessMode) -> None:
-        """Hold the place of something that may not come into being; of several missing folders on the way, the first."""
-        if mode is AccessMode.WRITE:
-            return
-        while not os.path.lexists(above := os.path.dirname(path)) or is_placeholder(above):
-            path = above
-        shown = any(_is_at_or_below(above, (one,)) for one, found in self._wanted.items() if found is AccessMode.WRITE)
-        writable = self._access.mode_of(Path(above)) is AccessMode.WRITE and os.access(above, os.W_OK)
-        if shown and writable and os.path.isdir(above):
-            if path not in self._placeholders:
-                self._placeholders.append(path)
-            self._wanted[path] = AccessMode.READ
-
-    def _pin(self) -> None:
-        """Give folders between a writable one and what is kept in it a mount too: a mount point cannot be renamed."""
-        for path in [path for path, mode in self._wanted.items() if mode is not AccessMode.WRITE]:
-            for above in map(str, Path(path).parents):
-                if above == "/" or above in self._wanted or self._access.mode_of(Path(above)) is not AccessMode.WRITE:
-                    break
-                self._wanted[above] = AccessMode.WRITE
-                self._pinned.add(above)
-
-    def _mounts(self) -> Iterator[Mount]:
-        made: dict[str, AccessMode] = {}
-        for path in sorted(self._wanted, key=lambda path: (path.count("/"), path)):
-            mode = self._wanted[path]
-            around = next((made[above] for above in map(str, Path(path).parents) if above in made), AccessMode.DENY)
-            if mode is not around or path in self._pinned:
-                made[path] = mode
-        shown = [path for path, mode in made.items() if mode is not AccessMode.DENY]
-        for path, mode in made.items():
-            yield Mount(path, _kind(path, mode, passable=any(_is_at_or_below(one, (path,)) for one in shown)))
+    def could_create(self, path: str) -> bool:
+        return any(is_below(path, one) for one, mode in self.wanted.items() if mode is AccessMode.WRITE)
 
 
 def covers(layout: Layout, folder: Path) -> dict[str, str]:
@@ -189,7 +100,7 @@ def covers(layout: Layout, folder: Path) -> dict[str, str]:
         cover.mkdir(mode=0o755)
         made[path] = str(cover)
         for inner, _ in layout.mounts:
-            if inner != path and _is_at_or_below(inner, (path,)):
+            if is_below(inner, path):
                 place = cover / inner[len(path) + 1 :]
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if os.path.isdir(inner):
@@ -199,15 +110,5 @@ def covers(layout: Layout, folder: Path) -> dict[str, str]:
     return made
 
 
-def _kind(path: str, mode: AccessMode, *, passable: bool) -> Kind:
-    if mode is AccessMode.WRITE:
-        return Kind.WRITABLE
-    if mode is AccessMode.READ:
-        return Kind.READABLE
-    if not os.path.isdir(path):
-        return Kind.HIDDEN_FILE
-    return Kind.PASSABLE if passable else Kind.HIDDEN_FOLDER
-
-
 def _is_at_or_below(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+    return any(path == folder or is_below(path, folder) for folder in folders)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from codex_contrib_docker.container import RunningContainer
     from codex_contrib_docker.engine import Engine
     from codex_contrib_docker.process import DockerProcess
-    from codex_framework.config import Config
 
 __all__ = ["DockerConfinement", "DockerSandbox"]
 
@@ -36,7 +35,7 @@ class DockerSandbox:
     """Confines commands by containers of Docker or Podman.
 
     Args:
-        settings: Instead of those of the configuration.
+        settings: What a person has set.
         search: Instead of ``PATH``: where the engine's program is looked for.
     """
 
@@ -49,17 +48,6 @@ class DockerSandbox:
         self._engine: Engine | None = None
         self._folder: Path | None = None
         self._plans: list[DockerConfinement] = []
-
-    def configure(self, config: Config) -> None:
-        """Take the settings from ``[framework.plugins.docker]``.
-
-        Raises:
-            ConfigError: They are wrong.
-        """
-        from codex_framework.config import plugin_settings
-
-        self.settings = plugin_settings(config, self.name, DockerSettings)
-        self._report = None
 
     def probe(self) -> SandboxReport:
         """Whether there is an engine that has the image; it is asked once."""

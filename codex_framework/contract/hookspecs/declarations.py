@@ -1,0 +1,170 @@
+"""What a plugin declares about itself: its settings, what it requires, its own hooks and its own events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.roles.plugins import PluginContext
+
+__all__ = ["codex_events", "codex_requires", "codex_roles", "codex_settings"]
+
+
+@hookspec
+def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-body]
+    """Declare the class of the plugin's settings: a subclass of ``Value`` or another attrs class.
+
+    The table ``[framework.plugins.<name>]`` is read into it when the plugin is loaded: ``plugin.settings(Settings)`` returns the
+    value, and ``thread.plugin_settings(Settings)`` that of a thread. A key that the class does not have, a value of the wrong type
+    and a missing key are reported with file, line and key, and the plugin is left out. If it offers anything that decides what may
+    run (a sandbox, network proxy, command policy, reviewer or interceptor), ``Kernel.create`` raises the error instead.
+
+    Example:
+        ```python
+        from codex_framework import PluginContext, Value, hookimpl, tool
+
+
+        class Settings(Value, kw_only=True):
+            \"\"\"The table [framework.plugins.greeter].\"\"\"
+
+            greeting: str = "Hello"
+
+
+        @hookimpl
+        def codex_settings():
+            return Settings
+
+
+        @hookimpl
+        def codex_tools(plugin: PluginContext):
+            greeting = plugin.settings(Settings).greeting
+
+            @tool
+            async def greet(name: str) -> str:
+                \"\"\"Greet somebody.\"\"\"
+                return f"{greeting}, {name}!"
+
+            return [greet]
+        ```
+    """
+
+
+@hookspec
+def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
+    """Name the plugins that this one requires, each with the versions that it works with: ``"execpolicy>=0.1"``.
+
+    A version is that of the plugin's distribution; that of a one-file plugin is its ``__version__``. Environment markers are
+    allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if plugins
+    require each other, this plugin is left out and reported, and so are the plugins that require it. The hooks of a plugin are
+    called after those of the plugins that it requires.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl, tool
+
+
+        @hookimpl
+        def codex_requires():
+            return ["execpolicy>=0.1"]
+
+
+        @hookimpl
+        def codex_tools():
+            @tool
+            async def careful() -> str:
+                \"\"\"Say whether commands are checked.\"\"\"
+                return "They are."
+
+            return [careful]
+        ```
+    """
+
+
+@hookspec
+def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: ignore[empty-body]
+    """Declare hooks of the plugin's own: the name of each hook, and the class or protocol of the objects that it collects.
+
+    Other plugins implement such a hook as they implement any other: marked with ``hookimpl``, with a parameter ``plugin`` or none,
+    and returning an iterable of objects. ``plugin.offers(Role)`` returns the objects, in the order of the plugins. They are
+    collected once, after all plugins have been imported and before the hooks of the framework that offer objects are called
+    (``codex_tools`` and the like); ask for them in one of these, or later. An object that does not fulfil the role is left out and
+    reported.
+
+    Example:
+        ```python
+        from typing import Protocol
+
+        from codex_framework import PluginContext, hookimpl, tool
+
+
+        class Rhyme(Protocol):
+            name: str
+
+            def rhymes(self, one: str, other: str) -> bool: ...
+
+
+        @hookimpl
+        def codex_roles():
+            return {"poetry_rhymes": Rhyme}
+
+
+        class Ending:
+            name = "ending"
+
+            def rhymes(self, one, other):
+                return one[-2:] == other[-2:]
+
+
+        @hookimpl
+        def poetry_rhymes():
+            return [Ending()]
+
+
+        @hookimpl
+        def codex_tools(plugin: PluginContext):
+            @tool
+            async def rhyme(one: str, other: str) -> bool:
+                \"\"\"Say whether two words rhyme.\"\"\"
+                return any(offer.rhymes(one, other) for offer in plugin.offers(Rhyme))
+
+            return [rhyme]
+        ```
+    """
+
+
+@hookspec
+def codex_events(plugin: PluginContext) -> Iterable[type[EventMsg]]:  # type: ignore[empty-body]
+    """Declare event classes of the plugin's own, so that stored events are read back as values of these classes.
+
+    ``type`` is the tag on the wire. It must not be the tag of another event. Clients of ``exec --json`` get such an event as
+    ``{"type": "plugin.event", "plugin": ..., "event": {...}}``.
+
+    Example:
+        ```python
+        from codex_framework import EventMsg, ToolContext, hookimpl, tool
+
+
+        class Milestone(EventMsg):
+            type = "milestone"
+            kept = True
+            name: str
+
+
+        @hookimpl
+        def codex_events():
+            return [Milestone]
+
+
+        @hookimpl
+        def codex_tools():
+            @tool
+            async def reach(name: str, context: ToolContext) -> str:
+                \"\"\"Note that a milestone has been reached.\"\"\"
+                context.emit(Milestone(name))
+                return "Noted."
+
+            return [reach]
+        ```
+    """

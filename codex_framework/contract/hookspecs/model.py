@@ -1,0 +1,100 @@
+"""What the model gets: its tools, what serves it, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.context import ContextSource
+from codex_framework.contract.roles.models import ModelProvider
+from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.contract.roles.tools import Tool
+
+__all__ = ["codex_context_sources", "codex_model_providers", "codex_tools"]
+
+
+@hookspec
+def codex_tools(plugin: PluginContext) -> Iterable[Tool]:  # type: ignore[empty-body]
+    """Offer tools: what the model may call.
+
+    Two plugins that offer one name are both reported, and the name goes to the one that stands first in
+    ``[framework] plugins.prefer``, else to one the program itself passed to ``Kernel.create``, else to the bundled one, else
+    to the first by entry-point name.
+
+    Example:
+        ```python
+        from codex_framework import ToolContext, hookimpl, tool
+
+
+        @tool
+        async def count_words(path: str, context: ToolContext) -> str:
+            \"\"\"Count the words of a file in the workspace.\"\"\"
+            return str(len((await context.read_text(path)).split()))
+
+
+        @hookimpl
+        def codex_tools():
+            return [count_words]
+        ```
+    """
+
+
+@hookspec
+def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # type: ignore[empty-body]
+    """Offer kinds of model provider: where replies stream from. ``wire_api`` in config picks one by name.
+
+    Example:
+        ```python
+        from codex_framework import Completed, ItemDone, Message, OutputText, hookimpl
+
+
+        class EchoClient:
+            async def stream(self, request):
+                said = request.prompt.items[-1]
+                yield ItemDone(Message("assistant", (OutputText(f"You said: {said.content[0].text}"),)))
+                yield Completed("response-1")
+
+            async def aclose(self):
+                pass
+
+
+        class Echo:
+            name = "echo"
+            builtin = {}
+
+            def open(self, info, env):
+                return EchoClient()
+
+            def model(self, slug):
+                return None
+
+
+        @hookimpl
+        def codex_model_providers():
+            return [Echo()]
+        ```
+    """
+
+
+@hookspec
+def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:  # type: ignore[empty-body]
+    r"""Offer context sources: fragments of instructions and context that go into the prompt.
+
+    Example:
+        ```python
+        from codex_framework import Fragment, hookimpl
+
+
+        class House:
+            name = "house"
+
+            def fragments(self, facts):
+                text = "<house_rules>\nWrite British English.\n</house_rules>"
+                yield Fragment(role="developer", text=text, start="<house_rules>", end="</house_rules>")
+
+
+        @hookimpl
+        def codex_context_sources():
+            return [House()]
+        ```
+    """

@@ -1,0 +1,167 @@
+"""What keeps commands in bounds, and who decides about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.networks import NetworkProxy
+from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.reviewers import ApprovalReviewer
+from codex_framework.contract.roles.sandboxes import Sandbox
+
+__all__ = [
+    "codex_approval_reviewers",
+    "codex_command_policies",
+    "codex_interceptors",
+    "codex_network_proxies",
+    "codex_sandboxes",
+]
+
+
+@hookspec
+def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:  # type: ignore[empty-body]
+    """Offer ways to confine commands.
+
+    The kernel takes the one named in ``[framework] sandbox``, else the first that is available here, bundled ones first.
+
+    Example:
+        ```python
+        from codex_framework import SandboxError, SandboxReport, hookimpl
+
+
+        class Nowhere:
+            name = "nowhere"
+
+            def probe(self):
+                return SandboxReport(available=False, reason="this is an example", hint="write a real one")
+
+            def confine(self, access, cwd):
+                raise SandboxError("nothing can be confined here")
+
+            async def aclose(self):
+                pass
+
+
+        @hookimpl
+        def codex_sandboxes():
+            return [Nowhere()]
+        ```
+    """
+
+
+@hookspec
+def codex_network_proxies(plugin: PluginContext) -> Iterable[NetworkProxy]:  # type: ignore[empty-body]
+    """Offer network proxies: the only way out for commands whose profile names the hosts they may reach. The first one is used.
+
+    Example:
+        ```python
+        from codex_framework import ProxyPorts, hookimpl
+
+
+        class NoGate:
+            blocked = ()
+
+            def environment(self, ports):
+                return {}
+
+            async def serve(self, http, socks):
+                pass
+
+            async def listen(self):
+                return ProxyPorts(9, 9)
+
+            async def aclose(self):
+                pass
+
+
+        class NothingPasses:
+            name = "nothing-passes"
+
+            def gate(self, rules, ask=None):
+                return NoGate()
+
+            async def aclose(self):
+                pass
+
+
+        @hookimpl
+        def codex_network_proxies():
+            return [NothingPasses()]
+        ```
+    """
+
+
+@hookspec
+def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  # type: ignore[empty-body]
+    """Offer command policies: may this command run, ask, or never? The most severe verdict counts; an exception forbids.
+
+    Example:
+        ```python
+        from codex_framework import CommandVerdict, Verdict, hookimpl
+
+
+        class NoCurl:
+            name = "no-curl"
+
+            def judge(self, command, facts):
+                if command.argv[0] == "curl":
+                    return CommandVerdict(verdict=Verdict.FORBID, reason="use the fetch tool instead of curl")
+                return None
+
+
+        @hookimpl
+        def codex_command_policies():
+            return [NoCurl()]
+        ```
+    """
+
+
+@hookspec
+def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer]:  # type: ignore[empty-body]
+    """Offer approval reviewers: they answer in place of a person; the first answer wins; an exception denies.
+
+    Example:
+        ```python
+        from codex_framework import ApprovalReviewer, Decision, ReviewDecision, hookimpl
+
+
+        class Timid(ApprovalReviewer):
+            name = "timid"
+
+            async def review(self, request, turn):
+                if request.type == "exec_approval_request" and "push" in request.command:
+                    return ReviewDecision(Decision.DENIED)
+                return None
+
+
+        @hookimpl
+        def codex_approval_reviewers():
+            return [Timid()]
+        ```
+    """
+
+
+@hookspec
+def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:  # type: ignore[empty-body]
+    """Offer interceptors: they see and may change a request, a tool call, a tool result. An exception stops the thing at hand.
+
+    Example:
+        ```python
+        from codex_framework import Interceptor, hookimpl
+
+
+        class Shout(Interceptor):
+            name = "shout"
+
+            async def request(self, request, turn):
+                return request.evolve(instructions=request.instructions.upper())
+
+
+        @hookimpl
+        def codex_interceptors():
+            return [Shout()]
+        ```
+    """

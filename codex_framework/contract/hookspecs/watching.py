@@ -1,0 +1,86 @@
+"""Who hears and measures what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
+from codex_framework.contract.roles.plugins import PluginContext
+
+__all__ = ["codex_notifiers", "codex_observers", "codex_telemetry"]
+
+
+@hookspec
+def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignore[empty-body]
+    r"""Offer notifiers: who is told when a turn ends or needs a person.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+
+
+        class Bell:
+            name = "bell"
+
+            def notify(self, notification):
+                print("\a", end="", flush=True)
+
+
+        @hookimpl
+        def codex_notifiers():
+            return [Bell()]
+        ```
+    """
+
+
+@hookspec
+def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:  # type: ignore[empty-body]
+    """Offer telemetry: who measures spans, events and counters.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+
+
+        class Counter:
+            name = "counter"
+
+            def __init__(self):
+                self.calls = 0
+
+            def record(self, measurement):
+                self.calls += measurement.name == "codex.tool.call"
+
+            def flush(self):
+                pass
+
+
+        @hookimpl
+        def codex_telemetry():
+            return [Counter()]
+        ```
+    """
+
+
+@hookspec
+def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignore[empty-body]
+    """Offer observers: they hear every event but deltas, on a thread of their own.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+
+
+        class Log:
+            name = "log"
+
+            def observe(self, thread_id, event):
+                print(thread_id, event.msg.type)
+
+
+        @hookimpl
+        def codex_observers():
+            return [Log()]
+        ```
+    """

@@ -1,0 +1,75 @@
+"""Turn items: items of the history as clients see them, and the older events that say the same.
+
+A turn item (wire: ``TurnItem``) is a mapping with ``type`` and ``id``. Clients get it in ``item_started`` and ``item_completed``.
+Clients that predate turn items read ``agent_message`` and ``agent_reasoning`` events; :func:`older_events` derives these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.protocol.events.message import AgentMessageEvent, AgentReasoningEvent, UserMessageEvent
+from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, message_text
+
+__all__ = ["item_text", "older_events", "turn_item"]
+
+
+def turn_item(item: ResponseItem) -> dict[str, Any] | None:
+    """Return the turn item for an item of the model. None means that clients do not see it as a turn item."""
+    match item:
+        case Message(role="assistant"):
+            shown: dict[str, Any] = {
+                "type": "AgentMessage",
+                "id": item.id or "",
+                "content": [{"type": "Text", "text": message_text(item)}],
+            }
+            if item.phase is not None:
+                shown["phase"] = item.phase
+            return shown
+        case Reasoning():
+            return {
+                "type": "Reasoning",
+                "id": item.id or "",
+                "summary_text": [str(part.get("text", "")) for part in item.summary],
+                "raw_content": [str(part.get("text", "")) for part in item.content or ()],
+            }
+        case _:
+            return None
+
+
+def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
+    """Return the events that say the same as a completed turn item. None means that the item has no older form.
+
+    Args:
+        item: A turn item of this or any other version of Codex. Fields of an unexpected type are ignored.
+    """
+    match item.get("type"):
+        case "UserMessage":
+            images = tuple(part["image_url"] for part in _parts(item) if isinstance(part.get("image_url"), str))
+            local = tuple(part["path"] for part in _parts(item) if isinstance(part.get("path"), str))
+            return (UserMessageEvent(item_text(item), images or None, local),)
+        case "AgentMessage":
+            phase = item.get("phase")
+            return (AgentMessageEvent(item_text(item), phase if isinstance(phase, str) else None),)
+        case "Reasoning":
+            return tuple(map(AgentReasoningEvent, _texts(item.get("summary_text"))))
+        case _:
+            return None
+
+
+def item_text(item: Mapping[str, Any]) -> str:
+    """Return the text of a message's turn item, its parts joined without a separator, or a summary's parts, one per line."""
+    if item.get("type") == "Reasoning":
+        return "\n".join(_texts(item.get("summary_text")))
+    return "".join(part["text"] for part in _parts(item) if isinstance(part.get("text"), str))
+
+
+def _parts(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = item.get("content")
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, (list, tuple)) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, (list, tuple)) else []

@@ -1,0 +1,131 @@
+"""What plugins declare about themselves, checked: settings, requirements, events. Own hooks are in ``own_hooks``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
+
+from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.protocol.events import EventMsg, KernelEvent
+from codex_framework.plugins.loaded import BROKEN, Loaded
+from codex_framework.plugins.loading import place_of, problem_of
+from codex_framework.plugins.report import PluginProblem
+
+__all__ = ["declare", "unique_events"]
+
+_DECIDING = frozenset(
+    (
+        "codex_sandboxes",
+        "codex_network_proxies",
+        "codex_command_policies",
+        "codex_approval_reviewers",
+        "codex_interceptors",
+    )
+)
+"""Hooks whose objects decide what may run. A mistake in the settings of their plugin must not take them away silently."""
+
+
+def declare(loaded: Loaded) -> None:
+    """Ask a plugin for its declarations. A plugin with a wrong one is left out as a whole."""
+    readers: Mapping[str, Callable[[Loaded, Any], PluginProblem | None]] = {
+        "codex_settings": _settings,
+        "codex_requires": _requires,
+        "codex_events": _events,
+    }
+    for hook, read in readers.items():
+        function = loaded.hooks.get(hook)
+        if function is None:
+            continue
+        declared = loaded.declared(hook)
+        if declared is BROKEN:
+            return
+        problem = read(loaded, declared)
+        if problem is not None:
+            path, line = (problem.path, problem.line) if problem.path else place_of(function)
+            loaded.fail(problem.evolve(path=path, line=line))
+            return
+
+
+def unique_events(plugins: Sequence[Loaded]) -> dict[str, tuple[str, type[EventMsg]]]:
+    """The event classes of plugins by tag, each with its plugin's name. The first plugin has a tag."""
+    found: dict[str, tuple[Loaded, type[EventMsg]]] = {}
+    for loaded in plugins:
+        for kind in loaded.events if loaded.usable else ():
+            owner, other = found.setdefault(kind.type, (loaded, kind))
+            if other is kind:
+                continue
+            fact = f"the event {kind.type!r} is declared by {owner.label} and by {loaded.label}; that of {owner.name!r} is used"
+            problem = PluginProblem(fact, "Give it another tag.", "plugin-name", *place_of(kind))
+            loaded.leave_out(problem)
+            owner.problems.append(problem)
+    for tag, (loaded, _) in found.items():
+        loaded.contributes.setdefault("events", []).append(tag)
+    return {tag: (loaded.name, kind) for tag, (loaded, kind) in found.items()}
+
+
+def _settings(loaded: Loaded, declared: Any) -> PluginProblem | None:
+    if not (isinstance(declared, type) and hasattr(declared, "__attrs_attrs__")):
+        fact = f"its codex_settings returned {declared!r}, which is no class of settings"
+        hint = "Return a subclass of codex_framework.Value, or another attrs class."
+        return PluginProblem(fact, hint, "plugin-hook")
+    loaded.settings = declared
+    try:
+        loaded.context.settings(declared)
+    except ConfigError as error:
+        if loaded.context.configured and loaded.hooks.keys() & _DECIDING:
+            loaded.fatal = error
+        return problem_of(error, loaded.source, "be configured")
+    except Exception as error:  # an attrs class may do anything in its initialiser
+        return problem_of(error, loaded.source, f"be configured: {declared.__name__} failed")
+    return None
+
+
+def _requires(loaded: Loaded, declared: Any) -> PluginProblem | None:
+    if isinstance(declared, (str, bytes)) or not hasattr(declared, "__iter__"):
+        return PluginProblem(
+            f"its codex_requires returned {declared!r}, not a list of requirements",
+            'Return a list of strings, such as ["execpolicy>=0.1"].',
+            "plugin-requires",
+        )
+    requires = tuple(declared)
+    wrong = [item for item in requires if not isinstance(item, str) or not item.strip()]
+    if wrong:
+        fact = f"its codex_requires names {wrong[0]!r}, which is no requirement"
+        return PluginProblem(fact, 'Write a string, such as "execpolicy>=0.1".', "plugin-requires")
+    loaded.requires = requires
+    return None
+
+
+def _events(loaded: Loaded, declared: Any) -> PluginProblem | None:
+    if isinstance(declared, (str, bytes, type)) or not hasattr(declared, "__iter__"):
+        return PluginProblem(
+            f"its codex_events returned {declared!r}, not a list", "Return a list of event classes.", "plugin-hook"
+        )
+    kinds = tuple(dict.fromkeys(declared))
+    for kind in kinds:
+        fact, hint = _event_fault(kind)
+        if fact:
+            return PluginProblem(f"its event {fact}", hint, "plugin-hook", *place_of(kind))
+    loaded.events = kinds
+    return None
+
+
+def _event_fault(kind: Any) -> tuple[str, str]:
+    """What is wrong with an event class, and what to do about it."""
+    if not (isinstance(kind, type) and issubclass(kind, EventMsg)):
+        return f"{kind!r} is no subclass of EventMsg", "Derive it from codex_framework.EventMsg, and return the class."
+    if not isinstance(kind.type, str) or not kind.type:
+        return f"{kind.__name__} has no tag", "Set its class attribute `type` to a word of its own."
+    if kind.type in _built_in():
+        return f"{kind.__name__} has the tag {kind.type!r}, which is built in", "Give it another tag."
+    try:
+        _ = kind.__attrs_attrs__
+    except Exception as error:  # what attrs says of a field without annotation, a default in the wrong place, ...
+        return f"{kind.__name__} cannot be made: {type(error).__name__}: {error}", "Fix its fields."
+    return "", ""
+
+
+@cache
+def _built_in() -> frozenset[str]:
+    return frozenset({"turn_started", "turn_complete"} | {kind.type for kind in get_args(KernelEvent)})

@@ -1,0 +1,134 @@
+"""Hooks that plugins declare (``codex_roles``), and what other plugins offer to them."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from codex_framework.contract.errors import PluginError
+from codex_framework.plugins.loaded import BROKEN, Loaded
+from codex_framework.plugins.loading import place_of
+from codex_framework.plugins.report import PluginProblem
+from codex_framework.plugins.validation import hooks, implementation, role_problems
+
+__all__ = ["OwnHooks"]
+
+T = TypeVar("T")
+_HOOK = "codex_roles"
+
+
+class _OwnHook(NamedTuple):
+    """A hook of a plugin, and the class that it collects."""
+
+    owner: Loaded
+    role: type[Any]
+
+
+class OwnHooks:
+    """The hooks that plugins declare, by name."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, _OwnHook] = {}
+        self._offers: dict[str, list[tuple[Loaded, Any]]] = {}
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The names of the hooks."""
+        return self._hooks
+
+    def declare(self, loaded: Loaded) -> None:
+        """Ask a plugin for its own hooks. A wrong declaration takes the plugin out."""
+        function = implementation(loaded.plugin, _HOOK)
+        if function is None:
+            return
+        declared = loaded.ask(_HOOK, function)
+        if declared is BROKEN:
+            return
+        problem = self._fault(declared)
+        if problem is not None:
+            path, line = place_of(function)
+            loaded.fail(problem.evolve(path=path, line=line))
+            return
+        for hook, role in declared.items():
+            self._hooks[hook] = _OwnHook(loaded, role)
+
+    def collect(self, plugins: Iterable[Loaded]) -> None:
+        """Call the hooks, in the order of the plugins, and give each plugin access to what is offered to its own."""
+        plugins = list(plugins)
+        for hook, own in self._hooks.items():
+            self._offers[hook] = []
+            if own.owner.usable:
+                own.owner.contributes.setdefault("hooks", []).append(hook)
+                self._ask(hook, own, plugins)
+        for loaded in plugins:
+            loaded.context.collected = lambda role, loaded=loaded: self._offered(loaded, role)
+
+    def _ask(self, hook: str, own: _OwnHook, plugins: Iterable[Loaded]) -> None:
+        for loaded in plugins:
+            if hook not in loaded.hooks:
+                continue
+            for item in loaded.offers(hook) or ():
+                problems = role_problems(item, own.role)
+                if problems:
+                    loaded.leave_out(_left_out(hook, own, item, problems))
+                    continue
+                self._offers[hook].append((loaded, item))
+                loaded.contributes.setdefault(hook, []).append(_name_of(item))
+
+    def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:
+        own = [hook for hook, declared in self._hooks.items() if declared.owner is loaded and declared.role is role]
+        if not own:
+            raise PluginError(
+                loaded.name,
+                f"plugin {loaded.name!r} declares no hook that collects {getattr(role, '__name__', role)}",
+                slug="plugin-hook",
+                hint="Return it from codex_roles, with the name of the hook.",
+            )
+        return tuple(item for hook in own for owner, item in self._offers[hook] if owner.usable)
+
+    def _fault(self, declared: Any) -> PluginProblem | None:
+        if not isinstance(declared, Mapping):
+            fact = f"its codex_roles returned {declared!r}, not a table of hook names and classes"
+            return PluginProblem(fact, 'Return a dict, such as {"acme_linters": Linter}.', "plugin-hook")
+        for hook, role in declared.items():
+            if not isinstance(hook, str) or not hook.isidentifier() or keyword.iskeyword(hook) or hook[0] == "_":
+                return PluginProblem(
+                    f"its hook {hook!r} is no name of a function", "Name it like a function.", "plugin-hook"
+                )
+            if hook in hooks():
+                return PluginProblem(
+                    f"its hook {hook!r} is one of the framework", "Give it another name.", "plugin-hook"
+                )
+            if hook in self._hooks:
+                owner = self._hooks[hook].owner.label
+                return PluginProblem(
+                    f"its hook {hook!r} is declared by {owner} too", "Give it another name.", "plugin-name"
+                )
+            if not isinstance(role, type):
+                return PluginProblem(
+                    f"its hook {hook!r} collects {role!r}, which is no class",
+                    "Name a class or a protocol.",
+                    "plugin-hook",
+                )
+        return None
+
+
+def _left_out(hook: str, own: _OwnHook, item: Any, problems: Sequence[str]) -> PluginProblem:
+    return PluginProblem(
+        f"its offer {_name_of(item)} to {hook} of plugin {own.owner.name!r} is left out: {'; '.join(problems)}",
+        f"See {own.role.__module__}.{own.role.__qualname__} for what it has to have.",
+        "plugin-role",
+        *place_of(item),
+    )
+
+
+def _name_of(item: Any) -> str:
+    try:
+        name = item.name
+    except Exception:  # noqa: S110  # no such attribute, or a property that raises
+        pass
+    else:
+        if isinstance(name, str) and name:
+            return name
+    return type(item).__name__

@@ -1,0 +1,191 @@
+"""What plugins require of each other (``codex_requires``): names, versions, circles, and the order that follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from codex_framework.plugins.discovery import normalised
+from codex_framework.plugins.loaded import Loaded
+from codex_framework.plugins.loading import place_of
+from codex_framework.plugins.report import PluginProblem
+
+__all__ = ["Requirements"]
+
+_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
+_SLUG = "plugin-requires"
+
+
+class _Fault(NamedTuple):
+    fact: str
+    hint: str
+
+
+class Requirements:
+    """The requirements of plugins. Those whose requirements are not met are left out.
+
+    Args:
+        plugins: All plugins in order of precedence, also those that are left out already.
+    """
+
+    def __init__(self, plugins: Sequence[Loaded]) -> None:
+        self._by_name: dict[str, Loaded] = {}
+        for loaded in plugins:  # of two with one name, the usable one
+            if loaded.name not in self._by_name or not self._by_name[loaded.name].usable:
+                self._by_name[loaded.name] = loaded
+        self._needs: dict[Loaded, list[Loaded]] = {}
+        for loaded in plugins:
+            self._needs[loaded] = self._required(loaded) if loaded.usable and loaded.requires else []
+        self._leave_out_circles()
+        self.order = self._ordered(plugins)
+        """The plugins, each after those that it requires."""
+        for loaded in self.order:
+            self.check(loaded)
+
+    def check(self, loaded: Loaded) -> bool:
+        """Whether a plugin can be used: a plugin is left out if one that it requires has been."""
+        if not loaded.usable:
+            return False
+        for other in self._needs[loaded]:
+            if not other.usable:
+                self._fail(loaded, self._unusable(other))
+                return False
+        return True
+
+    def dependents(self, failed: Mapping[str, object]) -> Iterator[tuple[Loaded, str]]:
+        """The plugins that require one of these, directly or not, each with the name of the one that it requires."""
+        gone = {loaded for loaded in self.order if loaded.name in failed}
+        for loaded in self.order:
+            if loaded in gone or not loaded.usable:
+                continue
+            other = next((other for other in self._needs[loaded] if other in gone), None)
+            if other is not None:
+                gone.add(loaded)
+                yield loaded, other.name
+
+    def _required(self, loaded: Loaded) -> list[Loaded]:
+        found = []
+        for text in loaded.requires:
+            parsed = self._parsed(text)
+            if parsed is None:
+                continue
+            other = parsed if isinstance(parsed, Loaded) else None
+            if other is None:
+                self._fail(loaded, parsed)  # type: ignore[arg-type]  # it is a fault
+                return []
+            found.append(other)
+        return found
+
+    def _parsed(self, text: str) -> Loaded | _Fault | None:
+        """Return the plugin that a requirement names, or what is wrong, or None if it does not apply here."""
+        plain = _NAME.fullmatch(text)
+        if plain is not None:  # without a version there is no need of packaging, which takes 10 ms to import
+            return self._named(plain[1])
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement as error:
+            reason = str(error).partition("\n")[0]
+            return _Fault(f"its requirement {text!r} cannot be read: {reason}", 'Write it like "execpolicy>=0.1".')
+        if requirement.url or requirement.extras:
+            return _Fault(
+                f"its requirement {text!r} has {'a URL' if requirement.url else 'extras'}, and plugins have none",
+                'Write it like "execpolicy>=0.1".',
+            )
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            return None
+        other = self._named(requirement.name)
+        if isinstance(other, _Fault) or not other.usable or not requirement.specifier:
+            return other
+        from packaging.version import InvalidVersion
+
+        try:
+            fits = requirement.specifier.contains(other.version, prereleases=True)
+        except InvalidVersion:
+            fits = False
+        if fits:
+            return other
+        return _Fault(
+            f"it requires plugin {other.name!r} {requirement.specifier}, and {_versioned(other)} is loaded",
+            _how_to_get(other, f"{requirement.specifier}"),
+        )
+
+    def _named(self, name: str) -> Loaded | _Fault:
+        found = self._by_name.get(name)
+        if found is None:
+            alike = [loaded for key, loaded in self._by_name.items() if normalised(key) == normalised(name)]
+            found = alike[0] if alike else None
+        if found is not None:
+            return found
+        import difflib
+
+        near = difflib.get_close_matches(name, self._by_name, n=1)
+        hint = f"Did you mean {near[0]!r}? Otherwise install" if near else "Install"
+        return _Fault(f"it requires plugin {name!r}, which is not installed", f"{hint} a package that brings {name!r}.")
+
+    def _unusable(self, other: Loaded) -> _Fault:
+        if other.disabled:
+            hint = f"Remove {other.name!r} from `[framework] plugins.disabled`, or disable this plugin too."
+            return _Fault(f"it requires plugin {other.name!r}, which is disabled", hint)
+        reason = other.problems[0] if other.problems else None
+        fact = f"it requires plugin {other.name!r}, which cannot be used"
+        return _Fault(
+            f"{fact}: {reason.text}" if reason else fact, (reason.hint if reason else "") or f"Fix {other.name!r}."
+        )
+
+    def _leave_out_circles(self) -> None:
+        for loaded in self._needs:
+            if loaded.usable and (circle := self._circle(loaded)):
+                path = " -> ".join(one.name for one in (*circle, circle[0]))
+                for one in circle:
+                    fault = _Fault(f"plugins require each other in a circle: {path}", "Take one requirement out.")
+                    self._fail(one, fault)
+
+    def _circle(self, start: Loaded) -> list[Loaded]:
+        """Return the shortest circle of requirements that begins and ends with a plugin, or nothing."""
+        came: dict[Loaded, Loaded] = {}
+        queue = [start]
+        for one in queue:
+            for other in self._needs[one]:
+                if other is start:
+                    path = [one]
+                    while path[-1] is not start:
+                        path.append(came[path[-1]])
+                    return path[::-1]
+                if other not in came:
+                    came[other] = one
+                    queue.append(other)
+        return []
+
+    def _ordered(self, plugins: Sequence[Loaded]) -> list[Loaded]:
+        order: dict[Loaded, None] = {}
+        open_: set[Loaded] = set()
+
+        def place(loaded: Loaded) -> None:
+            if loaded in order or loaded in open_:
+                return
+            open_.add(loaded)
+            for other in self._needs[loaded]:
+                place(other)
+            order[loaded] = None
+
+        for loaded in plugins:
+            place(loaded)
+        return list(order)
+
+    def _fail(self, loaded: Loaded, fault: _Fault) -> None:
+        function = loaded.hooks.get("codex_requires")
+        place = place_of(function) if function is not None else ("", None)
+        loaded.fail(PluginProblem(fault.fact, fault.hint, _SLUG, *place))
+
+
+def _versioned(other: Loaded) -> str:
+    return f"version {other.version}" if other.version else "one without a version"
+
+
+def _how_to_get(other: Loaded, specifier: str) -> str:
+    if other.source.distribution:
+        return f"pip install '{other.source.distribution}{specifier}'"
+    return "Set `__version__` in its module." if not other.version else "Load a version that fits."

@@ -1,0 +1,90 @@
+"""Replacement of a file, whole or not at all, in the folder that was checked and no other."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from codex_framework.toolkit.open_folder import folder_path
+
+__all__ = ["NotPermittedError", "replace_file"]
+
+
+class NotPermittedError(Exception):
+    """The file is, or is by now, in a place that may not be written."""
+
+
+def replace_file(
+    target: Path,
+    data: bytes,
+    may_write: Callable[[Path], bool] | None = None,
+    *,
+    mode: int | None = None,
+    sync: bool = True,
+) -> None:
+    """Write a temporary file beside ``target`` and rename it over ``target``, so that no reader sees half of it.
+
+    Missing parent folders are created. The parent folder is opened first, and the path of the open folder is the one that is
+    checked and written to. So a program that swaps a folder for a symlink in the meantime cannot redirect the write.
+
+    Args:
+        target: An absolute path. If it is a symlink, the file that it leads to is replaced.
+        data: The new content.
+        may_write: Whether a real path may be written. None means that every path may be.
+        mode: The permission bits of the new file. None keeps those of the old file; a file that did not exist gets the usual
+            ones (``0o666`` less the umask).
+        sync: Whether the content is on the disk before the old file is gone, so that a power failure leaves the old or the new
+            content.
+
+    Raises:
+        NotPermittedError: ``may_write`` refused the path, or the system does not tell which folder was opened.
+        OSError: The file cannot be written; ``IsADirectoryError``, or ``OSError`` with ``EINVAL``, if it is no regular file.
+    """
+    real = Path(os.path.realpath(target))
+    if may_write is not None and not may_write(real):
+        raise NotPermittedError
+    real.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if may_write is not None:
+            opened = folder_path(folder)
+            if opened is None or not may_write(Path(opened) / real.name):
+                raise NotPermittedError
+        _replace(folder, real.name, data, mode, sync=sync)
+    finally:
+        os.close(folder)
+
+
+def _replace(folder: int, name: str, data: bytes, mode: int | None, *, sync: bool) -> None:
+    old = _mode(folder, name)
+    mode = old if mode is None else mode
+    temporary = f".{name[:40]}.{os.urandom(6).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    handle = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _mode(folder: int, name: str) -> int | None:
+    """Return the permission bits of the file that exists, or None if there is none."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(21, os.strerror(21))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(22, "not a regular file")
+    return stat.S_IMODE(found.st_mode)

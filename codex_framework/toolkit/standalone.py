@@ -1,0 +1,56 @@
+"""Programs of a plugin that run in an interpreter of their own, without the plugin's or the kernel's dependencies.
+
+``python -I -S`` starts in a few milliseconds, and sees the standard library only. This file, run by path, makes one module of a
+plugin run there::
+
+    python -I -S standalone.py MODULE_FILE ARGUMENT...
+
+It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
+package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs``,
+``codex_framework.toolkit.confinement`` and ``codex_framework.toolkit.open_folder``. The ``__init__`` of ``codex_framework`` and
+that of the plugin's package are not run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["standalone_argv"]
+
+
+def standalone_argv(module_file: str, *options: str, python: str = sys.executable) -> tuple[str, ...]:
+    """Return the start of a command line that runs a module's ``main``. Its arguments are appended.
+
+    Args:
+        module_file: The module's ``__file__``.
+        options: Further options for the interpreter, such as ``-X utf8``.
+        python: The interpreter, 3.11 or newer.
+    """
+    return (python, "-I", "-S", *options, os.path.abspath(__file__), os.path.abspath(module_file))  # noqa: PTH100
+
+
+def _main(arguments: list[str]) -> int | None:
+    # No pathlib here: it alone would take as long as the rest of the start.
+    kernel = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    _bare_package("codex_framework", kernel)
+    folder, name = os.path.split(os.path.splitext(arguments[0])[0])  # noqa: PTH122
+    while os.path.isfile(f"{os.path.dirname(folder)}/__init__.py"):  # noqa: PTH113, PTH120
+        folder, part = os.path.split(folder)
+        name = f"{part}.{name}"
+    package = os.path.basename(folder)  # noqa: PTH119
+    _bare_package(package, folder)
+    __import__(f"{package}.{name}")  # importlib itself would have to be imported first
+    status: int | None = sys.modules[f"{package}.{name}"].main(arguments[1:])
+    return status
+
+
+def _bare_package(name: str, folder: str) -> None:
+    """Make the modules of a package importable without running its ``__init__``."""
+    package = type(sys)(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
