@@ -143,10 +143,9 @@ class Components:
         waiting = [offer for offer in self._order if offer.plugin not in self._failed]
         while True:
             lost = {
-                key: offer
-                for offer in self._offers.values()
-                if offer.plugin in self._failed
-                for key in offer.item.provides
+                key: self._offers[name]
+                for key, name in self._providers.items()
+                if self._offers[name].plugin in self._failed
             }
             for key, offer in lost.items():
                 self._services.withdraw(key, self._failed[offer.plugin])

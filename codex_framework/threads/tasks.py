@@ -87,6 +87,7 @@ class Tasks:
         self._warming: asyncio.Task[None] | None = None
         self._starting: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Task[None] | None = None
+        self._started = 0
         self.last_outcome: Outcome | None = None
         self._settled: asyncio.Event = asyncio.Event()
         self._settled.set()
@@ -185,6 +186,7 @@ class Tasks:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
         self._active = turn
+        self._started += 1
         self._settled.clear()
         conversation.turn = contexts.scope.facts
         conversation.budget.begin()
@@ -329,8 +331,9 @@ class Tasks:
             self._settled.set()
 
     async def _tell_idle(self) -> None:
-        await self._conversation.parts.idle(lambda: self._active is not None)
-        if self._active is None:
+        started = self._started
+        await self._conversation.parts.idle(lambda: self._started != started)
+        if self._started == started:
             self._settled.set()
 
     def _notify(self, turn: _Turn, outcome: Outcome, duration_ms: int) -> None:
