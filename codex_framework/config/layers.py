@@ -28,6 +28,7 @@ __all__ = [
     "Origin",
     "find_codex_home",
     "load_config",
+    "overridden",
     "project_files",
 ]
 
@@ -49,6 +50,15 @@ NOT_FROM_PROJECTS = (
 )
 """Keys that a project's own file cannot set, because they name servers and programs that can see everything (Codex's list), or
 code to load."""
+
+
+_OF_KERNEL = (
+    "framework.plugins.disabled",
+    "framework.plugins.prefer",
+    "framework.plugins.paths",
+    "framework.sandbox",
+)
+"""Keys that are read once, when a kernel is made."""
 
 
 def load_config(
@@ -105,6 +115,34 @@ def load_config(
     )
     check_merged(config)
     return config
+
+
+def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
+    """Return the configuration with some keys set to other values, above everything else.
+
+    Args:
+        values: By dotted key.
+
+    Raises:
+        ConfigError: A key is unknown, has the wrong type, or cannot be set for a part of a program.
+    """
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        segments = split_key(key)
+        if ".".join(segments[:3]) in _OF_KERNEL or ".".join(segments[:2]) in _OF_KERNEL:
+            raise ConfigError(
+                f"config: `{key}` is of the whole kernel, and cannot be set for one thread",
+                path="config",
+                key=key,
+                hint="Set it in the configuration of the kernel.",
+            )
+        given = merge(given, nested(segments, value))
+    layer = Layer("override", "config", with_absolute_paths(given, config.cwd, environ))
+    tables = merge(config.tables, layer.table)
+    warnings = check_layer(layer, lenient=lookup(tables, ("framework", "unknown_keys")) == "warn")
+    whole = config.evolve(tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
+    check_merged(whole)
+    return whole
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:

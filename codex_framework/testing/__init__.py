@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
     from codex_framework.testing.facts import turn_facts
     from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
+    from codex_framework.testing.leftovers import LeftBehind
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.offering import Offer
     from codex_framework.testing.playbook import Playbook
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.script_files import read_script
     from codex_framework.testing.scripted import Fault, Reply, Script, play_reply
     from codex_framework.testing.server import RecordedRequest, ResponsesServer
+    from codex_framework.testing.threads import ScriptedThread, ThreadFactory, answer
     from codex_framework.testing.turns import LoneTurn
 
 _HOMES = {
@@ -59,6 +61,7 @@ _HOMES = {
     "conformance.watchers": "check_notifier check_telemetry",
     "facts": "turn_facts",
     "kernels": "KernelFactory ScriptedKernel TurnRun",
+    "leftovers": "LeftBehind",
     "model": "ScriptedModel",
     "offering": "Offer",
     "playbook": "Playbook",
@@ -67,6 +70,7 @@ _HOMES = {
     "script_files": "read_script",
     "scripted": "Fault Reply Script play_reply",
     "server": "RecordedRequest ResponsesServer",
+    "threads": "ScriptedThread ThreadFactory answer",
     "turns": "LoneTurn",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -76,6 +80,7 @@ __all__ = [
     "Fault",
     "ItemsPrompt",
     "KernelFactory",
+    "LeftBehind",
     "LoneTurn",
     "Offer",
     "Playbook",
@@ -86,7 +91,10 @@ __all__ = [
     "Script",
     "ScriptedKernel",
     "ScriptedModel",
+    "ScriptedThread",
+    "ThreadFactory",
     "TurnRun",
+    "answer",
     "ask",
     "call",
     "call_context",

@@ -31,6 +31,7 @@ from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.contract.value import Value
 from codex_framework.threads.background import Background
+from codex_framework.threads.faults import refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
@@ -174,7 +175,7 @@ class CallContext(Value, kw_only=True):
     def emit(self, event: EventMsg) -> None:
         """Tell the thread's clients something."""
         if not isinstance(event, EventMsg):
-            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+            refuse("an EventMsg", event, "emit")
         self.caller.emit(event)
 
     def progress(self, text: str, *, done: float | None = None) -> None:
