@@ -8,8 +8,8 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from codex_contrib_bubblewrap import seccomp
 from codex_contrib_bubblewrap.bridge import PORTS, join
@@ -18,24 +18,37 @@ from codex_contrib_bubblewrap.limits import limit
 from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
 from codex_contrib_bubblewrap.process import BubblewrapProcess
 from codex_contrib_bubblewrap.relay import Relay
-from codex_framework import CommandFailed, Launch, NetworkMode, SandboxError
+from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, SandboxError
 from codex_framework.toolkit.confinement.launching import check_start, check_text, start_error
 from codex_framework.toolkit.confinement.placeholders import Placeholders
 
-if TYPE_CHECKING:
-    from codex_contrib_bubblewrap.sandbox import BubblewrapConfinement
-
-__all__ = ["Launching"]
+__all__ = ["Launching", "Plan"]
 
 _DIAGNOSIS_S = 10.0
 _NOWHERE = "/proc/self/no-such-program"
 """What a diagnosis lets bubblewrap execute: nothing."""
 
 
+class Plan(NamedTuple):
+    """What the starts of one plan have in common.
+
+    Attributes:
+        program: bubblewrap's path.
+        private_folder: What stands in for ``/tmp``; empty if nothing does.
+        began, ended: Tell the sandbox of its processes.
+    """
+
+    program: str
+    access: FileAccess
+    private_folder: str
+    began: Callable[[BubblewrapProcess], None]
+    ended: Callable[[BubblewrapProcess], None]
+
+
 class Launching:
     """One start."""
 
-    def __init__(self, plan: BubblewrapConfinement, launch: Launch) -> None:
+    def __init__(self, plan: Plan, launch: Launch) -> None:
         self._plan = plan
         self._access = plan.access
         self._launch = launch
@@ -149,7 +162,7 @@ class Launching:
                     f"{self._plan.program} cannot be started: {error.strerror}", hint="install bubblewrap anew"
                 ) from error
         self._process = started = BubblewrapProcess(process, read, own_session=self._launch.tty, ended=self._end)
-        self._plan.sandbox.began(started)
+        self._plan.began(started)
         return started
 
     async def _prepare(self, process: BubblewrapProcess, pid: int) -> None:
@@ -173,7 +186,7 @@ class Launching:
     def _end(self) -> None:
         """Everything is over: pass the rest of the output on, and let go of the placeholders."""
         if self._process is not None:
-            self._plan.sandbox.ended(self._process)
+            self._plan.ended(self._process)
         if self._relay is not None:
             self._relay.close()
             self._relay.finish()

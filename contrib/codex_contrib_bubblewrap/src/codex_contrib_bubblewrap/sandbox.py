@@ -190,9 +190,10 @@ class BubblewrapConfinement(Confinement):
             SandboxError: It cannot be confined; nothing of it has run.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
-        from codex_contrib_bubblewrap.launching import Launching
+        from codex_contrib_bubblewrap.launching import Launching, Plan
 
-        launching = Launching(self, launch)
+        plan = Plan(self.program, self.access, self.private_folder, self.sandbox.began, self.sandbox.ended)
+        launching = Launching(plan, launch)
         try:
             return await launching.run()
         except asyncio.CancelledError:
