@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,36 +12,29 @@ from typing import Any, TypeVar
 from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.programs import ProgramFolder
 from codex_framework.commands.shells import user_shell
-from codex_framework.config import Config, load_config, settings_from
-from codex_framework.config.permissions import named_permissions
-from codex_framework.contract.errors import CodexError, ThreadError
+from codex_framework.config import Config, load_config, overridden, settings_from
+from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.ops import Op, UserInputItem
 from codex_framework.contract.roles.agents import Agent, RunResult
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
 from codex_framework.contract.roles.threads import KernelContext
-from codex_framework.contract.version import __version__
 from codex_framework.plugins.discovery import EntryPointLike
 from codex_framework.plugins.registry import Registry, load_registry
-from codex_framework.threads.agents import agent_named, agent_settings, narrowed
+from codex_framework.plugins.report import PluginStatus
+from codex_framework.threads.agents import agent_named
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
-from codex_framework.threads.conversation import Conversation, Origin
-from codex_framework.threads.faults import no_store
-from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
-from codex_framework.threads.ids import new_id
-from codex_framework.threads.journal import Journal
 from codex_framework.threads.models import Models
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
-from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
 from codex_framework.threads.thread import Answerer, Thread
+from codex_framework.threads.threads import Threads, load
 
 __all__ = ["Kernel", "run"]
 
@@ -55,40 +47,25 @@ class Kernel:
     def __init__(self, config: Config, registry: Registry, environ: Mapping[str, str]) -> None:
         self.config = config
         self.registry = registry
-        self.threads: dict[str, Thread] = {}
         self._environ = environ
-        self._models = Models(registry, config, environ)
+        self._threads = Threads()
         self._services = Services()
         self._components = Components(registry.components, self._services)
         self._state = PluginState()
         self._background = Background(self.warn)
         self._contexts: dict[str, PluginKernel] = {}
-        wanted = config.get("framework.sandbox")
-        self._confinements = Confinements(registry.sandboxes, wanted if isinstance(wanted, str) else None)
         self._broadcast = Broadcast(
             observers=registry.observers,
             notifiers=registry.notifiers,
             telemetry=registry.telemetry,
             report=self._report,
         )
-        self._host = Host(
-            registry=registry,
-            config=config,
-            codex_home=config.codex_home,
-            environ=environ,
-            shell=user_shell(),
-            confinements=self._confinements,
-            broadcast=self._broadcast,
-            programs=ProgramFolder(config.codex_home, registry.programs),
-            models=self._models,
-            services=self._services,
-            components=self._components,
-            kernel=self._context,
-            spawn=self._spawn,
-            stored=self._load,
-            forget=lambda thread_id: self.threads.pop(thread_id, None),
-            named_permissions=lambda name: named_permissions(config, name),
-        )
+        self._make_parts()
+
+    @property
+    def threads(self) -> Mapping[str, Thread]:
+        """The threads that have not been shut down, by id."""
+        return self._threads.running
 
     @classmethod
     async def create(
@@ -161,6 +138,7 @@ class Kernel:
         settings: Settings | None = None,
         *,
         agent: Agent[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
         source: str = "custom",
         originator: str | None = None,
         base_instructions: str | None = None,
@@ -171,7 +149,9 @@ class Kernel:
         """Start a conversation.
 
         Args:
-            agent: What the thread is made of: its instructions, model, tools, permissions and limits.
+            agent: What the thread is made of: its instructions, model, tools, permissions and limits. An agent that was found by
+                its name can only narrow what the settings permit.
+            config: Keys of the configuration with the values that they have in this thread: ``{"model_verbosity": "low"}``.
             base_instructions: Instead of those of the configuration or of the model.
             source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
@@ -180,15 +160,20 @@ class Kernel:
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
-            ConfigError: As :meth:`settings`.
+            ConfigError: As :meth:`settings`; or a key of ``config`` is unknown, mistyped, or of the whole kernel.
+            ThreadError: The agent asks for more than the settings permit.
         """
-        settings = (settings or self.settings()).evolve(**overrides)
-        if agent is not None:
-            settings = agent_settings(settings, agent, self._host.named_permissions)
-            base_instructions = base_instructions or agent.instructions
-        meta = self._meta(settings, source, originator, base_instructions, extra)
-        recorder = self._recorder(meta, settings)
-        return self._started(meta, settings, recorder, agent=agent, services=services)
+        host, settings = self._configured(settings, config, overrides)
+        return self._threads.start(
+            host,
+            settings,
+            agent=agent,
+            source=source,
+            originator=originator,
+            base_instructions=base_instructions,
+            extra=extra or {},
+            services=services,
+        )
 
     async def resume_thread(
         self,
@@ -196,25 +181,20 @@ class Kernel:
         settings: Settings | None = None,
         *,
         agent: Agent[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
         originator: str | None = None,
         **overrides: Any,
     ) -> Thread:
-        """Go on with a stored conversation, named by id, name or file.
+        """Go on with a stored conversation, named by id, name or file. Arguments are those of :meth:`start_thread`.
 
         Raises:
-            ThreadError: There is none, it cannot be read, or it is running already in this kernel.
-            ConfigError: As :meth:`settings`.
+            ThreadError: There is none, it cannot be read, it is running already in this kernel, or the agent asks for more
+                than the settings permit.
+            ConfigError: As :meth:`start_thread`.
         """
-        stored = self._load(thread_id)
-        if stored.meta.id in self.threads:
-            raise ThreadError(f"thread {stored.meta.id} is running already", slug="busy", hint="Use the running one.")
-        settings = (settings or self.settings()).evolve(**overrides)
-        if agent is not None:
-            settings = agent_settings(settings, agent, self._host.named_permissions)
-        meta = stored.meta.evolve(originator=originator or self._originator())
-        store = self._store()
-        recorder = None if settings.ephemeral or store is None else store.reopen(stored, str(self.config.codex_home))
-        return self._started(meta, settings, recorder, agent=agent, origin="resumed", stored=stored)
+        stored = self._threads.stored(self._host, thread_id)
+        host, settings = self._configured(settings, config, overrides)
+        return self._threads.resume(host, stored, settings, agent=agent, originator=originator)
 
     async def run(
         self,
@@ -253,10 +233,7 @@ class Kernel:
         Raises:
             ThreadError: No plugin stores threads.
         """
-        store = self._store()
-        if store is None:
-            raise no_store()
-        return store.latest(str(self.config.codex_home), cwd=None if cwd is None else str(cwd))
+        return self._threads.latest(self._host, None if cwd is None else str(cwd))
 
     def warn(self, text: str) -> None:
         """Tell the clients of all threads a sentence, as a warning."""
@@ -268,8 +245,8 @@ class Kernel:
         for thread in list(self.threads.values()):
             await thread.shutdown()
         await self._background.aclose()
-        await self._components.aclose()
-        await self._state.aclose()
+        problems = [*await self._components.aclose(), *(("", text) for text in await self._state.aclose())]
+        self.registry = self.registry.noting(problems)
         # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
         ends = [
             self._models.aclose(),
@@ -293,7 +270,43 @@ class Kernel:
             raise
         if failed:
             self.registry = self.registry.without(failed)
-            self._host = self._host.evolve(registry=self.registry)
+            out = {report.name for report in self.registry.reports if report.status is PluginStatus.FAILED}
+            self._components.leave_out(out)
+            self._broadcast.withdraw(out)
+            self._make_parts()
+
+    def _make_parts(self) -> None:
+        """Make what is made of the registry."""
+        registry, config = self.registry, self.config
+        self._models = Models(registry, config, self._environ)
+        wanted = config.get("framework.sandbox")
+        self._confinements = Confinements(registry.sandboxes, wanted if isinstance(wanted, str) else None)
+        self._host = Host(
+            registry=registry,
+            config=config,
+            codex_home=config.codex_home,
+            environ=self._environ,
+            shell=user_shell(),
+            confinements=self._confinements,
+            broadcast=self._broadcast,
+            programs=ProgramFolder(config.codex_home, registry.programs),
+            models=self._models,
+            services=self._services,
+            components=self._components,
+            kernel=self._context,
+            stored=lambda thread_id: load(self._host, thread_id),
+            forget=self._threads.forget,
+        )
+
+    def _configured(
+        self, settings: Settings | None, config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
+    ) -> tuple[Host, Settings]:
+        """Return what a thread is started with."""
+        if config is None:
+            return self._host, (settings or self.settings()).evolve(**overrides)
+        own = overridden(self.config, config, self._environ)
+        settings = settings or settings_from(own, self.registry.builtin_providers)
+        return self._host.configured(own), settings.evolve(**overrides)
 
     def _context(self, plugin: str) -> KernelContext:
         context = self._contexts.get(plugin)
@@ -310,106 +323,6 @@ class Kernel:
                 broadcast=self._broadcast,
             )
         return context
-
-    def _meta(
-        self,
-        settings: Settings,
-        source: str,
-        originator: str | None,
-        base_instructions: str | None,
-        extra: Mapping[str, Any] | None,
-    ) -> ThreadMeta:
-        return ThreadMeta(
-            id=new_id(),
-            cwd=str(settings.cwd),
-            created_at=time.time(),
-            originator=originator or self._originator(),
-            source=source,
-            cli_version=__version__,
-            model_provider=settings.provider.id,
-            base_instructions=base_instructions or self._models.instructions(self._models.info(settings)),
-            extra=dict(extra or {}),
-        )
-
-    def _recorder(self, meta: ThreadMeta, settings: Settings) -> ThreadRecorder | None:
-        store = None if settings.ephemeral else self._store()
-        return None if store is None else store.create(meta, str(self.config.codex_home))
-
-    def _started(
-        self,
-        meta: ThreadMeta,
-        settings: Settings,
-        recorder: ThreadRecorder | None,
-        *,
-        agent: Agent[Any] | None = None,
-        services: Mapping[ServiceKey[Any], object] | None = None,
-        parent: Conversation | None = None,
-        origin: Origin = "new",
-        stored: StoredThread | None = None,
-        items: Sequence[Any] = (),
-    ) -> Thread:
-        past = () if stored is None else known_events(stored.events, self.registry)
-        history = History.resumed(items if stored is None else stored.history)
-        if (count := tokens_counted(past)) > history.tokens:
-            history.counted(count)
-        journal = Journal(
-            meta.id,
-            history=history,
-            broadcast=self._broadcast,
-            recorder=recorder,
-            entries=() if stored is None else stored.entries,
-        )
-        conversation = Conversation(
-            host=self._host,
-            settings=settings,
-            meta=meta,
-            journal=journal,
-            agent=agent,
-            parent=parent,
-            origin=origin,
-            services=services,
-            usage=usage_so_far(past),
-        )
-        if stored is not None:
-            conversation.previous_model = self._models.last(stored, settings)
-        conversation.spawn = lambda child, prompt, fork: self._spawn_with(conversation, child, prompt, fork)
-        warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
-        thread = Thread(conversation, past=past, warnings=warnings)
-        self.threads[thread.id] = thread
-        for warning in (*self.config.warnings, *self.registry.warnings) if parent is None else ():
-            thread.warn(warning)
-        return thread
-
-    async def _spawn(self, parent: Conversation, agent: Agent[Any], fork: int | None) -> Thread:
-        """Start a child: with what its parent may do now at the most, and its history in part."""
-        settings = agent_settings(parent.settings, agent, self._host.named_permissions)
-        settings = narrowed(settings, parent.settings, agent, self._environ)
-        extra = {"parent_thread_id": parent.id, "agent": agent.name}
-        meta = self._meta(settings, "subagent", parent.meta.originator, agent.instructions, extra)
-        recorder = None if parent.journal.path is None else self._recorder(meta, settings)
-        items = started_with(parent.journal.history.items, fork)
-        return self._started(meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items)
-
-    async def _spawn_with(
-        self, parent: Conversation, agent: Agent[Any], prompt: str | None, fork: int | None
-    ) -> Thread:
-        child = await self._spawn(parent, agent, fork)
-        if prompt is not None:
-            child.start(prompt)
-        return child
-
-    def _load(self, thread_id: str) -> StoredThread:
-        store = self._store()
-        if store is None:
-            raise no_store()
-        return store.load(thread_id, str(self.config.codex_home))
-
-    def _store(self) -> ThreadStore | None:
-        wanted = self.config.get("framework.thread_store") or "rollout"
-        return self.registry.thread_stores.get(str(wanted))
-
-    def _originator(self) -> str:
-        return self._environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_framework"
 
     def _report(self, thread_id: str, sentence: str) -> None:
         thread = self.threads.get(thread_id)

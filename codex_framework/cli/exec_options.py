@@ -76,6 +76,11 @@ SHARED_OPTIONS = (
 HELP = Option("-h --help", "Print this help.")
 
 EXEC_OPTIONS = (
+    Option(
+        "--agent",
+        "The agent to use: [agents.AGENT] of the configuration, or one that a plugin offers.",
+        metavar="AGENT",
+    ),
     Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
     Option("--cyber-access-program", "Accepted, without effect.", metavar="PROGRAM", hidden=True),
     Option("--skip-git-repo-check", "Allow running outside of a git repository."),

@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.ops import LocalImageInput, TextInput, UserInputItem
 from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.thread import Thread
@@ -205,10 +206,11 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
 
 async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> Thread:
     originator = os.environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_exec"
+    agent = _agent(kernel, options, settings)
     if not options.resume:
         source = options.text("thread_source")
         extra = {} if source is None else {"thread_source": source}
-        return await kernel.start_thread(settings, source="exec", originator=originator, extra=extra)
+        return await kernel.start_thread(settings, agent=agent, source="exec", originator=originator, extra=extra)
     thread_id = options.thread
     if thread_id is None:
         thread_id = kernel.latest_thread(cwd=None if options.flag("all") else settings.cwd)
@@ -221,7 +223,20 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
         raise ThreadError(
             f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
         )
-    return await kernel.resume_thread(thread_id, settings, originator=originator)
+    return await kernel.resume_thread(thread_id, settings, agent=agent, originator=originator)
+
+
+def _agent(kernel: Kernel, options: ExecOptions, settings: Settings) -> Agent[Any] | None:
+    """Return the agent that was named. Where nobody can be asked, its approval policy does not count.
+
+    Raises:
+        CodexError: There is no agent of this name, or its table is wrong.
+    """
+    name = options.text("agent")
+    if name is None:
+        return None
+    agent = kernel.agent(name)
+    return agent.evolve(approval_policy=None) if settings.approval_policy is ApprovalPolicy.NEVER else agent
 
 
 class Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codex_framework.config.config import Config, Layer, Origin
-from codex_framework.config.layers import find_codex_home, load_config
+from codex_framework.config.layers import find_codex_home, load_config, overridden
 from codex_framework.config.plugin_tables import plugin_settings
 from codex_framework.config.settings import settings_from
 from codex_framework.contract.roles.settings import Settings
@@ -15,6 +15,7 @@ __all__ = [
     "Settings",
     "find_codex_home",
     "load_config",
+    "overridden",
     "plugin_settings",
     "settings_from",
 ]

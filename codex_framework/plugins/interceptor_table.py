@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.toolkit.roles import overrides
 
@@ -62,13 +62,13 @@ class InterceptorTable:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def for_turn(self, facts: TurnFacts) -> InterceptorTable:
+    def for_turn(self, applies: Callable[[Guard], bool]) -> InterceptorTable:
         """Return the table of those that apply to a turn.
 
-        Raises:
-            Exception: What an interceptor's ``applies`` raises.
+        Args:
+            applies: Calls the method ``applies`` of an interceptor. What it raises comes through.
         """
-        absent = [item for item in self._choosy if not item.applies(facts)]
+        absent = [item for item in self._choosy if not applies(self._guard(item, "applies"))]
         if not absent:
             return self
         return InterceptorTable([item for item in self._items if item not in absent], self._owners)
@@ -100,4 +100,8 @@ def _takes_turn(call: Callable[..., Any], method: str) -> bool:
 
 
 def _without_turn(call: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments: call(*arguments[:-1])
+    @functools.wraps(call)
+    def shorter(*arguments: Any) -> Any:
+        return call(*arguments[:-1])
+
+    return shorter

@@ -11,6 +11,7 @@ from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
 from codex_framework.plugins.collection import Collected
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import place_of
+from codex_framework.plugins.offer_values import value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.validation import role_of, role_problems
@@ -78,7 +79,7 @@ class Offers:
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
             problems = role_problems(item, role) if role is not None else _command_problems(item)
             whole = item if role is None or problems else completed(item, role)
-            problems = problems or _value_problems(hook, whole)
+            problems = problems or value_problems(hook, whole)
             if problems:
                 loaded.leave_out(_left_out(hook, item, problems))
                 return None
@@ -195,21 +196,6 @@ def _name_of(item: Any) -> str:
         if isinstance(name, str) and name:
             return repr(name)
     return f"of type {type(item).__name__}"
-
-
-def _value_problems(hook: str, item: Any) -> list[str]:
-    """What is wrong with the values of attributes that the kernel reads at once."""
-    try:
-        if not isinstance(item.name, str) or not item.name:
-            return [f"its name is {item.name!r}, not a word"]
-        if hook == "codex_interceptors" and not isinstance(item.order, (int, float)):
-            return [f"its order is {item.order!r}, not a number"]
-        if hook == "codex_model_providers":
-            wrong = [key for key, info in item.builtin.items() if not isinstance(info, ProviderInfo)]
-            return [f"its builtin provider {key!r} is no ProviderInfo" for key in wrong]
-    except Exception as error:  # a plugin's property may raise anything
-        return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
-    return []
 
 
 def _op_problems(item: Any) -> list[str]:

@@ -126,6 +126,12 @@ class Registry(Value, kw_only=True):
             )
         for field in ("tools", "tools_by_call"):
             changes[field] = {name: tool for name, tool in getattr(self, field).items() if tool.plugin not in failed}
+        changes["programs"] = {
+            name: argv for tool in reversed(changes["tools"].values()) for name, argv in tool.programs.items()
+        }
+        changes["builtin_providers"] = {
+            key: info for provider in reversed(changes["providers"].values()) for key, info in provider.builtin.items()
+        }
         changes["events"] = {
             tag: kind for tag, kind in self.events.items() if self.owners[("events", tag)] not in failed
         }
@@ -145,6 +151,20 @@ class Registry(Value, kw_only=True):
             if loaded.usable and (reason := found.get(loaded.name) or failed.get(loaded.name)):
                 loaded.fail(_failure(reason))
         return found
+
+    def is_installed(self, plugin: str) -> bool:
+        """Return whether a plugin came with a distribution. Otherwise the program passed it."""
+        return any(report.name == plugin and report.distribution for report in self.reports)
+
+    def noting(self, problems: Iterable[tuple[str, str]]) -> Registry:
+        """Return the registry with more problems of plugins, each with the plugin's name, in their reports."""
+        found: dict[str, list[PluginProblem]] = {}
+        for plugin, text in problems:
+            found.setdefault(plugin, []).append(PluginProblem(text, "Fix the plugin, or disable it.", "component"))
+        if not found:
+            return self
+        reports = (report.evolve(problems=(*report.problems, *found.get(report.name, ()))) for report in self.reports)
+        return self.evolve(reports=tuple(reports))
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
-  ``check_command_policy``, ``check_reviewer``: does an object keep to its role?
+  ``check_command_policy``, ``check_reviewer``: does an object keep to its role? ``check_plugin``: does a whole plugin?
   One line in a test.
 - ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
+    from codex_framework.testing.conformance.plugins import PluginCheck, check_plugin
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.reviewers import check_reviewer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
     from codex_framework.testing.facts import turn_facts
     from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
+    from codex_framework.testing.leftovers import LeftBehind
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.offering import Offer
     from codex_framework.testing.playbook import Playbook
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.script_files import read_script
     from codex_framework.testing.scripted import Fault, Reply, Script, play_reply
     from codex_framework.testing.server import RecordedRequest, ResponsesServer
+    from codex_framework.testing.threads import ScriptedThread, ThreadFactory, answer
     from codex_framework.testing.turns import LoneTurn
 
 _HOMES = {
@@ -48,6 +51,7 @@ _HOMES = {
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
     "conformance.network_proxies": "check_network_proxy",
+    "conformance.plugins": "PluginCheck check_plugin",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
@@ -57,6 +61,7 @@ _HOMES = {
     "conformance.watchers": "check_notifier check_telemetry",
     "facts": "turn_facts",
     "kernels": "KernelFactory ScriptedKernel TurnRun",
+    "leftovers": "LeftBehind",
     "model": "ScriptedModel",
     "offering": "Offer",
     "playbook": "Playbook",
@@ -65,6 +70,7 @@ _HOMES = {
     "script_files": "read_script",
     "scripted": "Fault Reply Script play_reply",
     "server": "RecordedRequest ResponsesServer",
+    "threads": "ScriptedThread ThreadFactory answer",
     "turns": "LoneTurn",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -74,16 +80,21 @@ __all__ = [
     "Fault",
     "ItemsPrompt",
     "KernelFactory",
+    "LeftBehind",
     "LoneTurn",
     "Offer",
     "Playbook",
+    "PluginCheck",
     "RecordedRequest",
     "Reply",
     "ResponsesServer",
     "Script",
     "ScriptedKernel",
     "ScriptedModel",
+    "ScriptedThread",
+    "ThreadFactory",
     "TurnRun",
+    "answer",
     "ask",
     "call",
     "call_context",
@@ -91,6 +102,7 @@ __all__ = [
     "check_context_source",
     "check_network_proxy",
     "check_notifier",
+    "check_plugin",
     "check_provider",
     "check_reviewer",
     "check_sandbox",

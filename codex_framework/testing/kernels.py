@@ -122,7 +122,21 @@ class KernelFactory:
         Raises:
             ConfigError: The configuration is wrong.
         """
-        return self._made(ScriptedModel(replies), (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
+        model = ScriptedModel(replies)
+        return self.around(model, plugins=plugins, tools=tools, config=config, entry_points=entry_points, env=env)
+
+    def around(
+        self,
+        model: ScriptedModel,
+        *,
+        plugins: Sequence[object] = (),
+        tools: Sequence[Tool] = (),
+        config: Sequence[str] | str = (),
+        entry_points: Sequence[EntryPointLike] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[ScriptedKernel]:
+        """Make a kernel with a model that is there already. Arguments are those of :meth:`__call__`."""
+        return self._made(model, (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
 
     @asynccontextmanager
     async def _made(

@@ -37,6 +37,10 @@ class ScriptedModel(ModelProvider):
         self._script = Script(replies, repeat_last=repeat_last)
         self._models = dict(models or {})
 
+    def add(self, *replies: ReplySource) -> None:
+        """Add replies behind those that are there."""
+        self._script.add(replies)
+
     @property
     def unplayed(self) -> int:
         """How many replies nobody has asked for."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.hookspecs import hookimpl
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.compactors import Compactor
+from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelProvider
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
+from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
@@ -47,6 +51,10 @@ class Offer:
         notifiers: Iterable[Notifier] = (),
         telemetry: Iterable[Telemetry] = (),
         stores: Iterable[ThreadStore] = (),
+        components: Iterable[Component] = (),
+        ops: Iterable[OpHandler[Any]] = (),
+        compactors: Iterable[Compactor] = (),
+        agents: Iterable[Agent[Any]] = (),
         commands: Iterable[click.Command] = (),
         name: str | None = None,
     ) -> None:
@@ -63,6 +71,10 @@ class Offer:
         self._notifiers = tuple(notifiers)
         self._telemetry = tuple(telemetry)
         self._stores = tuple(stores)
+        self._components = tuple(components)
+        self._ops = tuple(ops)
+        self._compactors = tuple(compactors)
+        self._agents = tuple(agents)
         self._commands = tuple(commands)
 
     @hookimpl
@@ -124,6 +136,26 @@ class Offer:
     def codex_thread_stores(self) -> Iterable[ThreadStore]:
         """Offer them."""
         return self._stores
+
+    @hookimpl
+    def codex_components(self) -> Iterable[Component]:
+        """Offer them."""
+        return self._components
+
+    @hookimpl
+    def codex_ops(self) -> Iterable[OpHandler[Any]]:
+        """Offer them."""
+        return self._ops
+
+    @hookimpl
+    def codex_compactors(self) -> Iterable[Compactor]:
+        """Offer them."""
+        return self._compactors
+
+    @hookimpl
+    def codex_agents(self) -> Iterable[Agent[Any]]:
+        """Offer them."""
+        return self._agents
 
     @hookimpl
     def codex_commands(self) -> Iterable[click.Command]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.scripted import ReplySource
     from codex_framework.testing.server import ResponsesServer
+    from codex_framework.testing.threads import ThreadFactory
 
-__all__ = ["codex_home", "make_kernel", "responses_server", "run_turn", "scripted_model", "workspace"]
+__all__ = ["codex_home", "make_kernel", "make_thread", "responses_server", "run_turn", "scripted_model", "workspace"]
 
 
 @pytest.fixture
@@ -75,6 +76,17 @@ def make_kernel(codex_home: Path, workspace: Path) -> KernelFactory:
     from codex_framework.testing.kernels import KernelFactory
 
     return KernelFactory(codex_home, workspace)
+
+
+@pytest.fixture
+def make_thread(make_kernel: KernelFactory) -> ThreadFactory:
+    """Make a thread for the test of a plugin, in an ``async with``. Leaving it fails if the plugin leaves something behind.
+
+    See :meth:`codex_framework.testing.threads.ThreadFactory.__call__`.
+    """
+    from codex_framework.testing.threads import ThreadFactory
+
+    return ThreadFactory(make_kernel)
 
 
 @pytest.fixture

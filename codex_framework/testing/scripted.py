@@ -144,6 +144,10 @@ class Script:
         """All of them."""
         return tuple(self._replies)
 
+    def add(self, replies: Iterable[ReplySource]) -> None:
+        """Add replies behind those that are there."""
+        self._replies.extend(replies)
+
     @property
     def repeats_last(self) -> bool:
         """Whether the last reply goes on for ever."""

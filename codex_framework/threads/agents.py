@@ -7,14 +7,18 @@ from typing import Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.config import Config
-from codex_framework.contract.errors import ConfigError, ThreadError
+from codex_framework.config.permissions import named_permissions
+from codex_framework.contract.errors import CodexError, ConfigError, ThreadError
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.plugins.offer_values import agent_problems
 from codex_framework.plugins.registry import Registry
+from codex_framework.threads.host import Host
 
-__all__ = ["agent_named", "agent_settings", "narrowed"]
+__all__ = ["agent_named", "agent_settings", "check_agent", "narrowed", "started_settings"]
 
 _LISTS = ("allowed_tools", "disallowed_tools", "context")
 _TEXTS = ("description", "instructions", "model", "permissions", "approval_policy")
@@ -25,7 +29,7 @@ def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
 
     Raises:
         ThreadError: There is none of this name.
-        ConfigError: Its table is wrong.
+        ConfigError: Its table names a permission profile that does not exist.
     """
     table = (config.get("agents") or {}).get(name)
     if isinstance(table, Mapping):
@@ -42,24 +46,62 @@ def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
     )
 
 
+def check_agent(agent: object, method: str) -> None:
+    """Check an agent that a program or a plugin made.
+
+    Raises:
+        TypeError: It is no agent, or a field of it is of the wrong class.
+    """
+    problems = list(agent_problems(agent))
+    if problems:
+        name = f"agent {agent.name!r}" if isinstance(agent, Agent) else f"the agent of {method}()"
+        raise TypeError(f"{name}: {'; '.join(problems)}")
+
+
 def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[Any]:
-    given: dict[str, Any] = {}
-    for key, value in table.items():
-        path = ("agents", name, key)
-        if key in _TEXTS or key == "model_reasoning_effort":
-            if not isinstance(value, str):
-                raise config.error(path, f"agents.{name}.{key} is not a string", hint="Write it in quotes.")
-            given["reasoning_effort" if key == "model_reasoning_effort" else key] = value
-        elif key in _LISTS:
-            if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-                raise config.error(
-                    path, f"agents.{name}.{key} is not a list of strings", hint=f'Write {key} = ["..."].'
-                )
-            given[key] = tuple(value)
+    """Return the agent of a table, whose types are checked already."""
+    given: dict[str, Any] = {key: table[key] for key in _TEXTS if key in table}
+    given |= {key: tuple(table[key]) for key in _LISTS if key in table}
+    if "model_reasoning_effort" in table:
+        given["reasoning_effort"] = table["model_reasoning_effort"]
+    if "limits" in table:
+        given["limits"] = Limits(**table["limits"])
+    if "permissions" in table:
+        try:
+            named_permissions(config, table["permissions"])
+        except ConfigError as error:
+            key = ("agents", name, "permissions")
+            raise config.error(key, f"agent {name!r}: {error}", hint=error.hint, slug=error.slug) from None
     return Agent(name=name, **given)
 
 
-def agent_settings(settings: Settings, agent: Agent[Any], named_permissions: Callable[[str], Permissions]) -> Settings:
+def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:
+    """Return whether an agent may do what the configuration or a plugin says of it, and not what the program says."""
+    try:
+        declared = agent_named(agent.name, config, registry)
+    except CodexError:
+        return False
+    return agent.permissions in (None, declared.permissions) and agent.approval_policy in (
+        None,
+        declared.approval_policy,
+    )
+
+
+def started_settings(settings: Settings, agent: Agent[Any], host: Host) -> Settings:
+    """Return the settings of a thread that a program starts with an agent.
+
+    An agent of the configuration or of a plugin only narrows what the session may do. The program's own may widen it.
+
+    Raises:
+        CodexError: There is no permission profile, or no approval policy, of that name; or the agent asks for more.
+    """
+    wanted = agent_settings(settings, agent, host.named_permissions)
+    if not _is_declared(agent, host.config, host.registry):
+        return wanted
+    return narrowed(wanted, settings, agent, host.environ, around="the session")
+
+
+def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[[str], Permissions]) -> Settings:
     """Return the settings of a thread that an agent runs in.
 
     Raises:
@@ -71,7 +113,7 @@ def agent_settings(settings: Settings, agent: Agent[Any], named_permissions: Cal
     if agent.reasoning_effort is not None:
         changes["reasoning_effort"] = agent.reasoning_effort
     if agent.permissions is not None:
-        wanted = named_permissions(agent.permissions)
+        wanted = permissions(agent.permissions)
         changes["permissions"] = wanted.evolve(options=settings.permissions.options)
     if agent.approval_policy is not None:
         try:
@@ -86,8 +128,14 @@ def agent_settings(settings: Settings, agent: Agent[Any], named_permissions: Cal
     return settings.evolve(**changes) if changes else settings
 
 
-def narrowed(settings: Settings, parent: Settings, agent: Agent[Any], environ: Mapping[str, str]) -> Settings:
-    """Return a child's settings if they allow nothing that its parent's do not.
+def narrowed(
+    settings: Settings, parent: Settings, agent: Agent[Any], environ: Mapping[str, str], *, around: str = "its parent"
+) -> Settings:
+    """Return an agent's settings if they allow nothing that those around it do not.
+
+    Args:
+        parent: The settings around it.
+        around: Whose these are.
 
     Raises:
         ThreadError: They do; the fact names the agent.
@@ -96,15 +144,15 @@ def narrowed(settings: Settings, parent: Settings, agent: Agent[Any], environ: M
     allowed = file_access(parent.permissions, parent.cwd, environ)
     if not wanted.within(allowed):
         raise ThreadError(
-            f"agent {agent.name!r} asks for the permissions {agent.permissions!r}, which are more than its parent has",
+            f"agent {agent.name!r} asks for the permissions {agent.permissions!r}, which are more than {around} has",
             slug="wider-agent",
-            hint="Give it permissions within those of the parent, or none, to have the parent's.",
+            hint=f"Give it permissions within those of {around.removeprefix('its ')}, or none, to have the same.",
         )
     policies = (parent.approval_policy, ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED)
     if settings.approval_policy not in policies:
         raise ThreadError(
-            f"agent {agent.name!r} asks for the approval policy {agent.approval_policy!r}, and its parent has another",
+            f"agent {agent.name!r} asks for the approval policy {agent.approval_policy!r}, and {around} has another",
             slug="wider-agent",
-            hint="A child has the policy of its parent, never or untrusted.",
+            hint=f"Give it never, untrusted, or the policy of {around.removeprefix('its ')}.",
         )
     return settings

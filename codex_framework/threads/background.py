@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
+
+from codex_framework.threads.faults import explained, refuse
+from codex_framework.threads.patience import contained
 
 __all__ = ["Background"]
 
@@ -26,11 +30,14 @@ class Background:
 
     def start(self, work: Coroutine[Any, Any, None], label: str) -> None:
         """Run a coroutine. After the scope has ended it is not started at all."""
+        if not inspect.iscoroutine(work):
+            refuse("a coroutine: call the async function", work, "background")
         if self._closed:
             work.close()
             return
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(contained(lambda: work))
         self._tasks[task] = label
+        task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has never been awaited
         task.add_done_callback(self._ended)
 
     async def aclose(self) -> None:
@@ -43,9 +50,11 @@ class Background:
             return
         _, pending = await asyncio.wait(tasks, timeout=PATIENCE_S)
         for task in pending:
-            self._warn(f"{self._tasks.get(task, 'background work')} did not stop within {PATIENCE_S:.0f} s")
+            self._warn(
+                f"{self._tasks.get(task, 'background work')} did not stop within {PATIENCE_S:g} s and was abandoned"
+            )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         label = self._tasks.pop(task, "background work")
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._warn(f"{label} failed: {type(error).__name__}: {error}")
+            self._warn(f"{label} failed: {explained(error)}")

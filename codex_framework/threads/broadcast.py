@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from codex_framework.contract.protocol.events import Event
@@ -128,6 +128,13 @@ class Broadcast:
         self._observers = [Watcher(plugin, target, self._relay) for plugin, target in observers]
         self._notifiers = [Watcher(plugin, target, self._relay) for plugin, target in notifiers]
         self._telemetry = [Watcher(plugin, target, self._relay) for plugin, target in telemetry]
+        self.measures = bool(self._telemetry)
+
+    def withdraw(self, plugins: Container[str]) -> None:
+        """Leave out the watchers of some plugins."""
+        self._observers = [watcher for watcher in self._observers if watcher.plugin not in plugins]
+        self._notifiers = [watcher for watcher in self._notifiers if watcher.plugin not in plugins]
+        self._telemetry = [watcher for watcher in self._telemetry if watcher.plugin not in plugins]
         self.measures = bool(self._telemetry)
 
     def event(self, thread_id: str, event: Event) -> None:

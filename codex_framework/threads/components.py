@@ -1,32 +1,23 @@
-"""The components of a kernel and their parts in threads: started, asked and closed in order, each failure contained."""
+"""The components of a kernel: started, asked and closed in order, each failure contained."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from codex_framework.contract.errors import CodexError, PluginError, ServiceError
+from codex_framework.contract.errors import PluginError
 from codex_framework.contract.roles.components import Component, ThreadComponent
-from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.scopes import ServiceKey
-from codex_framework.contract.roles.threads import KernelContext, ThreadContext, TurnContext
-from codex_framework.contract.roles.tools import Tool
+from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.plugins.offers import Offer
-from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.faults import Label, WrongValue, explained, source_place
+from codex_framework.threads.notices import Notices
+from codex_framework.threads.patience import Late, within
 from codex_framework.threads.services import Services
+from codex_framework.threads.thread_parts import Part, ThreadParts
 
-__all__ = ["Components", "ThreadParts"]
-
-T = TypeVar("T")
-
-BEFORE_CALLS_PATIENCE_S = 30.0
-"""How long the first call of a turn waits for ``before_calls``, in seconds."""
-
-TURN_ENDED_PATIENCE_S = 5.0
-"""How long ``turn_ended`` may take, in seconds."""
+__all__ = ["Components"]
 
 
 class Components:
@@ -42,6 +33,8 @@ class Components:
         self._services = services
         self._order: list[Offer[Component]] = []
         self._failed: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
+        self._providers: dict[ServiceKey[Any], str] = {}
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -56,288 +49,184 @@ class Components:
         Raises:
             PluginError: A required component did not start.
         """
-        ended = {name: asyncio.get_running_loop().create_future() for name in self._offers}
-        providers = {key: name for name, offer in self._offers.items() for key in offer.item.provides}
-        circle = _circle(self._offers, providers)
-        work = [self._start_one(name, ended, providers, circle, kernel) for name in self._offers]
-        results = await asyncio.gather(*work, return_exceptions=True)
-        for error in results:
-            if isinstance(error, BaseException):
-                await self.aclose()
-                raise error
+        self._find_providers()
+        needs = {
+            name: [self._providers[key] for key in offer.item.requires if key in self._providers]
+            for name, offer in self._offers.items()
+        }
+        for circle in _circles(needs):
+            for name in circle:
+                way = " -> ".join((*circle, circle[0]))
+                self._reasons.setdefault(name, f"component {name!r} is part of a circle of requirements: {way}")
+        loop = asyncio.get_running_loop()
+        ended = {name: loop.create_future() for name in self._offers}
+        work = [loop.create_task(self._start_one(name, ended, kernel)) for name in self._offers]
+        try:
+            done, pending = await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            await _cancelled(work)
+            raise
+        await _cancelled(pending)
+        for task in done:
+            task.result()
+        self._withdraw_dependents()
         return self._failed
 
+    def _find_providers(self) -> None:
+        """Find who provides what. A service that two provide is that of the first."""
+        for name, offer in self._offers.items():
+            for key in offer.item.provides:
+                first = self._providers.setdefault(key, name)
+                if first != name:
+                    self._reasons[name] = (
+                        f"component {name!r} provides the service {key.name!r}, which component {first!r} of plugin"
+                        f" {self._offers[first].plugin!r} provides already; disable one of the two plugins"
+                    )
+
     async def _start_one(
-        self,
-        name: str,
-        ended: Mapping[str, asyncio.Future[str | None]],
-        providers: Mapping[ServiceKey[Any], str],
-        circle: Sequence[str],
-        kernel: Callable[[str], KernelContext],
+        self, name: str, ended: Mapping[str, asyncio.Future[str | None]], kernel: Callable[[str], KernelContext]
     ) -> None:
         offer = self._offers[name]
         component = offer.item
-        reason: str | None
         try:
-            reason = await self._unmet(name, ended, providers, circle)
+            reason = self._reasons.get(name) or await self._unmet(name, ended)
             if reason is None:
                 self._order.append(offer)
-                async with asyncio.timeout(component.start_timeout_s):
-                    provided = await component.start(kernel(offer.plugin))
-                self._provide(offer, provided or {})
-        except TimeoutError:
-            reason = f"component {name!r} did not start within {component.start_timeout_s:g} s"
+                provided = await within(component.start_timeout_s, component.start, kernel(offer.plugin))
+                self._provide(offer, provided)
+        except Late:
+            place = source_place(component.start)
+            reason = f"component {name!r} did not start within {component.start_timeout_s:g} s{place}"
         except Exception as error:  # a plugin may raise anything
-            reason = f"component {name!r} did not start: {_text(error)}"
+            reason = f"component {name!r} did not start: {explained(error)}"
         except asyncio.CancelledError:
             ended[name].cancel()
             raise
         ended[name].set_result(reason)
-        if reason is None:
-            return
+        if reason is not None:
+            self._fail(offer, reason)
+
+    def _fail(self, offer: Offer[Component], reason: str) -> None:
         self._failed.setdefault(offer.plugin, reason)
-        for key in component.provides:
-            self._services.withdraw(key, reason)
-        if component.required:
+        for key in offer.item.provides:
+            if self._providers[key] == offer.item.name:
+                self._services.withdraw(key, reason)
+        if offer.item.required:
             raise PluginError(offer.plugin, f"plugin {offer.plugin!r}: {reason}", hint="Fix the plugin, or disable it.")
 
-    async def _unmet(
-        self,
-        name: str,
-        ended: Mapping[str, asyncio.Future[str | None]],
-        providers: Mapping[ServiceKey[Any], str],
-        circle: Sequence[str],
-    ) -> str | None:
+    async def _unmet(self, name: str, ended: Mapping[str, asyncio.Future[str | None]]) -> str | None:
         """Wait for what a component requires; return why it cannot start."""
-        if name in circle:
-            return f"component {name!r} is part of a circle of requirements: {' -> '.join((*circle, circle[0]))}"
         for key in self._offers[name].item.requires:
-            if key not in providers:
-                return f"component {name!r} requires the service {key.name!r}, which no plugin provides"
-            failed = await asyncio.shield(ended[providers[key]])
+            if key not in self._providers:
+                return f"component {name!r} requires the service {key.name!r}, which no plugin provides; install one that does"
+            failed = await asyncio.shield(ended[self._providers[key]])
             if failed is not None:
                 return f"component {name!r} requires the service {key.name!r}: {failed}"
         return None
 
-    def _provide(self, offer: Offer[Component], provided: Mapping[ServiceKey[Any], object]) -> None:
-        missing = [key.name for key in offer.item.provides if key not in provided]
+    def _provide(self, offer: Offer[Component], provided: object) -> None:
+        start = offer.item.start
+        services = {} if provided is None else provided
+        if not isinstance(services, Mapping):
+            raise WrongValue(f"start() returned {type(services).__name__}, not a mapping of services", start)
+        missing = [key.name for key in offer.item.provides if key not in services]
         if missing:
-            raise ServiceError(f"its start() returned no service {', '.join(missing)}")
-        for key, service in provided.items():
+            raise WrongValue(f"start() returned no service {', '.join(missing)}, which `provides` names", start)
+        strange = [repr(key) for key in services if not isinstance(key, ServiceKey)]
+        if strange:
+            raise WrongValue(f"start() returned services under {', '.join(strange)}, which is no ServiceKey", start)
+        for key, service in services.items():
             self._services.provide(key, service)
 
-    def for_thread(self, context: Callable[[str], ThreadContext], warn: Callable[[str], None]) -> ThreadParts:
+    def _withdraw_dependents(self) -> None:
+        """A plugin of which one component failed is left out: its other services go, and who requires them goes with it."""
+        waiting = [offer for offer in self._order if offer.plugin not in self._failed]
+        while True:
+            lost = {
+                key: self._offers[name]
+                for key, name in self._providers.items()
+                if self._offers[name].plugin in self._failed
+            }
+            for key, offer in lost.items():
+                self._services.withdraw(key, self._failed[offer.plugin])
+            hit = [(offer, key) for offer in waiting for key in offer.item.requires if key in lost]
+            if not hit:
+                return
+            for offer, key in hit:
+                reason = (
+                    f"component {offer.item.name!r} requires the service {key.name!r}: {self._failed[lost[key].plugin]}"
+                )
+                self._fail(offer, reason)
+            waiting = [offer for offer in waiting if offer.plugin not in self._failed]
+
+    def leave_out(self, plugins: Iterable[str]) -> None:
+        """Give threads nothing of some plugins any more."""
+        for plugin in plugins:
+            self._failed.setdefault(plugin, f"plugin {plugin!r} is left out")
+
+    def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
         """Make the parts of a thread, in the order of components."""
-        parts: list[_Part] = []
+        parts: list[Part] = []
         for name, offer in self._offers.items():
             if offer.plugin in self._failed:
                 continue
+            label = Label("component", name, offer.plugin)
+            make = offer.item.for_thread
             try:
-                part = offer.item.for_thread(context(offer.plugin))
+                part = notices.timed(label, "for_thread", make, context(offer.plugin))
+                _check_part(part, make)
             except Exception as error:  # the thread goes on without
-                warn(f"component {name!r} of plugin {offer.plugin!r} has no part in this thread: {_text(error)}")
+                notices.tell(f"{label.failed('for_thread', error)}. The thread goes on without it.")
                 continue
             if part is not None:
-                parts.append(_Part(name, offer.plugin, part))
-        return ThreadParts(parts, warn)
+                parts.append(Part(label, part))
+        return ThreadParts(parts, notices)
 
-    async def aclose(self) -> None:
-        """Close all that were started, in reverse order of their start."""
+    async def aclose(self) -> Sequence[tuple[str, str]]:
+        """Close all that were started, in reverse order of their start.
+
+        Returns:
+            What went wrong: the plugin's name and a sentence.
+        """
         order, self._order = self._order, []
-        for _, component in reversed(order):
-            with contextlib.suppress(Exception):  # given up: the kernel is closing, and nobody is left to tell
-                async with asyncio.timeout(component.close_timeout_s):
-                    await component.aclose()
-
-
-class _Part(NamedTuple):
-    """A part of a thread, and whose it is."""
-
-    name: str
-    plugin: str
-    item: ThreadComponent
-
-    @property
-    def label(self) -> str:
-        """How it is named to people."""
-        return f"component {self.name!r} of plugin {self.plugin!r}"
-
-
-class ThreadParts:
-    """The thread components of one thread.
-
-    Args:
-        warn: Tells the clients of the thread, once for each sentence.
-    """
-
-    def __init__(self, parts: Sequence[_Part], warn: Callable[[str], None]) -> None:
-        self._parts = list(parts)
-        self._tell = warn
-        self._told: set[str] = set()
-        self._starting: dict[str, asyncio.Task[None]] = {}
-        self._started: set[str] = set()
-        self._before_calls: asyncio.Task[None] | None = None
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._parts)
-
-    def find(self, kind: type[T]) -> T:
-        """Return the part of a class.
-
-        Raises:
-            ServiceError: There is none.
-        """
-        for part in self._parts:
-            if isinstance(part.item, kind):
-                return part.item
-        raise ServiceError(f"this thread has no component {kind.__name__}")
-
-    def start(self) -> None:
-        """Start all parts that have not started, in the background."""
-        for part in self._parts:
-            if part.name not in self._started and part.name not in self._starting:
-                self._starting[part.name] = asyncio.get_running_loop().create_task(part.item.start())
-
-    @property
-    def ready(self) -> bool:
-        """Whether nothing has to be waited for."""
-        return len(self._started) == len(self._parts)
-
-    async def wait_ready(self) -> None:
-        """Wait until every part has started, each no longer than its time.
-
-        Raises:
-            CodexError: A required part has not started.
-        """
-        self.start()
-        for part in self._parts:
-            task = self._starting.get(part.name)
-            if task is not None:
-                await self._wait_for(part, task)
-
-    async def _wait_for(self, part: _Part, task: asyncio.Task[None]) -> None:
-        done, _ = await asyncio.wait([task], timeout=part.item.ready_timeout_s)
-        if not done:
-            self._miss(part, f"{part.label} is not ready after {part.item.ready_timeout_s:g} s")
-            return
-        del self._starting[part.name]
-        error = None if task.cancelled() else task.exception()
-        if error is None and not task.cancelled():
-            self._started.add(part.name)
-            return
-        self._miss(
-            part, f"{part.label} did not start: {_text(error)}" if error else f"{part.label} was cancelled", error
-        )
-
-    def _miss(self, part: _Part, text: str, error: BaseException | None = None) -> None:
-        if part.item.required:
-            hint = error.hint if isinstance(error, CodexError) else ""
-            raise PluginError(part.plugin, text, hint=hint)
-        self.warn(text)
-        if error is not None:
-            self._started.add(part.name)  # told, and not waited for again
-
-    def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
-        """The tools of all parts, each with its plugin's name. A part that fails gives none."""
-        for part in self._parts:
+        problems: list[tuple[str, str]] = []
+        for plugin, component in reversed(order):
+            label = Label("component", component.name, plugin)
             try:
-                tools = list(part.item.tools(facts))
+                await within(component.close_timeout_s, component.aclose)
+            except Late:
+                problems.append((plugin, label.late("aclose", component.close_timeout_s, component.aclose)))
             except Exception as error:  # a plugin may raise anything
-                self.warn(f"{part.label}: tools() failed: {_text(error)}")
-                continue
-            for tool in tools:
-                yield part.plugin, tool
-
-    def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
-        """Start what runs while the model answers."""
-        work = [part for part in self._parts if type(part.item).before_calls is not ThreadComponent.before_calls]
-        if work:
-            self._before_calls = asyncio.get_running_loop().create_task(self._run_before_calls(work, turn))
-
-    async def _run_before_calls(self, parts: Sequence[_Part], turn: Callable[[str], TurnContext]) -> None:
-        calls = (
-            self._contained(part, "before_calls", part.item.before_calls(turn(part.plugin)), BEFORE_CALLS_PATIENCE_S)
-            for part in parts
-        )
-        await asyncio.gather(*calls)
-
-    async def wait_for_calls(self) -> None:
-        """Wait until calls may run."""
-        if self._before_calls is not None:
-            await asyncio.shield(self._before_calls)
-
-    async def end_turn(self, turn: Callable[[str], TurnContext], outcome: Outcome) -> None:
-        """Tell the parts that a turn has ended, the last one first."""
-        if self._before_calls is not None:
-            self._before_calls.cancel()
-            self._before_calls = None
-        for part in reversed(self._parts):
-            if type(part.item).turn_ended is not ThreadComponent.turn_ended:
-                work = part.item.turn_ended(turn(part.plugin), outcome)
-                await self._contained(part, "turn_ended", work, TURN_ENDED_PATIENCE_S)
-
-    async def idle(self, busy: Callable[[], bool]) -> None:
-        """Tell the parts that nothing is left to do, until one of them starts a turn."""
-        for part in self._parts:
-            if type(part.item).idle is not ThreadComponent.idle:
-                await self._contained(part, "idle", part.item.idle(), BEFORE_CALLS_PATIENCE_S)
-            if busy():
-                return
-
-    @property
-    def wants_idle(self) -> bool:
-        """Whether a part wants to know when nothing is left to do."""
-        return any(type(part.item).idle is not ThreadComponent.idle for part in self._parts)
-
-    async def aclose(self) -> None:
-        """Close all parts, the last one first."""
-        for task in self._starting.values():
-            task.cancel()
-        if self._starting:
-            await asyncio.wait(self._starting.values(), timeout=TURN_ENDED_PATIENCE_S)
-        for part in reversed(self._parts):
-            await self._contained(part, "aclose", part.item.aclose(), TURN_ENDED_PATIENCE_S)
-
-    def warn(self, text: str) -> None:
-        """Tell the clients a sentence, once."""
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
-
-    async def _contained(self, part: _Part, method: str, work: Awaitable[object], patience_s: float) -> None:
-        """Await a plugin's work for a bounded time; whatever goes wrong becomes a warning."""
-        try:
-            async with asyncio.timeout(patience_s):
-                await work
-        except TimeoutError:
-            self.warn(f"{part.label}: {method}() did not end within {patience_s:g} s")
-        except Exception as error:  # a plugin may raise anything
-            self.warn(f"{part.label}: {method}() failed: {_text(error)}")
+                problems.append((plugin, label.failed("aclose", error)))
+        return problems
 
 
-def _circle(offers: Mapping[str, Offer[Component]], providers: Mapping[ServiceKey[Any], str]) -> Sequence[str]:
-    """Return the names of components that wait for each other, in order, or nothing."""
-    needs = {
-        name: [providers[key] for key in offer.item.requires if key in providers] for name, offer in offers.items()
-    }
+async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _check_part(part: object, source: Any) -> None:
+    if part is not None and not isinstance(part, ThreadComponent):
+        raise WrongValue(f"it returned {type(part).__name__}, not a ThreadComponent or None", source)
+
+
+def _circles(needs: Mapping[str, Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the circles of names that wait for each other. Whoever is left out waits for the end of nobody."""
+    circles: list[tuple[str, ...]] = []
     done: set[str] = set()
 
-    def walk(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    def walk(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            return path[path.index(name) :]
+            circles.append(path[path.index(name) :])
+            return
         if name in done:
-            return ()
+            return
         for other in needs[name]:
-            if circle := walk(other, (*path, name)):
-                return circle
+            walk(other, (*path, name))
         done.add(name)
-        return ()
 
-    return next((circle for name in needs if (circle := walk(name, ()))), ())
-
-
-def _text(error: BaseException) -> str:
-    if isinstance(error, CodexError):
-        return f"{error}. {error.hint}" if error.hint else str(error)
-    return f"{described(error)}{place_of(error)}"
+    for name in needs:
+        walk(name, ())
+    return circles

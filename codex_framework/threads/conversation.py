@@ -32,15 +32,16 @@ from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.version import __version__
 from codex_framework.threads.background import Background
 from codex_framework.threads.budget import Budget
-from codex_framework.threads.components import ThreadParts
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
+from codex_framework.threads.notices import Notices
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.prompt_context import context_update
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
+from codex_framework.threads.thread_parts import ThreadParts
 from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["ContextPlace", "Conversation", "Origin"]
@@ -64,6 +65,7 @@ class Conversation:
         total_usage: Tokens of all turns.
         previous_model: The model of the turn before. None for the first turn.
         output: The check of the agent's output. None for text as it is.
+        notices: What is wrong with plugins in this thread, each told once.
         turn: The facts of the running turn. None while nothing runs.
         tools_version: Counts the changes of the thread's tools.
         deliveries: Delivered items that no turn has recorded yet.
@@ -104,6 +106,7 @@ class Conversation:
         self.tools_version = 0
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services)
+        self.notices = Notices(journal.warn)
         self.background = Background(journal.warn)
         self.requests: RequestDesk = RequestDesk(
             meta.id,
@@ -114,7 +117,7 @@ class Conversation:
         self.budget: Budget = Budget(
             Limits() if agent is None else agent.limits, parent=None if parent is None else parent.budget
         )
-        self.parts = ThreadParts((), journal.warn)
+        self.parts = ThreadParts((), self.notices)
         self.output = None if agent is None or agent.output_type is str else Output(agent)
         self.children: list[ThreadClient] = []
         self._processes: list[RunningCommand] = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import get_args
+
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.threads import Delivery
 from codex_framework.contract.value import Value
+from codex_framework.threads.faults import checked_items, refuse
 
-__all__ = ["Delivered"]
+__all__ = ["Delivered", "delivered"]
 
 
 class Delivered(Value):
@@ -16,3 +20,16 @@ class Delivered(Value):
     items: tuple[ResponseItem, ...]
     event: EventMsg | None = None
     when: Delivery = "join"
+
+
+def delivered(items: Sequence[ResponseItem], when: Delivery, event: EventMsg | None) -> Delivered:
+    """Return a delivery of what a plugin or a program passed.
+
+    Raises:
+        TypeError: It is no list of items, no known word, or no event.
+    """
+    if when not in get_args(Delivery):
+        refuse(f"one of {', '.join(get_args(Delivery))} as `when`", when, "deliver")
+    if event is not None and not isinstance(event, EventMsg):
+        refuse("an EventMsg as `event`", event, "deliver")
+    return Delivered(checked_items(items, "what is delivered"), event, when)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.programs import ProgramFolder
 from codex_framework.config import Config
+from codex_framework.config.permissions import named_permissions
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.stores import StoredThread
-from codex_framework.contract.roles.threads import KernelContext, ThreadClient
+from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.value import Value
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.broadcast import Broadcast
@@ -27,12 +26,10 @@ class Host(Value, kw_only=True):
     """What all threads of a kernel share.
 
     Attributes:
-        config: The configuration of the kernel.
+        config: The configuration of the kernel, or of one thread.
         kernel: The kernel as a plugin has it, by the plugin's name.
-        spawn: Starts a child: of which conversation, the agent, and how many turns of history it begins with.
         stored: Reads a thread back from the store. Raises ThreadError.
         forget: Drops a thread that has shut down.
-        named_permissions: The permissions of a profile by name. Raises ConfigError.
     """
 
     registry: Registry
@@ -47,7 +44,13 @@ class Host(Value, kw_only=True):
     services: Services
     components: Components
     kernel: Callable[[str], KernelContext]
-    spawn: Callable[[Any, Agent[Any], int | None], Awaitable[ThreadClient]]
     stored: Callable[[str], StoredThread]
     forget: Callable[[str], object]
-    named_permissions: Callable[[str], Permissions]
+
+    def named_permissions(self, name: str) -> Permissions:
+        """Return the permissions of a profile. Raises ConfigError."""
+        return named_permissions(self.config, name)
+
+    def configured(self, config: Config) -> Host:
+        """Return what a thread with a configuration of its own has."""
+        return self.evolve(config=config, models=self.models.configured(config))

@@ -26,6 +26,12 @@ class Models:
         self._environ = environ
         self._clients: list[tuple[ProviderInfo, ModelClient]] = []
 
+    def configured(self, config: Config) -> Models:
+        """Return the models as another configuration describes them. The clients are the same."""
+        models = Models(self._registry, config, self._environ)
+        models._clients = self._clients
+        return models
+
     def client(self, provider: ProviderInfo) -> ModelClient:
         """Return the client of a provider, made at first use and shared by all threads. Interceptors may wrap it.
 
@@ -67,7 +73,8 @@ class Models:
 
     async def aclose(self) -> None:
         """Close all clients; the first error is raised when all have been closed."""
-        clients, self._clients = self._clients, []
+        clients = list(self._clients)
+        self._clients.clear()
         results = await asyncio.gather(*(client.aclose() for _, client in clients), return_exceptions=True)
         for error in results:
             if isinstance(error, BaseException):

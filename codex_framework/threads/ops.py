@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,8 +27,9 @@ from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.plugins.offers import Offer
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.faults import explained, source_place
 from codex_framework.threads.journal import sentence
+from codex_framework.threads.patience import Late, end, within
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.user_input import arrived
@@ -38,8 +39,20 @@ __all__ = ["Ops"]
 HANDLER_PATIENCE_S = 10.0
 """How long a plugin may take to handle an op, in seconds."""
 
-_HANDLING: ContextVar[bool] = ContextVar("codex_framework_handling_op", default=False)
-"""Whether the code that runs is a handler: what it submits is handled after it."""
+
+class _Ended(Exception):  # noqa: N818  # what has happened, in a word
+    """The thread ended while an op was handled."""
+
+
+class _Handling:
+    """The handling of one op; what is submitted within is handled after it."""
+
+    def __init__(self) -> None:
+        self.running = True
+
+
+_HANDLING: ContextVar[_Handling | None] = ContextVar("codex_framework_handling_op", default=None)
+"""The handling that the running code is a part of. Tasks that a handler started keep it after its end."""
 
 
 class Ops:
@@ -61,6 +74,8 @@ class Ops:
         self._handlers = handlers
         self._shutdown = shutdown
         self._turnstile = asyncio.Lock()
+        self._handler: asyncio.Task[None] | None = None
+        self._closed = False
         self._later: set[asyncio.Task[None]] = set()
 
     async def handle(self, submission: str, op: Op) -> None:
@@ -76,7 +91,7 @@ class Ops:
                 await self._tasks.stop("interrupted")
             case Shutdown():
                 await self._shutdown()
-            case _ if _HANDLING.get():
+            case _ if (within_op := _HANDLING.get()) is not None and within_op.running:
                 task = asyncio.ensure_future(self._in_turn(submission, op))
                 self._later.add(task)
                 task.add_done_callback(self._later.discard)
@@ -100,13 +115,24 @@ class Ops:
 
     async def _in_turn(self, submission: str, op: Op) -> None:
         async with self._turnstile:
-            token = _HANDLING.set(True)
+            if self._closed:
+                self._refuse(submission, f"the thread was shut down before the op {op.type!r} was handled")
+                return
+            handling = _Handling()
+            token = _HANDLING.set(handling)
             try:
                 await self._handle(submission, op)
             except CodexError as error:
                 self._refuse(submission, sentence(error))
             finally:
+                handling.running = False
                 _HANDLING.reset(token)
+
+    async def close(self) -> None:
+        """End the handler that runs; what waits behind it is refused."""
+        self._closed = True
+        if self._handler is not None:
+            await end(self._handler)
 
     async def _handle(self, submission: str, op: Op) -> None:
         match op:
@@ -137,6 +163,29 @@ class Ops:
             conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(changed)))
 
     async def _handle_by_plugin(self, submission: str, op: Op) -> None:
+        offer = self._handler_of(op)
+        handle = offer.item.handle
+        what = f"the op {op.type!r}"
+        try:
+            await self._run(
+                within(HANDLER_PATIENCE_S, handle, op, self._conversation.context(offer.plugin), submission)
+            )
+        except CodexError:
+            raise
+        except Late:
+            text = (
+                f"plugin {offer.plugin!r} did not handle {what} within {HANDLER_PATIENCE_S:g} s{source_place(handle)}"
+            )
+            hint = "The handler was cancelled. Start a task, or use `thread.background`, for long work."
+            raise ThreadError(text, slug="bad-request", hint=hint) from None
+        except _Ended:
+            text = f"the thread was shut down while plugin {offer.plugin!r} handled {what}"
+            raise ThreadError(text, slug="shut-down") from None
+        except Exception as error:  # a plugin may raise anything
+            text = f"plugin {offer.plugin!r} failed to handle {what}: {explained(error)}"
+            raise ThreadError(text, slug="bad-request") from error
+
+    def _handler_of(self, op: Op) -> Offer[OpHandler[Any]]:
         offer = self._handlers.get(op.type)
         if offer is None:
             raise ThreadError(
@@ -150,17 +199,26 @@ class Ops:
                 slug="unknown-op",
                 hint=f"Make it with `kernel.op({op.type!r}, ...)`.",
             )
+        return offer
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a handler so that the end of the thread can end it, and not whoever has submitted the op.
+
+        Raises:
+            _Ended: The thread has ended.
+            Exception: What the handler raises.
+        """
+        handler = self._handler = asyncio.ensure_future(work)
         try:
-            async with asyncio.timeout(HANDLER_PATIENCE_S):
-                await offer.item.handle(op, self._conversation.context(offer.plugin), submission)
-        except CodexError:
+            await asyncio.wait((handler,))
+        except asyncio.CancelledError:
+            await end(handler)
             raise
-        except TimeoutError:
-            text = f"plugin {offer.plugin!r} did not handle the op {op.type!r} within {HANDLER_PATIENCE_S:.0f} s"
-            raise ThreadError(text, slug="bad-request") from None
-        except Exception as error:  # a plugin may raise anything
-            text = f"plugin {offer.plugin!r} failed to handle the op {op.type!r}: {described(error)}{place_of(error)}"
-            raise ThreadError(text, slug="bad-request") from error
+        finally:
+            self._handler = None
+        if handler.cancelled():
+            raise _Ended
+        handler.result()
 
     def _refuse(self, submission: str, text: str) -> None:
         self._conversation.journal.emit(submission, ErrorEvent(text, "bad_request"))

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from codex_framework.threads.faults import explained, source_place
+from codex_framework.threads.patience import Late, within
+
 __all__ = [
     "PluginState",
 ]
 
 
 T = TypeVar("T")
+
+CLOSE_PATIENCE_S = 5.0
+"""How long one object may take to close, in seconds."""
 
 
 class PluginState:
@@ -29,13 +35,15 @@ class PluginState:
     async def aclose(self) -> list[str]:
         """Close what can be closed; returns what went wrong, for people."""
         problems = []
-        for key, kept in self._objects.items():
+        for key, kept in list(self._objects.items()):
             close = getattr(kept, "aclose", None)
             if close is None:
                 continue
             try:
-                await close()
+                await within(CLOSE_PATIENCE_S, close)
+            except Late:
+                problems.append(f"closing {key!r} did not end within {CLOSE_PATIENCE_S:g} s{source_place(close)}")
             except Exception as error:  # a plugin's object may fail in any way; the others must still be closed
-                problems.append(f"closing {key!r} failed: {type(error).__name__}: {error}")
+                problems.append(f"closing {key!r} failed: {explained(error)}")
         self._objects.clear()
         return problems

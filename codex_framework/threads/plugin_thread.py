@@ -21,8 +21,10 @@ from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
+from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Conversation, Origin
-from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.delivery import delivered
+from codex_framework.threads.faults import checked_items, explained, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
 from codex_framework.threads.spans import span_of
@@ -116,6 +118,8 @@ class PluginThread:
 
     def start_task(self, task: TaskRole, input: object = None, *, id: str | None = None) -> str:  # noqa: A002
         """Start a task as a turn."""
+        if not isinstance(task, TaskRole):
+            refuse("an instance of a subclass of Task", task, "start_task")
         return self._tasks.start_task(task, self._plugin, input, id or new_id())
 
     def deliver(
@@ -127,12 +131,12 @@ class PluginThread:
         event: EventMsg | None = None,
     ) -> None:
         """Put items into the conversation where they do no harm."""
-        self._tasks.deliver(Delivered(tuple(items), event, when), trigger=trigger)
+        self._tasks.deliver(delivered(items, when, event), trigger=trigger)
 
     async def request(self, request: Request[A]) -> A:
         """Ask the clients of the thread."""
         if not isinstance(request, Request):
-            raise TypeError(f"request() takes a Request, not {type(request).__name__}")
+            refuse("a Request", request, "request")
         return await self._conversation.requests.ask(request)
 
     def answer(self, request_id: str, answer: object) -> bool:
@@ -142,7 +146,7 @@ class PluginThread:
     def emit(self, event: EventMsg, *, id: str = "") -> None:  # noqa: A002  # the wire's name
         """Tell the clients of the thread."""
         if not isinstance(event, EventMsg):
-            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+            refuse("an EventMsg", event, "emit")
         self._conversation.journal.emit(id, event)
 
     def warn(self, text: str) -> None:
@@ -151,6 +155,7 @@ class PluginThread:
 
     def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
         """Write a line of the plugin's own into the record."""
+        check_json(kind, data)
         turn = self._conversation.turn if per_turn else None
         entry = PluginEntry(plugin=self._plugin, kind=kind, data=data, turn_id=None if turn is None else turn.turn_id)
         self._conversation.journal.append_entry(entry)
@@ -169,9 +174,12 @@ class PluginThread:
             )
         match edit:
             case Compaction():
+                checked_items(edit.items, "the compaction's `items`")
                 self._conversation.compact_idle(edit)
             case RolledBack(turns):
                 self._roll_back(turns)
+            case _:
+                refuse("a Compaction or RolledBack", edit, "edit_history")
 
     def _roll_back(self, turns: int) -> None:
         conversation = self._conversation
@@ -211,6 +219,7 @@ class PluginThread:
 
     async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
         """Start a child thread."""
+        check_agent(agent, "spawn")
         child = await self._conversation.spawn(agent, prompt, fork)
         self._conversation.children.append(child)
         return child
@@ -232,3 +241,21 @@ class PluginThread:
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
         return span_of(self._conversation.host.broadcast, name, thread_id=self.id, attributes=attributes)
+
+
+def check_json(kind: str, data: Mapping[str, Any]) -> None:
+    """Check what a plugin wants to have in the record.
+
+    Raises:
+        TypeError: It is no plain JSON data.
+    """
+    import json
+
+    if not isinstance(kind, str):
+        refuse("a word as its kind", kind, "append_entry")
+    if not isinstance(data, Mapping):
+        refuse("a mapping of plain JSON data", data, "append_entry")
+    try:
+        json.dumps(dict(data), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"append_entry() takes plain JSON data: {explained(error)}") from None

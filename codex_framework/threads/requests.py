@@ -16,9 +16,9 @@ from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import Closed, Request, RequestResolvedEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.value import Value
-from codex_framework.threads.faults import checked, described
+from codex_framework.threads.faults import checked, explained, source_place
 
-__all__ = ["Effect", "Release", "RequestDesk", "Requests", "Tell"]
+__all__ = ["Effect", "Fail", "Release", "RequestDesk", "Requests", "Tell"]
 
 A = TypeVar("A")
 
@@ -38,7 +38,14 @@ class Release(Value):
     how: Closed
 
 
-Effect: TypeAlias = Tell | Release
+class Fail(Value):
+    """Let the waiter go on with an error: nobody answers, and the request cannot answer itself."""
+
+    request_id: str
+    text: str
+
+
+Effect: TypeAlias = Tell | Release | Fail
 
 
 class Requests:
@@ -78,6 +85,10 @@ class Requests:
         """Close a request whose time is over."""
         return self._close_unattended(request_id, Closed.TIMED_OUT)
 
+    def leave(self, request_id: str) -> list[Effect]:
+        """Close a request that nobody wants to answer."""
+        return self._close_unattended(request_id, Closed.UNATTENDED)
+
     def withdraw(self, request_id: str) -> list[Effect]:
         """Close a request whose waiter is gone."""
         return self._close(request_id, None, Closed.ABORTED)
@@ -93,10 +104,15 @@ class Requests:
         request, scope = self._open[request_id]
         name = f"{type(request).__qualname__}.unattended()"
         try:
-            answer = checked(request.unattended(), request.answer_type, name)
+            answer = checked(request.unattended(), request.answer_type, "it", request.unattended)
         except Exception as error:  # a plugin's class: whoever waits must not wait for ever
-            warning = WarningEvent(f"{name} failed: {described(error)}")
-            return [Tell(scope, warning), *self._close(request_id, None, Closed.ABORTED)]
+            if isinstance(error, NotImplementedError) and type(request).unattended is Request.unattended:
+                problem = f"{name} is not written{source_place(type(request))}"
+            else:
+                problem = f"{name} failed: {explained(error)}"
+            del self._open[request_id]
+            fail = Fail(request_id, f"nobody can answer {subject_of(request)}, and {problem}")
+            return [Tell(scope, WarningEvent(problem)), fail, Tell(scope, RequestResolvedEvent(request_id, how))]
         return self._close(request_id, answer, how)
 
     def _close(self, request_id: str, answer: Any, how: Closed) -> list[Effect]:
@@ -157,6 +173,7 @@ class RequestDesk:
 
         Raises:
             TurnEnded: The turn, or the thread, has ended.
+            ThreadError: Nobody can answer, and the request has no answer for that.
             TypeError: The request's ``answer_type`` is not a class.
             asyncio.CancelledError: It ended meanwhile.
         """
@@ -213,6 +230,14 @@ class RequestDesk:
         self._perform(self._requests.answer(request_id, answer))
         return True
 
+    def leave(self, request_id: str) -> None:
+        """Have a request of this thread or of a child answer itself."""
+        if request_id in self._of_children:
+            desk, _, own_id = self._of_children[request_id]
+            desk.leave(own_id)
+            return
+        self._perform(self._requests.leave(request_id))
+
     def abort(self, scope: str) -> None:
         """Close what a turn has asked; it cannot ask any more."""
         self._ended.add(scope)
@@ -259,6 +284,11 @@ class RequestDesk:
                     self._tell(scope, msg, "")
                     if isinstance(msg, RequestResolvedEvent) and msg.request_id in self._above:
                         self._above.pop(msg.request_id).let_go(self, msg.request_id, msg.how)
+                case Fail(request_id, text):
+                    waiter = self._waiters.get(request_id)
+                    if waiter is not None and not waiter.done():
+                        hint = "Write `def unattended(self)` in the class of the request: the answer for when nobody is there."
+                        waiter.set_exception(ThreadError(text, slug="unattended", hint=hint))
                 case Release(request_id, answer, how):
                     waiter = self._waiters.get(request_id)
                     if waiter is None or waiter.done():

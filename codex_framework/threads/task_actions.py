@@ -17,6 +17,7 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
+from codex_framework.threads.task_run import LIMIT_INFO
 from codex_framework.threads.turn.call_runner import CallRunner
 from codex_framework.threads.turn.compacting import compacted
 from codex_framework.threads.turn.driver import TurnDriver
@@ -132,7 +133,7 @@ class _Actions:
     async def _once(self, request: ModelRequest, items: list[ResponseItem], *, announce: bool) -> Completed:
         reached = self._scope.conversation.budget.reached()
         if reached is not None:
-            raise ModelError(reached, info="budget_limited")
+            raise ModelError(reached, info=LIMIT_INFO)
         sampling = Sampling(
             self._scope, Interception(self._contexts), items.append, announce=announce, of_history=False
         )

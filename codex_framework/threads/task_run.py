@@ -18,11 +18,15 @@ from codex_framework.contract.roles.agents import TaskRole
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
-from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.faults import described, explained, place_of, source_place
+from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import INTERRUPT_MARKER, InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["CoroutineRun", "Run", "TaskRun"]
+
+LIMIT_INFO = "budget_limited"
+"""The ``info`` of the error that a sample beyond a limit raises."""
 
 PATIENCE_S = 5.0
 """How long an interrupted task may clean up, in seconds."""
@@ -85,6 +89,10 @@ class TaskRun:
         """The task has raised."""
         outcome = Outcome(status=Status.FAILED, error=text, info=info)
         return [] if self.phase is Phase.ENDED else [*self._told(text, info), *self._ended(outcome)]
+
+    def limited(self, text: str) -> list[Step]:
+        """A limit of the thread is reached, and the task has not gone on without its sample."""
+        return self._ended(Outcome(status=Status.LIMITED, error=text, reason=LIMIT_INFO))
 
     def stopped(self, text: str) -> list[Step]:
         """An interceptor or a tool has ended the turn as a normal stop."""
@@ -241,14 +249,14 @@ class CoroutineRun:
 
     async def _run(self, input: object) -> None:  # noqa: A002  # the word of the contract
         try:
-            message = await self._task.run(self._contexts(self._plugin), input)
+            message = await contained(self._task.run, self._contexts(self._plugin), input)
         except StopTurn as error:
             steps = self._life.stopped(str(error))
         except CodexError as error:
-            text = f"{error}. {error.hint}" if error.hint else str(error)
-            steps = self._life.failed(text, getattr(error, "info", "other"))
+            info = getattr(error, "info", "other")
+            steps = self._life.limited(str(error)) if info == LIMIT_INFO else self._life.failed(explained(error), info)
         except Exception as error:  # a plugin may raise anything
-            steps = self._life.failed(f"{self._named()} failed: {described(error)}{place_of(error)}")
+            steps = self._life.failed(f"{self._named()} failed: {explained(error)}")
         else:
             steps = self._returned(message)
         self._perform(steps)
@@ -256,7 +264,8 @@ class CoroutineRun:
     def _returned(self, message: object) -> list[Step]:
         if message is None or isinstance(message, str):
             return self._life.returned(message)
-        text = f"{self._named()} returned {type(message).__name__}; only text is a last message"
+        place = source_place(self._task.run)
+        text = f"{self._named()} returned {type(message).__name__}{place}; only text is a last message"
         return [Tell(WarningEvent(text)), *self._life.returned(None)]
 
     def _worked(self, work: asyncio.Task[None]) -> None:

@@ -87,6 +87,7 @@ class Tasks:
         self._warming: asyncio.Task[None] | None = None
         self._starting: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Task[None] | None = None
+        self._started = 0
         self.last_outcome: Outcome | None = None
         self._settled: asyncio.Event = asyncio.Event()
         self._settled.set()
@@ -100,6 +101,11 @@ class Tasks:
 
     def start_regular(self, turn_id: str, given: RegularInput) -> None:
         """Start the built-in loop with a person's input. A turn that cannot begin fails in the way turns do."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._start(turn_id, given)
+
+    def _start(self, turn_id: str, given: RegularInput) -> None:
         conversation = self._conversation
         agent = conversation.agent
         if agent is not None and agent.loop is not None:
@@ -180,6 +186,7 @@ class Tasks:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
         self._active = turn
+        self._started += 1
         self._settled.clear()
         conversation.turn = contexts.scope.facts
         conversation.budget.begin()
@@ -232,7 +239,7 @@ class Tasks:
         if self._active is not None:
             self._active.run.deliver(delivered)
         elif trigger:
-            self.start_regular(self._new_id(), RegularInput(InputArrived(delivered.items, delivered.event)))
+            self._start(self._new_id(), RegularInput(InputArrived(delivered.items, delivered.event)))
         else:
             self._conversation.deliveries.append(delivered)
 
@@ -258,6 +265,7 @@ class Tasks:
     async def _end(self, turn: _Turn) -> None:
         outcome = await turn.run.done
         conversation = self._conversation
+        turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
         if conversation.parts:
@@ -291,6 +299,7 @@ class Tasks:
 
     async def _end_companion(self, companion: _Turn) -> None:
         await companion.run.done
+        companion.contexts.end_actions()
         await companion.contexts.end_children()
         companion.contexts.ended = True
         self._beside.discard(companion)
@@ -322,8 +331,9 @@ class Tasks:
             self._settled.set()
 
     async def _tell_idle(self) -> None:
-        await self._conversation.parts.idle(lambda: self._active is not None)
-        if self._active is None:
+        started = self._started
+        await self._conversation.parts.idle(lambda: self._started != started)
+        if self._started == started:
             self._settled.set()
 
     def _notify(self, turn: _Turn, outcome: Outcome, duration_ms: int) -> None:

@@ -31,7 +31,8 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
 from codex_framework.contract.roles.threads import Delivery
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.delivery import delivered
+from codex_framework.threads.faults import explained
 from codex_framework.threads.history import History
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
@@ -70,7 +71,7 @@ class Thread:
         self._ending: asyncio.Task[None] | None = None
         self._closed = False
         conversation.context = self._context
-        conversation.parts = conversation.host.components.for_thread(self._context, self._journal.warn)
+        conversation.parts = conversation.host.components.for_thread(self._context, conversation.notices)
         self._journal.open(session_configured(conversation, past), warnings)
         conversation.parts.start()
 
@@ -173,7 +174,7 @@ class Thread:
             ThreadError: The thread was shut down.
         """
         self._check_open()
-        self._tasks.deliver(Delivered(tuple(items), event, when), trigger=trigger)
+        self._tasks.deliver(delivered(items, when, event), trigger=trigger)
 
     def start(self, prompt: str | Sequence[UserInputItem]) -> str:
         """Start a turn and return its id. Follow it with :meth:`events` and :meth:`settled`.
@@ -276,13 +277,13 @@ class Thread:
     async def _answer_with(self, on_request: Answerer, request: Request[Any]) -> None:
         try:
             answer = await on_request(request)
+            if answer is not None:
+                self.answer(request.request_id, answer)
+                return
         except Exception as error:  # the program's own; nobody else may be left to answer
-            self.warn(f"on_request failed: {type(error).__name__}: {error}")
-            answer = None
-        if answer is None and self._journal.answering == 1:
-            answer = request.unattended()
-        if answer is not None:
-            self.answer(request.request_id, answer)
+            self.warn(f"on_request failed: {explained(error)}")
+        if self._journal.answering == 1:
+            self._conversation.requests.leave(request.request_id)
 
     async def settled(self) -> Outcome:
         """Wait until nothing runs and nothing is pending; return the outcome of the last turn.
@@ -320,6 +321,7 @@ class Thread:
             )
 
     async def _shut_down(self) -> None:
+        await self._ops.close()
         await self._tasks.close()
         self._closed = True
         self._conversation.requests.close()

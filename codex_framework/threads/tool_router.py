@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.registry import Registry
-from codex_framework.threads.components import ThreadParts
+from codex_framework.threads.faults import Label, WrongValue, explained
+from codex_framework.threads.notices import Notices
+from codex_framework.threads.thread_parts import ThreadParts
 
 __all__ = ["ToolRouter"]
+
+_SPECS: tuple[type, ...] = get_args(ToolSpec)
 
 
 class ToolRouter:
@@ -23,6 +28,7 @@ class ToolRouter:
         version: The thread's ``tools_version`` that it was made for.
         specs: What is offered, in a stable order, on which providers' prompt caches depend.
         withheld: Sentences for people: tools that could not be taken, and why.
+        unmatched: Sentences for people: names of tools in the agent that no tool has.
     """
 
     def __init__(
@@ -33,18 +39,36 @@ class ToolRouter:
         agent: Agent[Any] | None = None,
         parts: ThreadParts | None = None,
         version: int = 0,
+        notices: Notices | None = None,
     ) -> None:
+        notices = notices or Notices(lambda _: None)
         self.version = version
+        self.unmatched: Sequence[str] = ()
         self.withheld: list[str] = []
         self._by_name: Mapping[str, RegisteredTool] = registry.tools
         self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
         if agent is not None or parts:
             self._gather(registry, facts, agent, parts)
-        self.specs: tuple[ToolSpec, ...] = tuple(
-            registered.spec if registered.spec_for is None else registered.spec_for(facts)
-            for registered in self._by_name.values()
-            if registered.exposure == "direct" and (registered.offered is None or registered.offered(facts))
-        )
+        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(facts, notices))
+
+    def _offered(self, facts: TurnFacts, notices: Notices) -> Iterator[ToolSpec]:
+        """What is offered. A tool that cannot say whether it is, or in which form, is not."""
+        for registered in self._by_name.values():
+            if registered.exposure != "direct":
+                continue
+            method = "offered"
+            try:
+                ask = registered.offered
+                if ask is not None and not notices.timed(_label(registered), method, ask, facts):
+                    continue
+                if registered.spec_for is None:
+                    yield registered.spec
+                    continue
+                method = "spec_for"
+                spec = notices.timed(_label(registered), method, registered.spec_for, facts)
+                yield _fitting(spec, registered)
+            except Exception as error:  # a plugin may raise anything
+                notices.tell(f"{_label(registered).failed(method, error)}. The tool is not offered.")
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
@@ -65,6 +89,7 @@ class ToolRouter:
             else:
                 self._add(tools, found)
         if agent is not None:
+            self.unmatched = tuple(_unmatched(agent, tools))
             tools = {name: registered for name, registered in tools.items() if _allowed(name, agent)}
         calls = dict(tools)
         for registered in tools.values():
@@ -75,12 +100,11 @@ class ToolRouter:
     def _own(self, agent: Agent[Any] | None) -> Iterable[RegisteredTool]:
         """The agent's own tools; functions become tools here."""
         for tool in () if agent is None else agent.tools:
-            if callable(tool) and not hasattr(tool, "spec"):
-                from codex_framework.toolkit.tool import tool as tool_of
-
-                tool = tool_of(tool)  # noqa: PLW2901  # the same thing in its other form
             name = "" if agent is None else agent.name
-            registered, problems = registered_tool(f"agent {name}", tool)
+            try:
+                registered, problems = registered_tool(f"agent {name}", _as_tool(tool))
+            except Exception as error:  # a function that no tool can be made of
+                registered, problems = None, [explained(error)]
             if registered is None:
                 self.withheld.append(f"a tool of agent {name!r} is left out: {'; '.join(problems)}")
             else:
@@ -93,6 +117,38 @@ class ToolRouter:
             self.withheld.append(
                 f"the tool {name!r} of plugin {registered.plugin!r} is withheld, because {winner.plugin!r} has one of this name"
             )
+
+
+def _label(registered: RegisteredTool) -> Label:
+    return Label("tool", registered.spec.name, registered.plugin)
+
+
+def _fitting(given: object, registered: RegisteredTool) -> ToolSpec:
+    spec: Any = given
+    if not isinstance(given, _SPECS):
+        raise WrongValue(f"it returned {type(spec).__name__}, not the spec of a tool", registered.spec_for)
+    if spec.name != registered.spec.name:
+        raise WrongValue(f"it returned the spec of a tool {spec.name!r}", registered.spec_for)
+    found: ToolSpec = spec
+    return found
+
+
+def _as_tool(tool: Any) -> Any:
+    if not callable(tool) or hasattr(tool, "spec"):
+        return tool
+    from codex_framework.toolkit.tool import tool as tool_of
+
+    return tool_of(tool)
+
+
+def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
+    """Sentences about patterns of an agent that match no tool."""
+    for field in ("allowed_tools", "disallowed_tools"):
+        for pattern in getattr(agent, field) or ():
+            if not any(fnmatchcase(name, pattern) for name in tools):
+                near = get_close_matches(pattern, tools, n=1)
+                hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` shows what there is."
+                yield f"agent {agent.name!r}: its {field} names {pattern!r}, and there is no such tool. {hint}"
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

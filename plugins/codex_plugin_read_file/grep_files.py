@@ -16,9 +16,9 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import reason
 
 __all__ = ["GrepFiles"]
 
@@ -78,7 +78,7 @@ def _check(path: Path, context: ToolContext) -> None:
     try:
         path.stat()
     except OSError as error:
-        raise ToolError(f"unable to access `{path}`: {reason(error)}") from error
+        raise ToolError(f"unable to access `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path
         raise ToolError(f"unable to access {str(path)!r}: {error}") from error
 

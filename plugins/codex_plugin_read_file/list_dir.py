@@ -19,8 +19,9 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import absolute, reason, shortened
+from codex_plugin_read_file.paths import absolute, shortened
 
 __all__ = ["ListDir"]
 
@@ -65,7 +66,7 @@ def _listing(path: Path, offset: int, limit: int, depth: int, access: FileAccess
     try:
         found = list(itertools.islice(entries, offset - 1, offset - 1 + limit + 1))
     except OSError as error:
-        raise ToolError(f"failed to read directory: {reason(error)}") from error
+        raise ToolError(f"failed to read directory: {os_error_text(error)}") from error
     if not found and offset > 1:
         raise ToolError("offset exceeds directory entry count")
     more = [f"More than {limit} entries found"] if len(found) > limit else []

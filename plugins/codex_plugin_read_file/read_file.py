@@ -19,8 +19,9 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import LONGEST_LINE, absolute, reason, shortened
+from codex_plugin_read_file.paths import LONGEST_LINE, absolute, shortened
 
 __all__ = ["ReadFile"]
 
@@ -117,7 +118,7 @@ def _opened(path: Path) -> BinaryIO:
             raise ToolError(f"failed to read file: `{path}` is not a file")
         return path.open("rb")
     except OSError as error:
-        raise ToolError(f"failed to read file: {reason(error)}") from error
+        raise ToolError(f"failed to read file: {os_error_text(error)}") from error
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:

@@ -23,6 +23,7 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
+from codex_framework.toolkit.os_errors import os_error_text
 
 __all__ = ["ViewImage"]
 
@@ -102,6 +103,6 @@ def _read(path: Path) -> bytes:
             raise ToolError(f"unable to process image: it has {about.st_size:,} bytes, more than {_MOST_READ:,}")
         return path.read_bytes()
     except OSError as error:
-        raise ToolError(f"unable to locate image at `{path}`: {error.strerror} (os error {error.errno})") from error
+        raise ToolError(f"unable to locate image at `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path
         raise ToolError(f"unable to locate image at {str(path)!r}: {error}") from error

@@ -74,7 +74,7 @@ class Returns:
         return self._value
 
 
-@pytest.mark.parametrize(("value", "kind"), [(None, "NoneType"), (5, "int"), (b"x", "bytes"), ([], "list")])
+@pytest.mark.parametrize(("value", "kind"), [(None, "None"), (5, "int"), (b"x", "bytes"), ([], "list")])
 def test_a_tool_that_returns_something_else_is_told_to_the_model(make_thread: Any, value: Any, kind: str) -> None:
     async def main() -> None:
         async with make_thread([call("odd"), say("done")], tools=[Returns(value)]) as thread:

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
-from codex_framework.commands.process.spawn import os_error_text, signal_group, signal_session
+from codex_framework.commands.process.spawn import signal_group, signal_session
 from codex_framework.commands.process.streams import Streams, open_pipes, open_terminal, terminal_streams
 from codex_framework.contract.errors import CommandFailed, ToolError
 from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
 from codex_framework.contract.roles.networks import NetworkGate
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["Command", "start_command"]

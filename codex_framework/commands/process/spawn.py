@@ -10,21 +10,15 @@ from pathlib import Path
 
 from codex_framework.contract.errors import CommandFailed
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.toolkit.os_errors import os_error_text
 
-__all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group", "signal_session"]
+__all__ = ["SpawnedProcess", "Unconfined", "signal_group", "signal_session"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
 No code is needed between fork and exec, which would prevent vfork and is unsafe with threads."""
 
 _PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
-
-
-def os_error_text(error: OSError) -> str:
-    """Return the system's text for an error with its number: ``No such file or directory (os error 2)``."""
-    if error.errno is None:
-        return str(error)
-    return f"{os.strerror(error.errno)} (os error {error.errno})"
 
 
 def signal_group(pid: int, number: int) -> bool:

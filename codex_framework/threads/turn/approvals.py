@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
+from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.plugins.offers import Offer
 from codex_framework.plugins.registration import RegisteredTool
-from codex_framework.threads.faults import checked, described, place_of
+from codex_framework.threads.faults import Label, checked
+from codex_framework.threads.patience import Late, contained, within
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["Approvals"]
@@ -65,22 +67,31 @@ class Approvals:
             raise ToolRefused(decision.message or "rejected by user")
         cache.remember(keys, decision)
         if decision.decision is Decision.APPROVED_ALWAYS and approval.always and registered.allow_always is not None:
-            try:
-                await registered.allow_always(call, self._contexts(registered.plugin))
-            except Exception as error:  # a person has allowed this call, so it is made all the same
-                fact = f"tool {tool!r}: the approval could not be saved, so it holds once: {described(error)}"
-                self._scope.conversation.parts.warn(f"{fact}{place_of(error)}")
+            await self._allow_always(registered, registered.allow_always, call)
+
+    async def _allow_always(
+        self, registered: RegisteredTool, save: Callable[[ToolCall, TurnContext], Awaitable[None]], call: ToolCall
+    ) -> None:
+        """Have a tool save the answer. It holds for this call in any case."""
+        label = Label("tool", registered.spec.name, registered.plugin)
+        try:
+            await contained(save, call, self._contexts(registered.plugin))
+        except Exception as error:  # a plugin may raise anything
+            text = f"{label.failed('allow_always', error)}. The call is made, but it will be asked about again."
+            self._scope.conversation.notices.tell(text)
 
     def _wanted(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
         assert registered.needs_approval is not None
+        name, ask = registered.spec.name, registered.needs_approval
+        label = Label("tool", name, registered.plugin)
+        notices = self._scope.conversation.notices
         try:
-            wanted = registered.needs_approval(call, self._scope.facts)
-            return None if wanted is None else checked(wanted, Approval, f"tool {registered.spec.name!r}")
+            wanted = notices.timed(label, "needs_approval", ask, call, self._scope.facts)
+            return None if wanted is None else checked(wanted, Approval, "it", ask)
         except ToolError:
             raise
         except Exception as error:  # a tool that cannot say whether it needs one is asked about
-            name = registered.spec.name
-            self._scope.conversation.parts.warn(f"tool {name!r}: needs_approval() failed: {described(error)}")
+            notices.tell(label.failed("needs_approval", error))
             return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
@@ -93,16 +104,16 @@ class Approvals:
         return self._heeded(checked(answer, ReviewDecision, "the answer"))
 
     async def _reviewed(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
-        name = reviewer.item.name
+        label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)
+        review = reviewer.item.review
         try:
-            async with asyncio.timeout(REVIEW_PATIENCE_S):
-                decision = await reviewer.item.review(request, self._contexts(reviewer.plugin))
-            return None if decision is None else checked(decision, ReviewDecision, f"reviewer {name!r}")
-        except TimeoutError:
-            self._scope.emit(WarningEvent(f"approval reviewer {name!r} did not answer in time; denied"))
+            decision = await within(REVIEW_PATIENCE_S, review, request, self._contexts(reviewer.plugin))
+            return None if decision is None else checked(decision, ReviewDecision, "it", review)
+        except Late:
+            self._scope.emit(WarningEvent(f"{label.late('review', REVIEW_PATIENCE_S, review)}; denied"))
             return ReviewDecision(Decision.TIMED_OUT)
         except Exception as error:  # deciders fail closed
-            self._scope.emit(WarningEvent(f"approval reviewer {name!r} failed: {described(error)}; denied"))
+            self._scope.emit(WarningEvent(f"{label.failed('review', error)}; denied"))
             return ReviewDecision(Decision.DENIED)
 
     def _heeded(self, decision: ReviewDecision) -> ReviewDecision:

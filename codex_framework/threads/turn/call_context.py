@@ -31,9 +31,11 @@ from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.contract.value import Value
 from codex_framework.threads.background import Background
+from codex_framework.threads.faults import refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import NotPermittedError, replace_file
 from codex_framework.toolkit.truncation import truncate
 
@@ -114,7 +116,7 @@ class CallContext(Value, kw_only=True):
                 raise ToolError(f"unable to read {target}: it is not a regular file")  # a pipe would hold up everything
             return target.read_bytes()
         except OSError as error:
-            raise ToolError(f"unable to read {target}: {error.strerror} (os error {error.errno})") from error
+            raise ToolError(f"unable to read {target}: {os_error_text(error)}") from error
 
     async def read_text(self, path: str) -> str:
         """Read a file as UTF-8."""
@@ -128,7 +130,7 @@ class CallContext(Value, kw_only=True):
         except NotPermittedError:
             raise ToolRefused(f"writing {target} is not permitted") from None
         except OSError as error:
-            raise ToolError(f"unable to write {target}: {error.strerror} (os error {error.errno})") from error
+            raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
 
     async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
         """Run a command to its end."""
@@ -173,7 +175,7 @@ class CallContext(Value, kw_only=True):
     def emit(self, event: EventMsg) -> None:
         """Tell the thread's clients something."""
         if not isinstance(event, EventMsg):
-            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+            refuse("an EventMsg", event, "emit")
         self.caller.emit(event)
 
     def progress(self, text: str, *, done: float | None = None) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import get_args
 
 from codex_framework.contract.errors import FatalToolError, StopTurn, ToolError
 from codex_framework.contract.protocol.events import EventMsg, ToolCallBeginEvent, ToolCallEndEvent
-from codex_framework.contract.protocol.items import CallItem
+from codex_framework.contract.protocol.items import CallItem, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.plugins.registration import RegisteredTool
-from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.faults import Label, WrongValue, described, place_of
+from codex_framework.threads.patience import contained
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.approvals import Approvals
 from codex_framework.threads.turn.call_context import CallContext
@@ -20,6 +22,8 @@ from codex_framework.threads.turn.redaction import redacted
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["CallRunner"]
+
+_CONTENT: tuple[type, ...] = get_args(ContentItem)
 
 
 class CallRunner:
@@ -50,8 +54,7 @@ class CallRunner:
         registered = self._scope.router.find(call_name(item))
         if registered is None or not registered.parallel:
             return False
-        alone = self._scope.guards.alone
-        return not alone or not any(guard.call(tool_call(item)) for guard in alone)
+        return not self._scope.guards.alone or not self._interception.alone(tool_call(item))
 
     async def run(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
         """Run a call to its end; whatever goes wrong becomes an output for the model.
@@ -105,11 +108,16 @@ class CallRunner:
         return output
 
     async def _called(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
-        result: object = await registered.tool.run(call, context)
+        result: object = await contained(registered.tool.run, call, context)
         output = ToolOutput(result) if isinstance(result, str) else result
-        if not isinstance(output, ToolOutput):
-            raise ToolError(f"{call.name} failed: it returned {type(output).__name__}, not text or a ToolOutput")
-        return output
+        if isinstance(output, ToolOutput) and _is_content(output.content):
+            return output
+        wrong = output.content if isinstance(output, ToolOutput) else output
+        kind = "None" if wrong is None else type(wrong).__name__
+        text = f"it returned {kind}, not text or a ToolOutput"
+        label = Label("tool", registered.spec.name, registered.plugin)
+        self._scope.conversation.notices.tell(label.failed("run", WrongValue(text, registered.tool.run)))
+        raise ToolError(f"{call.name} failed: {text}")
 
     def _context(self, call: ToolCall, registered: RegisteredTool) -> CallContext:
         scope = self._scope
@@ -172,7 +180,13 @@ class CallRunner:
         return redacted(output, self._interception.redact) if self._interception.redacts else output
 
     def _tell_author(self, call: ToolCall, router: ToolRouter, error: BaseException) -> None:
-        """Tell where a tool, or an interceptor, raised what it should not raise."""
+        """Tell where a tool raised what it should not raise."""
         registered = router.find(call.name)
         plugin = "" if registered is None else f" of plugin {registered.plugin!r}"
-        self._scope.conversation.parts.warn(f"tool {call.name!r}{plugin}: {described(error)}{place_of(error)}")
+        self._scope.conversation.notices.tell(f"tool {call.name!r}{plugin}: {described(error)}{place_of(error)}")
+
+
+def _is_content(content: object) -> bool:
+    return isinstance(content, str) or (
+        isinstance(content, tuple) and all(isinstance(part, _CONTENT) for part in content)
+    )

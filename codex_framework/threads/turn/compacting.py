@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
 from codex_framework.contract.roles.outcomes import Compaction
-from codex_framework.threads.faults import checked, described
+from codex_framework.threads.faults import Label, checked, checked_items
+from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -25,12 +26,15 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         )
     try:
         await interception.before_compact(reason)
-        compaction = await offer.item.compact(contexts(offer.plugin), reason)
-        compaction = checked(compaction, Compaction, f"compactor {offer.item.name!r}")
+        compact = offer.item.compact
+        compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
+        items = checked_items(compaction.items, "its compaction's `items`", compact)
+        checked(compaction.message, str, "its compaction's `message`", compact)
     except (CodexError, StopTurn):
         raise
     except Exception as error:  # a plugin may raise anything
-        text = f"compactor {offer.item.name!r} of plugin {offer.plugin!r} failed: {described(error)}"
-        raise ThreadError(text, slug="compaction") from error
+        text = Label("compactor", offer.item.name, offer.plugin).failed("compact", error)
+        raise ThreadError(text, slug="compaction", hint="Choose another with `[framework] compactor`.") from error
+    compaction = compaction.evolve(items=items)
     await interception.after_compact(compaction, reason)
     return compaction

@@ -232,13 +232,8 @@ class TurnDriver:
         stop: StopTurn | None = None
         sampling = Sampling(scope, self._interception, lambda item: self.feed(ModelItem(item)))
         try:
-            if not scope.conversation.parts.ready:
-                await scope.conversation.parts.wait_ready()
-                scope.refresh_tools()
+            await self._before_sample()
             request = scope.request()
-            if not scope.sampled and scope.conversation.parts:
-                scope.conversation.parts.begin_turn(self._contexts)
-            scope.sampled = True
             completed = await sampling.run(request)
             if completed is None:
                 failure = ModelFailed(
@@ -263,6 +258,22 @@ class TurnDriver:
             self.feed(StopRequested(str(stop)))
         else:
             self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
+
+    async def _before_sample(self) -> None:
+        """Wait for the components of the thread; the first sample of a turn has more to do.
+
+        Raises:
+            PluginError: A required component has not started.
+        """
+        scope, parts = self._scope, self._scope.conversation.parts
+        if not parts.ready:
+            await parts.wait_ready()
+        scope.refresh_tools()
+        if not scope.sampled:
+            scope.tell_unmatched()
+            if parts:
+                parts.begin_turn(self._contexts)
+        scope.sampled = True
 
     # Between two samples
 

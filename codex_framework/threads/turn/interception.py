@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from codex_framework.contract.errors import CodexError, InputRefused, ModelError, StopTurn, ThreadError
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from codex_framework.contract.errors import (
+    CodexError,
+    FatalToolError,
+    InputRefused,
+    ModelError,
+    StopTurn,
+    ThreadError,
+    ToolError,
+)
 from codex_framework.contract.protocol.items import InputText, Message, ResponseItem, user_message
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
-from codex_framework.threads.faults import checked
+from codex_framework.plugins.interceptor_table import Guard
+from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described
+from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 
-__all__ = ["Interception"]
+__all__ = ["Interception", "notes"]
+
+T = TypeVar("T")
 
 
 class Interception:
@@ -21,6 +36,7 @@ class Interception:
     def __init__(self, contexts: TurnContexts) -> None:
         self._contexts = contexts
         self._guards = contexts.scope.guards
+        self._notices = contexts.scope.conversation.notices
         self._corrections = 0
 
     @property
@@ -36,14 +52,18 @@ class Interception:
             StopTurn: One of them ends the turn.
         """
         whole = UserInput(items=arrived.items, steered=steered)
+        added: tuple[ResponseItem, ...] = ()
         for guard in self._guards.input:
             try:
-                whole = checked(await guard.call(whole, self._contexts(guard.plugin)), UserInput, _label(guard.name))
+                whole = await self._called(guard, UserInput, whole)
+                items = checked_items(whole.items, "its input's `items`", guard.call)
+                added = notes(whole.context, guard.call)
             except (InputRefused, StopTurn):
                 raise
             except Exception as error:  # deciders fail closed
-                raise InputRefused(_failed(guard.name, error)) from error
-        return InputArrived((*whole.items, *notes(whole.context)), arrived.event)
+                raise InputRefused(_failed(guard, "input", error)) from error
+            whole = whole.evolve(items=items)
+        return InputArrived((*whole.items, *added), arrived.event)
 
     async def request(self, request: ModelRequest) -> ModelRequest:
         """Show a request to the interceptors.
@@ -54,12 +74,11 @@ class Interception:
         """
         for guard in self._guards.request:
             try:
-                result = await guard.call(request, self._contexts(guard.plugin))
-                request = checked(result, ModelRequest, _label(guard.name))
+                request = await self._called(guard, ModelRequest, request)
             except StopTurn:
                 raise
             except Exception as error:  # deciders fail closed: without its change the request must not go out
-                raise ModelError(_failed(guard.name, error)) from error
+                raise ModelError(_failed(guard, "request", error)) from error
         return request
 
     @property
@@ -71,36 +90,63 @@ class Interception:
         """Show an item of the model to the interceptors. Raises as :meth:`request`."""
         for guard in self._guards.after_item:
             try:
-                result = await guard.call(item, self._contexts(guard.plugin))
-                item = checked(result, type(item), _label(guard.name))
+                item = await self._called(guard, type(item), item)
             except StopTurn:
                 raise
             except Exception as error:  # deciders fail closed: nobody may see the item
-                raise ModelError(_failed(guard.name, error)) from error
+                raise ModelError(_failed(guard, "after_item", error)) from error
         return item
 
     async def before_tool(self, call: ToolCall) -> ToolCall:
-        """Show a call to the interceptors. What they raise comes through; it is the call's end."""
+        """Show a call to the interceptors.
+
+        Raises:
+            ToolError, FatalToolError, StopTurn: As an interceptor decides. One that failed is told, and the call is not made.
+        """
         for guard in self._guards.before_tool:
-            result = await guard.call(call, self._contexts(guard.plugin))
-            call = checked(result, ToolCall, _label(guard.name))
+            call = await self._decided(guard, "before_tool", ToolCall, call)
         return call
 
     async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
-        """Show a call's output to the interceptors. What they raise comes through."""
+        """Show a call's output to the interceptors. Raises as :meth:`before_tool`."""
         for guard in self._guards.after_tool:
-            result = await guard.call(call, output, self._contexts(guard.plugin))
-            output = checked(result, ToolOutput, _label(guard.name))
+            output = await self._decided(guard, "after_tool", ToolOutput, call, output)
         return output
+
+    async def _decided(self, guard: Guard, method: str, kind: type[T], *arguments: Any) -> T:
+        try:
+            return await self._called(guard, kind, *arguments)
+        except (ToolError, FatalToolError, StopTurn):
+            raise
+        except Exception as error:  # deciders fail closed
+            self._notices.tell(_failed(guard, method, error))
+            raise ToolError(f"interceptor {guard.name!r} failed: {described(error)}") from error
+
+    async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
+        result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
+        return checked(result, kind, "it", guard.call)
 
     def redact(self, text: str) -> str:
         """Return a text without what nobody should see. If an interceptor fails, nothing of the text is left."""
         for guard in self._guards.redact:
             try:
-                text = checked(guard.call(text, self._contexts.scope.facts), str, _label(guard.name))
+                label = _label(guard)
+                redacted = self._notices.timed(label, "redact", guard.call, text, self._contexts.scope.facts)
+                text = checked(redacted, str, "it", guard.call)
             except Exception as error:  # fails closed
-                return f"[withheld: {_failed(guard.name, error)}]"
+                return f"[withheld: {_failed(guard, 'redact', error)}]"
         return text
+
+    def alone(self, call: ToolCall) -> bool:
+        """Return whether an interceptor wants a call to run alone. If it cannot say, it does."""
+        for guard in self._guards.alone:
+            try:
+                if self._notices.timed(_label(guard), "alone", guard.call, call):
+                    return True
+            except Exception as error:  # the careful answer
+                self._notices.tell(_failed(guard, "alone", error))
+                return True
+        return False
 
     async def before_compact(self, reason: str) -> None:
         """Tell the interceptors that a compaction is about to be made.
@@ -110,19 +156,19 @@ class Interception:
         """
         for guard in self._guards.before_compact:
             try:
-                await guard.call(reason, self._contexts(guard.plugin))
+                await contained(guard.call, reason, self._contexts(guard.plugin))
             except CodexError:
                 raise
             except Exception as error:  # deciders fail closed
-                raise ThreadError(_failed(guard.name, error), slug="compaction") from error
+                raise ThreadError(_failed(guard, "before_compact", error), slug="compaction") from error
 
     async def after_compact(self, compaction: Compaction, reason: str) -> None:
         """Tell the interceptors of a compaction. A failure is a warning."""
         for guard in self._guards.after_compact:
             try:
-                await guard.call(compaction, reason, self._contexts(guard.plugin))
+                await contained(guard.call, compaction, reason, self._contexts(guard.plugin))
             except Exception as error:  # the compaction is made
-                self._contexts.scope.conversation.parts.warn(_failed(guard.name, error))
+                self._notices.tell(_failed(guard, "after_compact", error))
 
     @property
     def checks_stop(self) -> bool:
@@ -133,13 +179,15 @@ class Interception:
         """Ask whether the turn may end; the first text makes it go on. A failure is a warning."""
         for guard in self._guards.stop:
             try:
-                text = await guard.call(outcome, self._contexts(guard.plugin))
+                text = await contained(guard.call, outcome, self._contexts(guard.plugin))
+                if text is not None:
+                    text = checked(text, str, "it", guard.call)
             except StopTurn:
                 return None
             except Exception as error:  # it may end
-                self._contexts.scope.conversation.parts.warn(_failed(guard.name, error))
+                self._notices.tell(_failed(guard, "stop", error))
                 continue
-            if isinstance(text, str) and text:
+            if text:
                 return InputArrived((user_message(text),))
         return self._corrected(outcome)
 
@@ -155,15 +203,20 @@ class Interception:
         return InputArrived((user_message(problem, role="developer"),))
 
 
-def notes(texts: tuple[str, ...] | list[str] | object) -> tuple[ResponseItem, ...]:
-    """Return texts for the model as developer messages."""
-    assert isinstance(texts, (tuple, list))
-    return tuple(Message(role="developer", content=(InputText(str(text)),)) for text in texts)
+def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:
+    """Return texts for the model as developer messages.
+
+    Raises:
+        WrongValue: It is no list of texts.
+    """
+    if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) for text in texts):
+        raise WrongValue(f"its `context` is {texts!r}, not a list of texts", source)
+    return tuple(Message(role="developer", content=(InputText(text),)) for text in texts)
 
 
-def _label(name: str) -> str:
-    return f"interceptor {name!r}"
+def _label(guard: Guard) -> Label:
+    return Label("interceptor", guard.name, guard.plugin)
 
 
-def _failed(name: str, error: Exception) -> str:
-    return f"{_label(name)} failed: {type(error).__name__}: {error}"
+def _failed(guard: Guard, method: str, error: Exception) -> str:
+    return _label(guard).failed(method, error)

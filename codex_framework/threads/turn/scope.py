@@ -9,6 +9,7 @@ from typing import Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
+from codex_framework.contract.errors import PluginError
 from codex_framework.contract.protocol.events import EventMsg, Request, TokenUsage, TokenUsageInfo
 from codex_framework.contract.protocol.items import ContentItem, InputText, Message, ResponseItem
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
@@ -17,9 +18,10 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelClient, ModelRequest
 from codex_framework.contract.roles.observers import Measurement, Notification
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.plugins.interceptor_table import InterceptorTable
+from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
 from codex_framework.plugins.offers import Offer
 from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.history import HistoryPrompt
 from codex_framework.threads.spans import measured
 from codex_framework.threads.tool_router import ToolRouter
@@ -89,7 +91,7 @@ class TurnScope:
             previous_model=conversation.previous_model,
             client_metadata=client_metadata or {},
         )
-        self.guards: InterceptorTable = host.registry.interceptors.for_turn(self.facts)
+        self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
         self.compactor = self._chosen_compactor()
         self.router = self._routed()
         self._instructions = conversation.base_instructions or host.models.instructions(self.model)
@@ -143,8 +145,12 @@ class TurnScope:
 
     def refresh_tools(self) -> None:
         """Make the table of tools anew, if the thread's tools have changed."""
-        if self.router.version != self.conversation.tools_version:
+        if self.router.version != self._tools_version:
             self.router = self._routed()
+
+    @property
+    def _tools_version(self) -> int:
+        return self.conversation.tools_version + self.conversation.parts.lost
 
     def _routed(self) -> ToolRouter:
         conversation = self.conversation
@@ -153,11 +159,35 @@ class TurnScope:
             self.facts,
             agent=conversation.agent,
             parts=conversation.parts,
-            version=conversation.tools_version,
+            version=self._tools_version,
+            notices=conversation.notices,
         )
         for text in router.withheld:
-            conversation.parts.warn(text)
+            conversation.notices.tell(text)
         return router
+
+    def tell_unmatched(self) -> None:
+        """Tell which names of the agent nothing has. Asked once the components are ready, because they bring tools."""
+        agent = self.conversation.agent
+        if agent is None:
+            return
+        for text in self.router.unmatched:
+            self.conversation.notices.tell(text)
+        sources = {source.name for source in self.conversation.host.registry.context_sources}
+        for name in agent.context or ():
+            if name not in sources:
+                known = ", ".join(sorted(sources)) or "none"
+                self.conversation.notices.tell(
+                    f"agent {agent.name!r}: its context names {name!r}, and there is no such source. The sources are: {known}."
+                )
+
+    def _applies(self, guard: Guard) -> bool:
+        label = Label("interceptor", guard.name, guard.plugin)
+        try:
+            return bool(self.conversation.notices.timed(label, "applies", guard.call, self.facts))
+        except Exception as error:  # deciders fail closed: nobody knows what it would have done
+            hint = "Fix the plugin, or disable it."
+            raise PluginError(guard.plugin, label.failed("applies", error), hint=hint) from error
 
     # What is known of the context window
 
@@ -169,9 +199,15 @@ class TurnScope:
         if wanted in compactors:
             return compactors[wanted]
         first = next(iter(compactors.values()), None)
+        used = "none" if first is None else f"{first.item.name!r} of plugin {first.plugin!r}"
+        known = ", ".join(f"{name!r} of plugin {offer.plugin!r}" for name, offer in compactors.items())
         if wanted is not None:
-            used = "none" if first is None else repr(first.item.name)
-            self.conversation.parts.warn(f"no plugin offers the compactor {wanted!r}; used instead: {used}")
+            text = f"no plugin offers the compactor {wanted!r}; used instead: {used}"
+            hint = f"Set `[framework] compactor` to one of these: {known}." if known else "Install a plugin that does."
+            self.conversation.notices.tell(f"{text}. {hint}")
+        elif first is not None and len(compactors) > 1 and host.registry.is_installed(first.plugin):
+            text = f"there are several compactors ({known}), and {used} is used"
+            self.conversation.notices.tell(f"{text}. Choose one with `[framework] compactor`.")
         return first
 
     def compaction_due(self) -> str | None:
@@ -185,11 +221,13 @@ class TurnScope:
             first=not self.sampled,
             previous_model=None if previous is None or previous.slug == self.model.slug else previous,
         )
+        label = Label("compactor", self.compactor.item.name, self.compactor.plugin)
+        due = self.compactor.item.due
         try:
-            return self.compactor.item.due(status, self.facts)
+            reason = self.conversation.notices.timed(label, "due", due, status, self.facts)
+            return None if reason is None else checked(reason, str, "it", due)
         except Exception as error:  # not due, and told once
-            text = f"compactor {self.compactor.item.name!r} of plugin {self.compactor.plugin!r}: due() failed"
-            self.conversation.parts.warn(f"{text}: {type(error).__name__}: {error}")
+            self.conversation.notices.tell(label.failed("due", error))
             return None
 
     def usage(self, last: TokenUsage, *, of_history: bool = True) -> TokenUsageInfo:

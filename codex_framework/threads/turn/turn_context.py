@@ -19,6 +19,8 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
+from codex_framework.threads.agents import check_agent
+from codex_framework.threads.faults import checked_items, refuse
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.turn.scope import TurnScope
 
@@ -56,6 +58,10 @@ class TurnContexts:
         if context is None:
             context = self._contexts[plugin] = PluginTurn(self, plugin)
         return context
+
+    def end_actions(self) -> None:
+        """Take from the task what only it can do: nothing is recorded after its end."""
+        self.actions = None
 
     async def end_children(self) -> None:
         """Shut the children of the turn down."""
@@ -117,14 +123,14 @@ class PluginTurn:
     def emit(self, event: EventMsg) -> None:
         """Tell the clients."""
         if not isinstance(event, EventMsg):
-            raise TypeError(f"emit() takes an EventMsg, not {type(event).__name__}")
+            refuse("an EventMsg", event, "emit")
         self._scope.emit(event)
 
     async def request(self, request: Request[A]) -> A:
         """Ask the clients."""
         scope = self._scope
         if not isinstance(request, Request):
-            raise TypeError(f"request() takes a Request, not {type(request).__name__}")
+            refuse("a Request", request, "request")
         answer: A = await scope.ask(request)
         return answer
 
@@ -169,14 +175,18 @@ class PluginTurn:
 
     def record(self, items: Sequence[ResponseItem]) -> None:
         """Add items to history."""
-        self._actions.record(items)
+        self._actions.record(checked_items(items, "what is recorded"))
 
     def draft(self, items: Sequence[ResponseItem] | None = None, *, tools: bool = True) -> ModelRequest:
         """Return the request that the next sample would send."""
+        if items is not None:
+            items = checked_items(items, "what is drafted")
         return self._scope.draft(items, tools=tools)
 
     async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
         """Ask the model."""
+        if not isinstance(request, ModelRequest):
+            refuse("a ModelRequest: that of `turn.draft()`", request, "sample")
         return await self._actions.sample(request, announce)
 
     async def run_loop(self) -> Outcome:
@@ -197,6 +207,11 @@ class PluginTurn:
 
     async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
         """Start a child thread that ends with the turn."""
+        check_agent(agent, "spawn")
+        contexts = self._contexts
+        _ = self._actions
         child = await self._scope.conversation.spawn(agent, prompt, fork)
-        self._contexts.children.append(child)
+        contexts.children.append(child)
+        if contexts.actions is None:  # the turn has ended meanwhile
+            await contexts.end_children()
         return child

@@ -47,4 +47,8 @@ def test_one_that_is_not_there_is_told_and_the_first_is_used(scene, carry_out):
     replies = [say("Hello."), say("They greeted.")]
     items, warnings = left(scene, carry_out, replies, 'framework.compactor="sumary"')
     assert items == ["Hi!", "They greeted."]
-    assert warnings == ["no plugin offers the compactor 'sumary'; used instead: 'summary'"]
+    (warning,) = warnings
+    assert warning.startswith(
+        "no plugin offers the compactor 'sumary'; used instead: 'summary' of plugin 'compaction'. "
+    )
+    assert "Set `[framework] compactor` to one of these: 'summary' of plugin 'compaction'." in warning

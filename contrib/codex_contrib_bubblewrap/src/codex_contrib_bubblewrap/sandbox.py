@@ -63,11 +63,12 @@ class BubblewrapSandbox(Sandbox):
             SandboxError: It cannot be enforced here.
         """
         from codex_contrib_bubblewrap.program import choose, trial
+        from codex_framework.toolkit.confinement.launching import check_floor
 
         report = self.probe()
         if not report.available:
             raise SandboxError(f"bubblewrap does not work here: {report.reason}", slug="no-sandbox", hint=report.hint)
-        _check_floor(report, access)
+        check_floor("bubblewrap", report, access)
         program = choose(self._settings.path, self._path, access, cwd)
         reason, hint = trial(program)
         if reason:
@@ -149,29 +150,6 @@ def _report() -> SandboxReport:
         reason="" if filtered else f"no system-call filter is known for {platform.machine()}",
         hint="" if filtered else "use an x86_64 or aarch64 machine",
     )
-
-
-def _check_floor(report: SandboxReport, access: FileAccess) -> None:
-    """Refuse what asks for more than is held back here.
-
-    Raises:
-        SandboxError: As said.
-    """
-    limits = access.limits
-    unset = {
-        Protection.PROCESS_COUNT: limits.processes is None,
-        Protection.RESOURCES: limits.memory_bytes is None or limits.file_bytes is None,
-    }
-    missing = [one for one in sorted(access.floor) if one in report.missing(access.floor) or unset.get(one)]
-    if missing:
-        limited = all(unset.get(one) for one in missing)
-        raise SandboxError(
-            f"bubblewrap does not hold back here what `sandbox_floor` asks for: {', '.join(missing)}",
-            slug="sandbox-floor",
-            hint="set `[framework] sandbox_limits`: processes, memory_mb and file_size_mb"
-            if limited
-            else "choose another sandbox, or take it out of `[framework] sandbox_floor`",
-        )
 
 
 def _counts_processes() -> bool:

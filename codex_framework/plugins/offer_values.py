@@ -1,0 +1,95 @@
+"""The values of attributes that the kernel reads: each has to be of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from codex_framework.contract.roles.agents import Agent, TaskRole
+from codex_framework.contract.roles.compactors import Compactor
+from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.roles.outcomes import Limits
+from codex_framework.contract.roles.scopes import ServiceKey
+
+__all__ = ["agent_problems", "value_problems"]
+
+
+def value_problems(hook: str, item: Any) -> list[str]:
+    """Return what is wrong with the values of attributes that the kernel reads."""
+    try:
+        if not isinstance(item.name, str) or not item.name:
+            return [f"its name is {item.name!r}, not a word"]
+        check = _CHECKS.get(hook)
+        return [] if check is None else list(check(item))
+    except Exception as error:  # a plugin's property may raise anything
+        return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
+
+
+def agent_problems(agent: Any) -> Iterator[str]:
+    """What is wrong with the fields of an agent."""
+    if not isinstance(agent, Agent):
+        yield f"it is {type(agent).__name__}, not an Agent"
+        return
+    for field in ("allowed_tools", "disallowed_tools", "context"):
+        value = getattr(agent, field)
+        if value is not None and not _words(value):
+            yield f"its {field} is {value!r}, not a list of strings"
+    for field in ("instructions", "model", "reasoning_effort", "permissions", "approval_policy"):
+        value = getattr(agent, field)
+        if value is not None and not isinstance(value, str):
+            yield f"its {field} is {value!r}, not a string"
+    tools: Any = agent.tools
+    if not isinstance(tools, (list, tuple)):
+        yield f"its tools is {tools!r}, not a list of tools and functions"
+    limits: Any = agent.limits
+    loop: Any = agent.loop
+    if not isinstance(limits, Limits):
+        yield f"its limits is {limits!r}; use Limits(requests=..., tokens=..., tool_calls=..., seconds=...)"
+    if loop is not None and not isinstance(loop, TaskRole):
+        yield f"its loop is {loop!r}, not an instance of a subclass of Task"
+
+
+def _component_problems(item: Any) -> Iterator[str]:
+    if not isinstance(item, Component):
+        yield "it is not derived from codex_framework.Component"
+        return
+    for field in ("provides", "requires"):
+        keys = getattr(item, field)
+        if not isinstance(keys, (list, tuple)) or not all(isinstance(key, ServiceKey) for key in keys):
+            yield f"its {field} is {keys!r}, not a list of ServiceKey"
+    for field in ("start_timeout_s", "close_timeout_s"):
+        seconds = getattr(item, field)
+        if not isinstance(seconds, (int, float)) or seconds < 0:
+            yield f"its {field} is {seconds!r}, not a number of seconds"
+
+
+def _compactor_problems(item: Any) -> Iterator[str]:
+    if not isinstance(item, Compactor):
+        yield "it is not derived from codex_framework.Compactor"
+
+
+def _order_problems(item: Any) -> Iterator[str]:
+    order = getattr(item, "order", 100)
+    if not isinstance(order, (int, float)):
+        yield f"its order is {order!r}, not a number"
+
+
+def _provider_problems(item: Any) -> Iterator[str]:
+    for key, info in item.builtin.items():
+        if not isinstance(info, ProviderInfo):
+            yield f"its builtin provider {key!r} is no ProviderInfo"
+
+
+def _words(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(word, str) for word in value)
+
+
+_CHECKS: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "codex_agents": agent_problems,
+    "codex_approval_reviewers": _order_problems,
+    "codex_compactors": _compactor_problems,
+    "codex_components": _component_problems,
+    "codex_interceptors": _order_problems,
+    "codex_model_providers": _provider_problems,
+}

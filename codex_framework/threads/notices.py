@@ -1,0 +1,66 @@
+"""What people are told about plugins in one thread: each cause once, calls that take too long among them."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from codex_framework.threads.faults import Label, WrongValue, source_place
+
+__all__ = ["SLOW_S", "Notices"]
+
+T = TypeVar("T")
+
+SLOW_S = 0.05
+"""How long a plain call of a plugin may hold up the event loop before it is told by name, in seconds."""
+
+
+class Notices:
+    """Warnings about plugins in one thread, each told once.
+
+    Args:
+        tell: Tells the clients of the thread.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def tell(self, text: str, *, cause: str | None = None) -> None:
+        """Tell a sentence, unless it was told before.
+
+        Args:
+            cause: What makes it the same sentence as another one. None is the sentence itself.
+        """
+        cause = cause or text
+        if cause not in self._told:
+            self._told.add(cause)
+            self._tell(text)
+
+    def timed(self, label: Label, method: str, call: Callable[..., T], *arguments: Any) -> T:
+        """Call a plain method of a plugin; tell if it was slow.
+
+        Raises:
+            WrongValue: It is async.
+            Exception: Whatever the method raises.
+        """
+        started = time.monotonic()
+        try:
+            result = call(*arguments)
+        finally:
+            took = time.monotonic() - started
+            if took > SLOW_S:
+                self._slow(label, method, took, call)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise WrongValue(f"{method} is async, and it is called without await", call)
+        return result
+
+    def _slow(self, label: Label, method: str, took: float, call: Callable[..., object]) -> None:
+        self.tell(
+            f"{label}: {method}() took {took * 1000:.0f} ms{source_place(call)}, and nothing else could run meanwhile."
+            " Do slow work once, in an async method, and keep what comes of it.",
+            cause=f"slow {label} {method}",
+        )

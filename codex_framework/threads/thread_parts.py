@@ -1,0 +1,227 @@
+"""The thread components of one thread: started, asked and closed in order, each failure contained."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from codex_framework.contract.errors import CodexError, PluginError, ServiceError
+from codex_framework.contract.roles.components import ThreadComponent
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.outcomes import Outcome
+from codex_framework.contract.roles.threads import TurnContext
+from codex_framework.contract.roles.tools import Tool
+from codex_framework.threads.faults import Label, WrongValue
+from codex_framework.threads.notices import Notices
+from codex_framework.threads.patience import Late, contained, end, within
+
+__all__ = ["Part", "ThreadParts"]
+
+T = TypeVar("T")
+
+BEFORE_CALLS_PATIENCE_S = 30.0
+"""How long the first call of a turn waits for ``before_calls``, and the thread for ``idle``, in seconds."""
+
+TURN_ENDED_PATIENCE_S = 5.0
+"""How long ``turn_ended`` and ``aclose`` may take, in seconds."""
+
+
+class Part:
+    """A thread component and how far it is.
+
+    Attributes:
+        starting: Its start, while it runs.
+        ready: Whether it has started.
+        lost: Whether its start failed, so that the thread goes on without it.
+        late: Whether its start took too long, so that nobody waits for it any more.
+        failure: What the start of a required part raised; the next turn fails for it.
+    """
+
+    def __init__(self, label: Label, item: ThreadComponent) -> None:
+        self.label = label
+        self.item = item
+        self.starting: asyncio.Task[None] | None = None
+        self.ready = False
+        self.lost = False
+        self.late = False
+        self.failure: BaseException | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody has to wait for it."""
+        return self.ready or self.lost or self.late
+
+    def overrides(self, method: str) -> bool:
+        """Return whether it does something in a method."""
+        return getattr(type(self.item), method, None) is not getattr(ThreadComponent, method)
+
+
+class ThreadParts:
+    """The thread components of one thread.
+
+    Attributes:
+        lost: How many of them failed to start. Their tools are gone.
+    """
+
+    def __init__(self, parts: Sequence[Part], notices: Notices) -> None:
+        self._parts = list(parts)
+        self._notices = notices
+        self._before_calls: asyncio.Task[None] | None = None
+        self.lost = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._parts)
+
+    def find(self, kind: type[T]) -> T:
+        """Return the part of a class.
+
+        Raises:
+            ServiceError: There is none.
+        """
+        for part in self._parts:
+            if isinstance(part.item, kind):
+                return part.item
+        raise ServiceError(
+            f"this thread has no component {kind.__name__}",
+            hint="Check that its plugin is loaded: codex-framework plugins.",
+        )
+
+    # Starting
+
+    def start(self) -> None:
+        """Start all parts that have not started, in the background."""
+        for part in self._parts:
+            if part.starting is None and not part.settled and part.failure is None:
+                part.starting = asyncio.get_running_loop().create_task(contained(part.item.start))
+                part.starting.add_done_callback(lambda task, part=part: self._started(part, task))  # type: ignore[misc]
+
+    def _started(self, part: Part, task: asyncio.Task[None]) -> None:
+        part.starting = None
+        if task.cancelled():  # by the end of the thread
+            return
+        error = task.exception()
+        if error is None:
+            part.ready = True
+        elif part.item.required:
+            part.failure = error
+        else:
+            part.lost = True
+            self.lost += 1
+            self._notices.tell(f"{part.label.failed('start', error)}. The thread goes on without it.")
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing has to be waited for."""
+        return all(part.settled for part in self._parts)
+
+    async def wait_ready(self) -> None:
+        """Wait until every part has started, each no longer than its time.
+
+        Raises:
+            PluginError: A required part has not started. The next turn tries again.
+        """
+        self.start()
+        waiting = [self._wait_for(part) for part in self._parts if not part.settled]
+        if waiting:
+            await asyncio.gather(*waiting)
+
+    async def _wait_for(self, part: Part) -> None:
+        limit_s = part.item.ready_timeout_s
+        if part.starting is not None:
+            await asyncio.wait([part.starting], timeout=limit_s)
+        if part.failure is not None:
+            error, part.failure = part.failure, None
+            hint = error.hint if isinstance(error, CodexError) else "Fix the plugin, or disable it."
+            raise PluginError(part.label.plugin, part.label.failed("start", error), hint=hint)
+        if part.starting is None:
+            return
+        late = part.label.late("start", limit_s, part.item.start)
+        if part.item.required:
+            raise PluginError(part.label.plugin, late, hint="Try again, or disable the plugin.")
+        part.late = True
+        self._notices.tell(f"{late}. The thread goes on, and its tools come when it is ready.")
+
+    # Asking
+
+    @property
+    def _active(self) -> list[Part]:
+        return [part for part in self._parts if not part.lost]
+
+    def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
+        """The tools of all parts, each with its plugin's name. A part that fails gives none."""
+        for part in self._active:
+            try:
+                tools: Any = self._notices.timed(part.label, "tools", part.item.tools, facts)
+                if isinstance(tools, str) or not isinstance(tools, Iterable):
+                    kind = "None" if tools is None else type(tools).__name__
+                    raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools)
+                tools = list(tools)
+            except Exception as error:  # a plugin may raise anything
+                self._notices.tell(part.label.failed("tools", error))
+                continue
+            for tool in tools:
+                yield part.label.plugin, tool
+
+    def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
+        """Start what runs while the model answers."""
+        work = [part for part in self._active if part.overrides("before_calls")]
+        if work:
+            self._before_calls = asyncio.get_running_loop().create_task(self._run_before_calls(work, turn))
+
+    async def _run_before_calls(self, parts: Sequence[Part], turn: Callable[[str], TurnContext]) -> None:
+        calls = (
+            self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
+            for part in parts
+        )
+        await asyncio.gather(*calls)
+
+    async def wait_for_calls(self) -> None:
+        """Wait until calls may run."""
+        if self._before_calls is not None:
+            await asyncio.shield(self._before_calls)
+
+    async def end_turn(self, turn: Callable[[str], TurnContext], outcome: Outcome) -> None:
+        """Tell the parts that a turn has ended, the last one first."""
+        if self._before_calls is not None:
+            self._before_calls.cancel()
+            self._before_calls = None
+        for part in reversed(self._active):
+            if part.overrides("turn_ended"):
+                await self._contained(
+                    part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
+                )
+
+    async def idle(self, busy: Callable[[], bool]) -> None:
+        """Tell the parts that nothing is left to do, until one of them starts a turn."""
+        for part in self._active:
+            if part.overrides("idle"):
+                await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
+            if busy():
+                return
+
+    @property
+    def wants_idle(self) -> bool:
+        """Whether a part wants to know when nothing is left to do."""
+        return any(part.overrides("idle") for part in self._active)
+
+    async def aclose(self) -> None:
+        """Close all parts, the last one first."""
+        for part in reversed(self._parts):
+            if part.starting is not None and not await end(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
+                self._notices.tell(f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s")
+        for part in reversed(self._parts):
+            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+
+    async def _contained(
+        self, part: Part, patience_s: float, method: Callable[..., Awaitable[object]], *arguments: Any
+    ) -> None:
+        """Await a plugin's work for a bounded time; whatever goes wrong becomes a warning."""
+        name = getattr(method, "__name__", "a method")
+        try:
+            await within(patience_s, method, *arguments)
+        except Late:
+            self._notices.tell(part.label.late(name, patience_s, method))
+        except Exception as error:  # a plugin may raise anything
+            self._notices.tell(part.label.failed(name, error))

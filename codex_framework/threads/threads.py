@@ -1,0 +1,202 @@
+"""The threads of a kernel: started, resumed, spawned and found again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.scopes import ServiceKey
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework.contract.version import __version__
+from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
+from codex_framework.threads.conversation import Conversation, Origin
+from codex_framework.threads.faults import no_store
+from codex_framework.threads.history import History
+from codex_framework.threads.host import Host
+from codex_framework.threads.ids import new_id
+from codex_framework.threads.journal import Journal
+from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
+from codex_framework.threads.thread import Thread
+
+__all__ = ["Threads"]
+
+
+class Threads:
+    """The threads of one kernel.
+
+    Attributes:
+        running: By id, those that have not been shut down.
+    """
+
+    def __init__(self) -> None:
+        self.running: dict[str, Thread] = {}
+
+    def start(
+        self,
+        host: Host,
+        settings: Settings,
+        *,
+        agent: Agent[Any] | None,
+        source: str,
+        originator: str | None,
+        base_instructions: str | None,
+        extra: Mapping[str, Any],
+        services: Mapping[ServiceKey[Any], object] | None,
+    ) -> Thread:
+        """Start a conversation. Raises CodexError and TypeError for an agent that cannot be used."""
+        if agent is not None:
+            check_agent(agent, "start_thread")
+            settings = started_settings(settings, agent, host)
+            base_instructions = base_instructions or agent.instructions
+        meta = _meta(host, settings, source, originator, base_instructions, extra)
+        return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
+
+    def stored(self, host: Host, thread_id: str) -> StoredThread:
+        """Read a thread that does not run back from the store.
+
+        Raises:
+            ThreadError: There is none, it cannot be read, or it is running already.
+        """
+        stored = load(host, thread_id)
+        if stored.meta.id in self.running:
+            raise ThreadError(f"thread {stored.meta.id} is running already", slug="busy", hint="Use the running one.")
+        return stored
+
+    def resume(
+        self, host: Host, stored: StoredThread, settings: Settings, *, agent: Agent[Any] | None, originator: str | None
+    ) -> Thread:
+        """Go on with a stored conversation. Raises as :meth:`start`."""
+        if agent is not None:
+            check_agent(agent, "resume_thread")
+            settings = started_settings(settings, agent, host)
+        meta = stored.meta.evolve(originator=originator or _originator(host))
+        store = _store(host)
+        home = str(host.codex_home)
+        recorder = None if settings.ephemeral or store is None else store.reopen(stored, home)
+        return self._started(host, meta, settings, recorder, agent=agent, origin="resumed", stored=stored)
+
+    def latest(self, host: Host, cwd: str | None) -> str | None:
+        """Return the id of the newest stored thread, of those begun in ``cwd`` if that is given.
+
+        Raises:
+            ThreadError: No plugin stores threads.
+        """
+        store = _store(host)
+        if store is None:
+            raise no_store()
+        return store.latest(str(host.codex_home), cwd=cwd)
+
+    def forget(self, thread_id: str) -> None:
+        """Drop a thread that has shut down."""
+        self.running.pop(thread_id, None)
+
+    def _started(
+        self,
+        host: Host,
+        meta: ThreadMeta,
+        settings: Settings,
+        recorder: ThreadRecorder | None,
+        *,
+        agent: Agent[Any] | None = None,
+        services: Mapping[ServiceKey[Any], object] | None = None,
+        parent: Conversation | None = None,
+        origin: Origin = "new",
+        stored: StoredThread | None = None,
+        items: Sequence[Any] = (),
+    ) -> Thread:
+        past = () if stored is None else known_events(stored.events, host.registry)
+        history = History.resumed(items if stored is None else stored.history)
+        if (count := tokens_counted(past)) > history.tokens:
+            history.counted(count)
+        journal = Journal(
+            meta.id,
+            history=history,
+            broadcast=host.broadcast,
+            recorder=recorder,
+            entries=() if stored is None else stored.entries,
+        )
+        conversation = Conversation(
+            host=host,
+            settings=settings,
+            meta=meta,
+            journal=journal,
+            agent=agent,
+            parent=parent,
+            origin=origin,
+            services=services,
+            usage=usage_so_far(past),
+        )
+        if stored is not None:
+            conversation.previous_model = host.models.last(stored, settings)
+
+        async def spawn(child: Agent[Any], prompt: str | None, fork: int | None) -> Thread:
+            return self._spawned(conversation, child, prompt, fork)
+
+        conversation.spawn = spawn
+        warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
+        thread = Thread(conversation, past=past, warnings=warnings)
+        self.running[thread.id] = thread
+        for warning in (*host.config.warnings, *host.registry.warnings) if parent is None else ():
+            thread.warn(warning)
+        return thread
+
+    def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, fork: int | None) -> Thread:
+        """Start a child: with what its parent may do now at the most, and its history in part."""
+        host = parent.host
+        wanted = agent_settings(parent.settings, agent, host.named_permissions)
+        settings = narrowed(wanted, parent.settings, agent, host.environ)
+        extra = {"parent_thread_id": parent.id, "agent": agent.name}
+        meta = _meta(host, settings, "subagent", parent.meta.originator, agent.instructions, extra)
+        recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
+        items = started_with(parent.journal.history.items, fork)
+        child = self._started(host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items)
+        if prompt is not None:
+            child.start(prompt)
+        return child
+
+
+def load(host: Host, thread_id: str) -> StoredThread:
+    """Read a thread back from the store. Raises ThreadError."""
+    store = _store(host)
+    if store is None:
+        raise no_store()
+    return store.load(thread_id, str(host.codex_home))
+
+
+def _store(host: Host) -> ThreadStore | None:
+    wanted = host.config.get("framework.thread_store") or "rollout"
+    return host.registry.thread_stores.get(str(wanted))
+
+
+def _recorder(host: Host, meta: ThreadMeta, settings: Settings) -> ThreadRecorder | None:
+    store = None if settings.ephemeral else _store(host)
+    return None if store is None else store.create(meta, str(host.codex_home))
+
+
+def _meta(
+    host: Host,
+    settings: Settings,
+    source: str,
+    originator: str | None,
+    base_instructions: str | None,
+    extra: Mapping[str, Any],
+) -> ThreadMeta:
+    return ThreadMeta(
+        id=new_id(),
+        cwd=str(settings.cwd),
+        created_at=time.time(),
+        originator=originator or _originator(host),
+        source=source,
+        cli_version=__version__,
+        model_provider=settings.provider.id,
+        base_instructions=base_instructions or host.models.instructions(host.models.info(settings)),
+        extra=dict(extra),
+    )
+
+
+def _originator(host: Host) -> str:
+    return host.environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_framework"
