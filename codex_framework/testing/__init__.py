@@ -9,7 +9,8 @@
 - ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
   say: ``say("hi") + call("exec_command", cmd="ls")``.
 - ``Offer``: a plugin made on the spot. ``call_context``: what a tool gets, without a turn. ``model_request`` and ``ask``: try
-  a provider without a kernel. ``Playbook``: scripts for the turn machine.
+  a provider without a kernel. ``run_confined`` and ``access_of``: a command in a sandbox. ``Playbook``: scripts for the turn
+  machine.
 
 The names below are loaded at first use.
 """
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codex_framework.testing.calls import call_context
+    from codex_framework.testing.confined import ConfinedRun, access_of, run_confined
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "calls": "call_context",
+    "confined": "ConfinedRun access_of run_confined",
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
     "conformance.network_proxies": "check_network_proxy",
@@ -76,6 +79,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "ConfinedRun",
     "ContractViolation",
     "Fault",
     "ItemsPrompt",
@@ -94,6 +98,7 @@ __all__ = [
     "ScriptedThread",
     "ThreadFactory",
     "TurnRun",
+    "access_of",
     "answer",
     "ask",
     "call",
@@ -118,6 +123,7 @@ __all__ = [
     "read_script",
     "reasoning",
     "reply",
+    "run_confined",
     "say",
     "turn_facts",
 ]

@@ -8,11 +8,11 @@ import sys
 from codex_framework import testing
 
 NAMES = """
-ContractViolation Fault ItemsPrompt KernelFactory LeftBehind LoneTurn Offer Playbook PluginCheck RecordedRequest Reply
-ResponsesServer Script ScriptedKernel ScriptedModel ScriptedThread ThreadFactory TurnRun answer ask call call_context
-check_command_policy check_context_source check_network_proxy check_notifier check_plugin check_provider
-check_reviewer check_sandbox check_telemetry check_thread_store check_tool custom_call fail fault local_shell
-model_request play_reply read_script reasoning reply say turn_facts
+ConfinedRun ContractViolation Fault ItemsPrompt KernelFactory LeftBehind LoneTurn Offer Playbook PluginCheck
+RecordedRequest Reply ResponsesServer Script ScriptedKernel ScriptedModel ScriptedThread ThreadFactory TurnRun
+access_of answer ask call call_context check_command_policy check_context_source check_network_proxy check_notifier
+check_plugin check_provider check_reviewer check_sandbox check_telemetry check_thread_store check_tool custom_call
+fail fault local_shell model_request play_reply read_script reasoning reply run_confined say turn_facts
 """.split()  # noqa: SIM905
 
 
