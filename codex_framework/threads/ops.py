@@ -39,6 +39,9 @@ __all__ = ["Ops"]
 HANDLER_PATIENCE_S = 10.0
 """How long a plugin may take to handle an op, in seconds."""
 
+LAST_STEPS_S = 0.05
+"""How long a handler may go on when its thread shuts down, in seconds: it may have asked for that as its last step."""
+
 
 class _Ended(Exception):  # noqa: N818  # what has happened, in a word
     """The thread ended while an op was handled."""
@@ -89,14 +92,15 @@ class Ops:
         match op:
             case Interrupt():
                 await self._tasks.stop("interrupted")
-            case Shutdown():
-                await self._shutdown()
-            case _ if (within_op := _HANDLING.get()) is not None and within_op.running:
-                task = asyncio.ensure_future(self._in_turn(submission, op))
+            case _:
+                work = self._shutdown() if isinstance(op, Shutdown) else self._in_turn(submission, op)
+                handling = _HANDLING.get()
+                if handling is None or not handling.running:
+                    await work
+                    return
+                task = asyncio.ensure_future(work)
                 self._later.add(task)
                 task.add_done_callback(self._later.discard)
-            case _:
-                await self._in_turn(submission, op)
 
     def _answered(self, submission: str, op: Op) -> bool:
         """Take an answer to a request; return whether the op is one."""
@@ -131,6 +135,8 @@ class Ops:
     async def close(self) -> None:
         """End the handler that runs; what waits behind it is refused."""
         self._closed = True
+        if self._handler is not None:
+            await asyncio.wait((self._handler,), timeout=LAST_STEPS_S)
         if self._handler is not None:
             await end(self._handler)
 

@@ -44,14 +44,6 @@ class ThreadComponent:
     async def idle(self) -> None:
         """Run when nothing is running and nothing is pending. May deliver items with ``trigger``, which starts a turn."""
 
-    async def reconfigured(self) -> bool:
-        """Take a changed configuration, between turns.
-
-        Returns:
-            False to be closed and made anew by ``for_thread``.
-        """
-        return False
-
     async def aclose(self) -> None:
         """Let go of everything. May be called twice."""
 

@@ -1,0 +1,258 @@
+"""Agents of the configuration, and threads with configuration of their own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+
+from codex_framework import Agent, ConfigError, Limits, Plugin, Status, ThreadError, ToolContext, hookimpl, tool
+from codex_framework.testing import Offer, call, say
+
+AGENTS = """
+[agents]
+max_threads = 2
+
+[agents.clerk]
+description = "Answers in lists"
+instructions = "Answer in lists."
+model = "house-model"
+model_reasoning_effort = "low"
+permissions = ":read-only"
+approval_policy = "never"
+allowed_tools = ["look"]
+context = []
+limits.requests = 1
+limits.seconds = 60
+"""
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@tool
+def touch() -> str:
+    """Touch."""
+    return "felt"
+
+
+def play(story):
+    return asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def with_kernel(make_kernel, story, config="", **more):
+    async def played():
+        async with make_kernel([call("look"), say("Done.")], tools=[look, touch], config=config, **more) as kernel:
+            return await story(kernel)
+
+    return play(played)
+
+
+def test_an_agent_of_the_configuration_is_what_its_table_says(make_kernel):
+    async def story(kernel):
+        agent = kernel.agent("clerk")
+        thread = await kernel.start_thread(agent=agent)
+        return agent, thread.settings, await thread.run("Hi!"), kernel.model.requests
+
+    agent, settings, result, (request,) = with_kernel(make_kernel, story, AGENTS, entry_points=())
+    assert agent == Agent(
+        name="clerk",
+        description="Answers in lists",
+        instructions="Answer in lists.",
+        model="house-model",
+        reasoning_effort="low",
+        permissions=":read-only",
+        approval_policy="never",
+        allowed_tools=("look",),
+        context=(),
+        limits=Limits(requests=1, seconds=60),
+    )
+    assert (request.instructions, request.model.slug, request.reasoning_effort) == (
+        "Answer in lists.",
+        "house-model",
+        "low",
+    )
+    assert [spec.name for spec in request.tools] == ["look"]
+    assert not settings.permissions.writes_workspace
+    assert (result.status, result.error) == (Status.LIMITED, "the limit of 1 requests is reached")
+
+
+@pytest.mark.parametrize(
+    ("line", "fact", "hint"),
+    [
+        ("model = 5", "`agents.x.model` is the number 5, but must be a string", 'Put it in quotes: "5".'),
+        ("allowed_tools = 'look'", "`agents.x.allowed_tools` is the string 'look'", "Put it in brackets: [...]."),
+        ("instruction = 'a'", "unknown key `agents.x.instruction`. Did you mean `instructions`?", "Fix or remove it."),
+        ("limits.request = 3", "unknown key `agents.x.limits.request`. Did you mean `requests`?", "Fix or remove it."),
+        ("limits.tokens = 0", "`agents.x.limits.tokens` is the number 0", ""),
+        ("approval_policy = 'nver'", "`agents.x.approval_policy` is the string 'nver'", "Did you mean `never`?"),
+    ],
+)
+def test_a_wrong_table_is_told_with_file_and_line(make_kernel, codex_home, line, fact, hint):
+    config = f"[agents.x]\n{line}\n"
+
+    async def story(kernel):
+        raise AssertionError("never made")
+
+    with pytest.raises(ConfigError) as caught:
+        with_kernel(make_kernel, story, config)
+    text = (codex_home / "config.toml").read_text()
+    number = text[: text.index(line)].count("\n") + 1
+    assert str(caught.value).startswith(f"{codex_home / 'config.toml'}:{number}: ")
+    assert fact.replace("'", '"') in str(caught.value).replace("'", '"')
+    assert hint in caught.value.hint
+
+
+def test_a_profile_that_does_not_exist_is_told_with_file_and_line_when_the_agent_is_used(make_kernel, codex_home):
+    async def story(kernel):
+        with pytest.raises(ConfigError) as caught:
+            kernel.agent("x")
+        return caught.value
+
+    error = with_kernel(make_kernel, story, '[agents.x]\npermissions = ":nowhere"\n', entry_points=())
+    assert str(error).startswith(f"{codex_home / 'config.toml'}:")
+    assert "agent 'x': " in str(error)
+    assert ":nowhere" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["table", "plugin"])
+def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(make_kernel, kind):
+    wide = Agent(name="wide", permissions=":danger-full-access")
+    table = '[agents.wide]\npermissions = ":danger-full-access"\n' if kind == "table" else ""
+    plugins = [Offer(name="p", agents=[wide])] if kind == "plugin" else []
+
+    async def story(kernel):
+        with pytest.raises(ThreadError) as caught:
+            await kernel.start_thread(agent=kernel.agent("wide"))
+        own = await kernel.start_thread(agent=wide.evolve(name="mine"))
+        return caught.value, own.settings.permissions != kernel.settings().permissions
+
+    config = f'sandbox_mode = "read-only"\n{table}'
+    error, widened = with_kernel(make_kernel, story, config, plugins=plugins, entry_points=())
+    assert "agent 'wide' asks for the permissions ':danger-full-access', which are more than the session has" in str(
+        error
+    )
+    assert error.slug == "wider-agent"
+    assert widened, "a program's own agent may"
+
+
+def test_an_agent_of_the_configuration_cannot_ask_more_often_than_the_session(make_kernel):
+    async def story(kernel):
+        with pytest.raises(ThreadError, match="asks for the approval policy 'on-request', and the session has another"):
+            await kernel.start_thread(agent=kernel.agent("x"))
+
+    with_kernel(make_kernel, story, 'approval_policy = "never"\n[agents.x]\napproval_policy = "on-request"\n')
+
+
+@pytest.mark.parametrize(("trust", "known"), [("untrusted", False), (None, False), ("trusted", True)])
+def test_agents_of_a_project_are_offered_if_it_is_trusted(make_kernel, workspace, trust, known):
+    (workspace / ".git").mkdir()
+    (workspace / ".codex").mkdir()
+    (workspace / ".codex" / "config.toml").write_text('[agents.local]\ninstructions = "Be local."\n')
+
+    async def story(kernel):
+        try:
+            return kernel.agent("local").instructions == "Be local."
+        except ThreadError:
+            return False
+
+    config = "" if trust is None else f'[projects."{workspace}"]\ntrust_level = "{trust}"\n'
+    assert with_kernel(make_kernel, story, config) is known
+
+
+# Configuration of one thread
+
+
+@attrs.frozen
+class Mine:
+    word: str = "nothing"
+
+
+class Telling(Plugin):
+    @hookimpl
+    def codex_tools(self):
+        @tool
+        async def tell(context: ToolContext) -> str:
+            """Tell."""
+            thread = context.turn.thread
+            return (
+                f"{context.config.get('model_verbosity')} {thread.plugin_settings(Mine).word} {thread.config['model']}"
+            )
+
+        return [tell]
+
+
+def test_a_thread_may_have_configuration_of_its_own(make_kernel):
+    async def story():
+        replies = [call("tell"), say("Done."), call("tell"), say("Done.")]
+        async with make_kernel(replies, plugins=[Telling], entry_points=(), config='model = "a"\n') as kernel:
+            config = {
+                "model": "b",
+                "model_verbosity": "low",
+                "framework.plugins.Telling.word": "own",
+                "base_instructions": "Be brief.",
+            }
+            own = await kernel.start_thread(config=config)
+            await own.run("Hi!")
+            other = await kernel.start_thread()
+            await other.run("Hi!")
+            outputs = [
+                item.output for thread in (own, other) for item in thread.history.items if hasattr(item, "output")
+            ]
+            return outputs, kernel.model.requests, kernel.config.get("model")
+
+    outputs, requests, model = play(story)
+    assert outputs == ["low own b", "None nothing a"]
+    assert [request.model.slug for request in requests] == ["b", "b", "a", "a"]
+    assert requests[0].verbosity == "low"
+    assert requests[0].instructions == "Be brief." != requests[2].instructions
+    assert model == "a"
+
+
+def test_children_have_the_configuration_of_their_parent(make_kernel):
+    async def story():
+        async with make_kernel([call("tell"), say("Done.")], plugins=[Telling], entry_points=()) as kernel:
+            thread = await kernel.start_thread(config={"model": "b", "model_verbosity": "low"})
+            child = await thread.conversation.context("p").spawn(Agent(name="child"))
+            await child.run("Hi!")
+            return [item.output for item in child.history.items if hasattr(item, "output")]
+
+    assert play(story) == ["low nothing b"]
+
+
+@pytest.mark.parametrize(
+    ("config", "fact"),
+    [
+        ({"model": 5}, "config: `model` is the number 5, but must be a string"),
+        ({"modle": "x"}, "config: unknown key `modle`. Did you mean `model`?"),
+        ({"framework.plugins.disabled": ["x"]}, "config: `framework.plugins.disabled` is of the whole kernel"),
+        ({"framework.sandbox": "x"}, "config: `framework.sandbox` is of the whole kernel"),
+        ({"model_provider": "nobody"}, "unknown model provider 'nobody'"),
+    ],
+)
+def test_configuration_that_a_thread_cannot_have_is_told(make_kernel, config, fact):
+    async def story(kernel):
+        with pytest.raises(ConfigError) as caught:
+            await kernel.start_thread(config=config)
+        return caught.value
+
+    error = with_kernel(make_kernel, story)
+    assert fact in str(error)
+    assert error.hint
+
+
+def test_a_resumed_thread_may_have_configuration_too(make_kernel):
+    async def story():
+        async with make_kernel([say("One."), say("Two.")]) as kernel:
+            first = await kernel.start_thread()
+            await first.run("Hi!")
+            await first.shutdown()
+            again = await kernel.resume_thread(first.id, config={"model": "b"})
+            await again.run("Hi!")
+            return [request.model.slug for request in kernel.model.requests]
+
+    assert play(story)[1] == "b"
