@@ -86,8 +86,8 @@ def get(key: str | None, profile: str | None, *, origin: bool, every: bool, as_j
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
     found = config_show.found(config, segments)
-    if not found:
-        raise _not_set(key or "", "any of the configuration files")
+    if not found and key is not None:
+        raise _not_set(key, "any of the configuration files")
     click.echo(config_show.shown(found, segments, origin=origin, every=every, as_json=as_json, secrets=show_secrets))
 
 
@@ -166,14 +166,14 @@ def _not_set(key: str, place: str) -> ConfigError:
     from codex_framework.cli.config_keys import setting_of
     from codex_framework.config.checking import unknown_key
 
-    unknown = unknown_key(_segments(key)) if key else None
+    unknown = unknown_key(_segments(key))
     if unknown:
         hint = "To list all settings, run: codex-framework config get"
         return ConfigError(unknown, key=key, slug="config-unknown", hint=hint)
     setting = setting_of(key)
     default = f" Its default is {setting.default}." if setting is not None and setting.default else ""
     return ConfigError(
-        f"`{key}` is not set in {place}.{default}" if key else f"nothing is set in {place}",
+        f"`{key}` is not set in {place}.{default}",
         key=key,
         slug="config-key",
         hint="To see where settings come from, run: codex-framework config get --origin",

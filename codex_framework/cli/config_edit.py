@@ -70,12 +70,19 @@ def _give_up(error: CodexError, copy: Path) -> bool:
     can_ask = sys.stdin.isatty() and sys.stderr.isatty()
     if can_ask and error.slug not in ("config-changed", "config-unwritable", "config-locked"):
         click.echo(f"Error: {error}" + (f"\n{error.hint}" if error.hint else ""), err=True)
-        if click.confirm("Edit again?", default=True, err=True):
+        if _wants_again():
             return False
     kept = f"The file is as it was; your text is kept in {copy}"
     path, line = getattr(error, "path", None), getattr(error, "line", None)
     hint = f"{error.hint} {kept}".strip()
     raise ConfigError(error.fact, path=path, line=line, slug=error.slug, hint=hint) from error
+
+
+def _wants_again() -> bool:
+    try:
+        return click.confirm("Edit again?", default=True, err=True)
+    except click.Abort:  # ^C or the end of the terminal's input: the text is kept as well
+        return False
 
 
 def _content(copy: Path) -> bytes:

@@ -35,7 +35,7 @@ class Found:
 def found(config: Config, key: tuple[str, ...]) -> list[Found]:
     """Return the result first, then the setting of each layer from highest to lowest precedence. Empty if it is not set."""
     value = lookup(config.tables, key)
-    if value is None or (not key and not value):
+    if value is None:
         return []
     parts = {path: config.origin(dotted(path)) if path else None for path, _ in _parts(value, key)}
     results = [Found(value, parts)]
@@ -86,7 +86,7 @@ def _root_lines(table: Mapping[str, Any]) -> list[str]:
 
 def _parts(value: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Return the keys and values within a table, down to those that are no tables."""
-    if not isinstance(value, Mapping) or not value:
+    if not isinstance(value, Mapping) or (key and not value):
         yield key, value
         return
     for name, part in value.items():

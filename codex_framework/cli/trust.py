@@ -28,9 +28,9 @@ __all__ = ["command"]
 def command(folder: Path | None, *, untrusted: bool, revoke: bool, listed: bool, as_json: bool) -> None:
     """Trust the project of a folder (default: the current folder).
 
-    The settings and rules in the `.codex` folder of a trusted project apply, and its files may be changed without a sandbox mode
-    being set. The decision is stored for the git checkout that contains the folder, and holds for its worktrees; outside of git,
-    for the folder alone. Codex stores and reads it in the same place.
+    The settings and rules in the `.codex` folder of a trusted project apply, and commands may write to it unless `sandbox_mode`
+    says otherwise. The decision is stored for the git checkout that contains the folder, and holds for its worktrees. Outside of
+    git it holds for the folder alone. Codex stores and reads decisions in the same place.
     """
     from codex_framework.config.target import user_target
 
