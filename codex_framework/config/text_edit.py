@@ -113,13 +113,14 @@ def _value_at(text: str, path: Path) -> Any:
 
 
 def _with_table(text: str, path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    newline = newline_of(text)
     for name, part in new.items():
         text = with_value(text, (*path, name), part)
     for name in old:
         if name not in new:
             text = without_key(text, (*path, name))
     # A table that consists of dotted keys disappears with its last key.
-    return text if new or _value_at(text, path) is not _MISSING else _added(text, path, {}, newline_of(text))
+    return text if new or _value_at(text, path) is not _MISSING else _added(text, path, {}, newline)
 
 
 def _with_list(text: str, path: Path, old: Sequence[Any], new: Sequence[Any]) -> str:

@@ -53,6 +53,7 @@ def check_set(before, key, value, after):
             id="a new table beside its like",
         ),
         pytest.param("[t]\na = 1 # a\nb = 2 # b\n", "t", {"b": 3}, "[t]\n# a\nb = 3 # b\n", id="a table is merged"),
+        pytest.param("a.b = 1\n", "a", {}, "[a]\n", id="a table of dotted keys becomes empty"),
         pytest.param("a = [1, 2, 3]\n", "a", [1, 3], "a = [1, 3]\n", id="an element less"),
         pytest.param("a = [1]\n", "a", [1, 2], "a = [1, 2]\n", id="an element more"),
         pytest.param("a = [1]\n", "a", [0, 1], "a = [0, 1]\n", id="an element more at the front"),
