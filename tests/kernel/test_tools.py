@@ -28,6 +28,7 @@ from codex_framework import (
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import is_output
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
+from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import turn_facts
 from codex_framework.testing.replies import call, say
 
@@ -157,6 +158,7 @@ async def _asynchronous(self: Any, turn: Any) -> bool:
         ),
         (_lacking(offered=lambda self: True), "its offered cannot be called as `def offered(self, turn)`"),
         (_lacking(offered=_asynchronous), "its offered is async, and it is called without await"),
+        (_lacking(needs_approval=_asynchronous), "its needs_approval is async, and it is called without await"),
         (_lacking(offered=True), "its offered is bool, not a method: it has no def offered(self, turn)"),
         (_lacking(allow_always=lambda self: None), "cannot be called as `async def allow_always(self, call, turn)`"),
         (_lacking(with_arguments=lambda self, call: call), "`def with_arguments(self, call, arguments)`"),
@@ -230,6 +232,24 @@ def test_a_function_tool_is_a_tool() -> None:
     assert isinstance(add, Tool)
     assert isinstance(shout, Tool)
     assert of(add).parallel is False
+
+
+def test_a_function_tool_that_is_left_out_is_named_with_the_place_of_the_function() -> None:
+    @tool
+    def late() -> None:
+        """Be late."""
+
+    late.exposure = "later"  # type: ignore[assignment]
+
+    class Plugin:
+        @hookimpl
+        def codex_tools(self) -> Sequence[Tool]:
+            return [late]
+
+    registry = load_registry({}, entry_points=(), extra_plugins=[Plugin()])
+    (problem,) = registry.reports[0].problems
+    assert problem.fact.startswith("its tool 'late' is left out: its exposure is 'later'")
+    assert (problem.path, problem.line) == (__file__, late.__wrapped__.__code__.co_firstlineno)
 
 
 # The table of a sample
