@@ -99,7 +99,8 @@ def place_of(thing: Any) -> tuple[str, int | None]:
     """
     while isinstance(thing, functools.partial):
         thing = thing.func
-    thing = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
+    if not isinstance(thing, type) and hasattr(thing, "__wrapped__"):
+        thing = inspect.unwrap(thing)
     code = getattr(getattr(thing, "__func__", thing), "__code__", None)
     if isinstance(code, types.CodeType):
         return code.co_filename, code.co_firstlineno

@@ -180,14 +180,14 @@ def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded) -> None:
 def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
     return PluginProblem(
         f"its {_noun(hook)} {_name_of(item)} is left out: {'; '.join(problems)}",
-        f"See {hook} in docs/reference/hooks.md for what a {_noun(hook)} has to have.",
+        f"See {hook} in docs/reference/hooks.md for the members of the role.",
         "plugin-role",
         *place_of(item),
     )
 
 
 def _name_of(item: Any) -> str:
-    readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name)
+    readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name, lambda: item.op.type)
     for read in readers:
         try:
             name = read()
