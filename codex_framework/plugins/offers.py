@@ -65,8 +65,8 @@ class Offers:
     def __init__(self, collected: Collected, hooks: Iterable[str]) -> None:
         self._offered: dict[str, list[tuple[Loaded, Any]]] = {hook: [] for hook in hooks}
         answers: dict[Loaded, Mapping[str, list[Any]]] = {}
-        for loaded in collected.requirements.order:
-            if collected.requirements.check(loaded):
+        for loaded in collected.order:
+            if collected.check(loaded):
                 answers[loaded] = self._ask(loaded)
         for loaded in collected.plugins:
             for hook, items in answers.get(loaded, {}).items():

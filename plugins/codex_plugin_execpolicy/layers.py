@@ -12,6 +12,7 @@ from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import is_trusted, project_root
 from codex_plugin_execpolicy.rules import RuleSet
+from codex_plugin_execpolicy.settings import own_setting
 
 if TYPE_CHECKING:
     from codex_plugin_execpolicy.interpretation import Deadline
@@ -83,7 +84,7 @@ class RuleLayers:
         """Files and folders, from the lowest layer to the highest."""
         yield self._system
         yield os.path.join(os.path.dirname(self._system), _REQUIREMENTS)  # noqa: PTH118, PTH120
-        if self._ignore_rules:
+        if own_setting(config, "ignore_rules", self._ignore_rules):
             return
         if codex_home is not None:
             yield str(codex_home / "rules")
