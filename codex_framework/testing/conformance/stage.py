@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from codex_framework.testing.conformance.findings import Findings
+from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.kernels import KernelFactory
 from codex_framework.testing.leftovers import Leftovers
 from codex_framework.testing.offering import Offer
@@ -78,6 +78,8 @@ class Stage:
                     await asyncio.gather(*(act(thread) for thread in threads))
             except TimeoutError:
                 self._findings.note(f"{what}: it does not end within {WITHIN_S:g} s")
+            except Unmet:  # it is noted already
+                pass
             except Exception as error:  # what is checked may raise anything
                 self._findings.note(f"{what}: {type(error).__name__}: {error}")
             for thread in threads:

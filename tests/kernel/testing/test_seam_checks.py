@@ -1,4 +1,4 @@
-"""The checks of components, op handlers, tasks, compactors, interceptors and agents find what is wrong, and nothing wrong with good ones."""
+"""The checks of components, op handlers, tasks, compactors, interceptors and agents find what is wrong, and nothing else."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def test_a_component_that_closes_once_only_is_found():
         async def aclose(self):
             self.log.remove("open")
 
-    found = violations(check_component, Once)
-    assert "a second aclose() raises ValueError" in found
-    assert "aclose() without a start raises ValueError" in found
+    assert "a second aclose() raises ValueError" in violations(check_component, Once)
 
 
 def test_a_component_that_two_kernels_cannot_have_is_found():
@@ -289,7 +287,7 @@ def test_a_good_interceptor():
     ("members", "found"),
     [
         ({"before_tool": first_word}, "before_tool() raises IndexError"),
-        ({"after_item": swallow}, "after_item() does not end within 5 s"),
+        ({"after_item": fail}, "after_item() raises RuntimeError: no idea"),
         ({"request": fail}, "request() failed: RuntimeError: no idea"),
         ({"redact": lambda self, text, turn: None}, "redact() gives NoneType, not a string"),
         ({"applies": lambda self, turn: time.sleep(0.06)}, "it may take 0.05 s"),
