@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.version import __version__
     from codex_framework.kernel import Kernel, run
     from codex_framework.threads.thread import Thread
-    from codex_framework.toolkit.arguments import Argument, parse_arguments
+    from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
     from codex_framework.toolkit.tool import freeform_tool, tool
 
 _HOMES = {
@@ -164,7 +164,7 @@ _HOMES = {
     "codex_framework.contract.version": "__version__",
     "codex_framework.kernel": "Kernel run",
     "codex_framework.threads.thread": "Thread",
-    "codex_framework.toolkit.arguments": "Argument parse_arguments",
+    "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",
     "codex_framework.toolkit.tool": "freeform_tool tool",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -293,6 +293,7 @@ __all__ = [
     "Verdict",
     "WritableRoot",
     "__version__",
+    "arguments_schema",
     "freeform_tool",
     "handles",
     "hookimpl",

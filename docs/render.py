@@ -15,7 +15,6 @@ from typing import Any, get_args, get_origin
 
 from codex_framework.config.reference import render as render_config
 from codex_framework.contract import hookspecs
-from codex_framework.contract.roles import tools as tool_roles
 from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.plugins.registry import load_registry
 from codex_framework.plugins.validation import hooks, role_of
@@ -47,8 +46,6 @@ What is wrong with a plugin never stops the others: see it with `codex-framework
 - An object that lacks a member of its role, or whose methods cannot be called as they will be: this object is left out.
 - A name that two plugins offer: both are told, one has it.
 """
-
-_ABILITIES = ("ParallelSafe", "Aliased", "Offered", "SuitsModel", "StreamsArguments", "BringsPrograms")
 
 
 def hooks_reference() -> str:
@@ -93,15 +90,16 @@ def _hook_section(name: str, hook: Callable[..., Any]) -> str:
     role = role_of(name)
     if role is not None:
         parts += [f"The role `{role.__name__}` (`{role.__module__}`):", "", _source(role), ""]
-    if name == "codex_tools":
-        parts += ["A tool may have further abilities. Each is looked up once, when the tool is registered:", ""]
-        parts += [f"{_source(getattr(tool_roles, ability))}\n" for ability in _ABILITIES]
     return "\n".join(parts)
 
 
 def _source(role: type) -> str:
-    """A protocol as it stands in the code, without the lines that only say that a body is missing."""
-    lines = [line for line in inspect.getsource(role).splitlines() if line.strip() not in ("...", "@runtime_checkable")]
+    """A role as it stands in the code, without bodies that do nothing and without comments for linters."""
+    lines = [
+        re.sub(r"\s+# (noqa|type:|pyright:).*", "", line)
+        for line in inspect.getsource(role).splitlines()
+        if line.strip() not in ("...", "raise NotImplementedError")
+    ]
     return "```python\n" + "\n".join(lines).rstrip() + "\n```"
 
 

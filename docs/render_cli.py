@@ -89,7 +89,7 @@ def _command(command: click.Command, name: str) -> Iterator[str]:
     yield inspect.cleandoc(command.help or "")
     yield ""
     arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
-    words = [name, "[OPTIONS]", *(argument.human_readable_name.upper() for argument in arguments)]
+    words = [name, "[OPTIONS]", *(argument.make_metavar(click.Context(command)) for argument in arguments)]
     yield _usage([f"codex-framework {' '.join(words)}"])
     yield ""
     rows = [_row(parameter) for parameter in command.params if isinstance(parameter, click.Option)]

@@ -19,6 +19,8 @@ __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
 BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
+    "config": ("codex_framework.cli.config", "command"),
+    "trust": ("codex_framework.cli.trust", "command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
     "demo": ("codex_framework.cli.demo", "command"),
     "sandbox": ("codex_framework.cli.sandbox", "command"),

@@ -10,7 +10,16 @@ from typing import Any
 from codex_framework.cli.argv import Option, UsageError, help_of, index, read_argv
 from codex_framework.contract.protocol.policies import SandboxMode
 
-__all__ = ["EXEC_OPTIONS", "RESUME_OPTIONS", "SHARED_OPTIONS", "ExecOptions", "exec_help", "read_options", "usage"]
+__all__ = [
+    "EXEC_OPTIONS",
+    "HELP",
+    "RESUME_OPTIONS",
+    "SHARED_OPTIONS",
+    "ExecOptions",
+    "exec_help",
+    "read_options",
+    "usage",
+]
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
@@ -64,6 +73,8 @@ SHARED_OPTIONS = (
     Option("--add-dir", "An additional writable folder.", metavar="DIR", many=True),
 )
 
+HELP = Option("-h --help", "Print this help.")
+
 EXEC_OPTIONS = (
     Option(
         "--agent",
@@ -84,7 +95,7 @@ EXEC_OPTIONS = (
     Option("--json --experimental-json", "Print events to stdout as JSON lines."),
     Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
     Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
-    Option("-h --help", "Print this help."),
+    HELP,
     Option("-V --version", "Print the version.", hidden=True),
 )
 

@@ -13,7 +13,8 @@ from codex_framework.commands.confinement import Confinements, gate_for
 from codex_framework.contract.errors import CodexError, CommandFailed, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
-from codex_framework.contract.roles.sandboxes import ChildProcess, Explains, Launch
+from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["run_inherited"]
 
@@ -39,7 +40,7 @@ async def run_inherited(
             plan = confinements.plan(access, Path(cwd))
             gate = gate_for(access, proxy)
             launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2, gate=gate)
-            child = await plan.start(launch)
+            child = completed(await plan.start(launch), ChildProcess)
         except CommandFailed as error:
             _print(CommandFailed(f"{argv[0]}: {error}", hint=error.hint))
             return NOT_FOUND if str(error).startswith("No such file") else NOT_EXECUTABLE
@@ -52,7 +53,7 @@ async def run_inherited(
         for request in gate.blocked:
             print(f"Blocked: {request.target.host}:{request.target.port} ({request.reason})", file=sys.stderr)
         await gate.aclose()
-    if isinstance(child, Explains) and (note := child.explain()):
+    if note := child.explain():
         print(note, file=sys.stderr)
     return status if status >= 0 else _SIGNALLED - status
 

@@ -114,10 +114,10 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in ("exec", "e"):
         return _exec(argv[1:], {})
     if argv and argv[0].startswith("-") and argv[0] not in ("--help", "-h"):
-        from codex_framework.cli.exec_options import SHARED_OPTIONS
+        from codex_framework.cli.exec_options import HELP, SHARED_OPTIONS
 
         try:
-            root, _, rest = read_argv(argv, index(SHARED_OPTIONS), stop_at_positional=True)
+            root, _, rest = read_argv(argv, index((*SHARED_OPTIONS, HELP)), stop_at_positional=True)
         except UsageError as error:
             print(f"error: {error}\n\nFor more information, try '--help'.", file=sys.stderr)
             return 2
@@ -126,6 +126,8 @@ def _dispatch(argv: list[str]) -> int:
         if rest and rest[0] == "resume":
             return _exec(rest, root)
         files = root.pop("plugin", ())
+        if root.pop("help", False):
+            return _command(["--help"], files)
         if root:
             fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
             print(f"error: {fact}\n\nFor more information, try '--help'.", file=sys.stderr)

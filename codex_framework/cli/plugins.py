@@ -88,6 +88,30 @@ def time_(context: click.Context, *, as_json: bool) -> None:
     click.echo(f"{'all'.ljust(width)}  {sum(report.load_ms for report in reports):8.2f} ms")
 
 
+@command.command("doctor")
+@click.argument("package")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
+    """Run the conformance checks on a plugin, and show what is wrong and what to do.
+
+    PACKAGE is the name of a plugin or of an installed package with plugins, or the path of a plugin file. Two kernels are
+    started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a check fails.
+    """
+    from codex_framework.cli.doctor import HEADER, check_as_json, check_lines, examine_plugin, summary
+    from codex_framework.config import load_config
+
+    config = load_config(cwd=Path.cwd(), environ=os.environ)
+    if as_json:
+        checks = examine_plugin(package, config, lambda _: None)
+        click.echo(json.dumps([check_as_json(check) for check in checks], indent=2))
+    else:
+        click.echo(click.style(HEADER, bold=True))
+        checks = examine_plugin(package, config, lambda check: click.echo("\n".join(check_lines(check))))
+        click.echo(f"\n{summary(checks)}")
+    context.exit(1 if any(check.result == "failed" for check in checks) else 0)
+
+
 @command.command("new")
 @click.argument("name")
 @click.option(

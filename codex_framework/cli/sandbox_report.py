@@ -19,7 +19,7 @@ from codex_framework.contract.permissions.file_access import NetworkMode
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_framework.contract.roles.commands import CommandResult
-from codex_framework.contract.roles.sandboxes import Examines, Sandbox, SandboxLayer, SandboxReport
+from codex_framework.contract.roles.sandboxes import Sandbox, SandboxLayer, SandboxReport
 
 if TYPE_CHECKING:
     from codex_framework.testing.conformance.attacks import Attack
@@ -70,8 +70,6 @@ async def _report(name: str, sandbox: Sandbox) -> dict[str, Any]:
 
 async def _layers(sandbox: Sandbox) -> tuple[SandboxLayer, ...]:
     """Check the mechanisms of a sandbox one by one. For an unavailable sandbox they show why it is unavailable."""
-    if not isinstance(sandbox, Examines):
-        return ()
     try:
         return await sandbox.examine()
     except CodexError:  # the trial command already reported the fault

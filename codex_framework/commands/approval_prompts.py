@@ -28,7 +28,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
-from codex_framework.contract.roles.policies import CommandPolicy, NetworkPolicy, Remembers, Verdict
+from codex_framework.contract.roles.policies import CommandPolicy, Verdict
 
 __all__ = ["HOST_REFUSED", "ApprovalPrompts", "Caller", "HostRefused", "parsed", "requested"]
 
@@ -173,8 +173,6 @@ class ApprovalPrompts:
     def _verdict(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
         worst: Verdict | None = None
         for policy in self._policies:
-            if not isinstance(policy, NetworkPolicy):
-                continue
             try:
                 verdict = policy.judge_network(target, facts)
             except Exception:  # a broken policy must not let anything through
@@ -183,13 +181,13 @@ class ApprovalPrompts:
                 worst = verdict
         return worst
 
-    def _remember(self, call: Caller, remember: Callable[[Remembers, TurnFacts], str]) -> None:
+    def _remember(self, call: Caller, remember: Callable[[CommandPolicy, TurnFacts], str]) -> None:
         """Let every policy that can save an answer do so. If that fails, the answer applies once, and the model is told."""
         for policy in self._policies:
-            if not isinstance(policy, Remembers):
-                continue
             try:
-                call.note(remember(policy, call.turn))
+                told = remember(policy, call.turn)
+                if told:
+                    call.note(told)
             except CodexError as error:
                 call.note(f"The rule could not be saved, so it applies only once: {error}")
             except Exception as error:  # a plugin may raise anything, and the command was approved anyway

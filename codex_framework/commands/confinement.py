@@ -15,7 +15,8 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode, Protection
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
-from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, SandboxReport, Warms
+from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, SandboxReport
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["Confinements", "choose", "denied", "gate_for"]
 
@@ -71,7 +72,7 @@ class Confinements:
             sandbox = choose(self._sandboxes, self._wanted, access)
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            plan = self._plans[access, cwd] = sandbox.confine(access, cwd)
+            plan = self._plans[access, cwd] = completed(sandbox.confine(access, cwd), Confinement)
         return plan
 
     def plan_for_profile(self, access: FileAccess, cwd: Path) -> Confinement:
@@ -87,9 +88,7 @@ class Confinements:
     async def warm(self, access: FileAccess, cwd: Path) -> None:
         """Prepare the sandbox for its first command. Errors are ignored here, because that command will report them."""
         with contextlib.suppress(SandboxError):
-            plan = self.plan(access, cwd)
-            if isinstance(plan, Warms):
-                await plan.warm()
+            await self.plan(access, cwd).warm()
 
     async def aclose(self) -> None:
         """End the helper processes of all sandboxes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.keys import dotted
@@ -14,7 +14,7 @@ from codex_framework.config.schema import KEYS, features
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
 
-__all__ = ["check_layer", "check_merged"]
+__all__ = ["check_layer", "check_merged", "unknown_key"]
 
 Path = tuple[str | int, ...]
 
@@ -54,6 +54,19 @@ def check_merged(config: Config) -> None:
     """
     for name, server in (config.tables.get("mcp_servers") or {}).items():
         _check_server(config, name, server)
+
+
+def unknown_key(key: Sequence[str]) -> str | None:
+    """Return a sentence that says which part of a key is unknown, or None if the key may exist."""
+    pattern = ""
+    for position, name in enumerate(key):
+        if pattern and pattern not in _tables():
+            return None  # the content of this value is not in the schema
+        child = _pattern(pattern, name)
+        if child is None:
+            return f"unknown key `{dotted(key[: position + 1])}`.{_suggestion(name, _names(pattern))}"
+        pattern = "" if child == "profiles.*" else child
+    return None
 
 
 def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:

@@ -1,61 +1,62 @@
-"""Edits of a ``config.toml`` that preserve its comments, order and spacing."""
+"""Edits of a ``config.toml`` that preserve its comments, order and spacing: under a lock, checked, and in one step."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_framework.config.keys import dotted
-from codex_framework.config.toml_file import read_toml
+from codex_framework.config.toml_file import parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.replacement import replace_file
 
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
+__all__ = ["Check", "change_file", "clear_path", "content_of", "replace_content", "set_path"]
 
-__all__ = ["clear_path", "set_path"]
+_BOM = b"\xef\xbb\xbf"
+_LOCK_WAIT_S = 10.0
+
+Check = Callable[[bytes], object]
+"""A function that gets the whole new content of the file and raises :class:`ConfigError` if it must not be written."""
 
 
-def set_path(file: Path, key: Sequence[str], value: Any) -> None:
+def set_path(file: Path, key: Sequence[str], value: Any, check: Check | None = None) -> bool:
     """Set one key. The file, its folder and the tables around the key are created if they are missing.
 
     Args:
         file: A ``config.toml``. A symlink is followed.
         key: The key's segments.
         value: Any value that TOML supports.
+        check: The check of the new content. It runs before anything is written.
+
+    Returns:
+        Whether the file has changed.
 
     Raises:
         ConfigError: The file is invalid or cannot be written, or a parent of the key is not a table.
     """
-    import tomlkit
-    from tomlkit.items import InlineTable, Table
+    from codex_framework.config.text_edit import NotATableError, with_value
 
-    with _opened(file) as document:
-        table: Any = document
-        for index, segment in enumerate(key[:-1]):
-            if segment not in table:
-                is_last = index == len(key) - 2
-                table[segment] = (
-                    tomlkit.inline_table()
-                    if isinstance(table, InlineTable)
-                    else tomlkit.table(is_super_table=not is_last)
-                )
-            table = table[segment]
-            if not isinstance(table, (Table, InlineTable)) and not hasattr(table, "items"):
-                raise ConfigError(
-                    f"{file}: `{dotted(key[: index + 1])}` is not a table, so `{dotted(key)}` cannot be set",
-                    path=str(file),
-                    key=dotted(key),
-                    hint="Fix the file by hand.",
-                )
-        table[key[-1]] = value
+    def changed(text: str) -> str:
+        try:
+            return with_value(text, key, value)
+        except NotATableError as error:
+            raise ConfigError(
+                f"{file}: `{dotted(error.path)}` is not a table, so `{dotted(key)}` cannot be set",
+                path=str(file),
+                key=dotted(key),
+                hint=f"Remove `{dotted(error.path)}` first, or set it as a whole.",
+            ) from None
+
+    return change_file(file, changed, check)
 
 
-def clear_path(file: Path, key: Sequence[str]) -> bool:
-    """Remove one key, or a table with all its entries.
+def clear_path(file: Path, key: Sequence[str], check: Check | None = None) -> bool:
+    """Remove one key, or a table with all its entries. Comments and blank lines stay.
 
     Returns:
         Whether the key existed. If not, the file is left unchanged.
@@ -63,49 +64,189 @@ def clear_path(file: Path, key: Sequence[str]) -> bool:
     Raises:
         ConfigError: As for :func:`set_path`.
     """
-    current = read_toml(file)
-    table: Any = current[0] if current else {}
-    for segment in key:
-        if not isinstance(table, dict) or segment not in table:
-            return False
-        table = table[segment]
-    with _opened(file) as document:
-        parent: Any = document
-        for segment in key[:-1]:
-            parent = parent[segment]
-        del parent[key[-1]]
+    from codex_framework.config.text_edit import without_key
+
+    return change_file(file, lambda text: without_key(text, key), check)
+
+
+def change_file(file: Path, change: Callable[[str], str], check: Check | None = None) -> bool:
+    """Change the text of a file.
+
+    Args:
+        file: A ``config.toml``. A symlink is followed. A missing file counts as empty.
+        change: A function from the old text to the new one. It may be called again if another program writes in between.
+        check: The check of the new content. It runs before anything is written.
+
+    Returns:
+        Whether the file has changed.
+
+    Raises:
+        ConfigError: The file is invalid or cannot be written, or as ``change`` and ``check`` raise.
+    """
+    with _writable(file) as target:
+        while True:
+            raw = content_of(file)
+            if raw is not None:
+                parse_toml(file, raw)
+            mark, body = (_BOM, raw[len(_BOM) :]) if raw and raw.startswith(_BOM) else (b"", raw or b"")
+            text = body.decode()
+            new = change(text)
+            if new == text:
+                return False
+            content = mark + _encoded(file, new)
+            if check is not None:
+                check(content)
+            if _replace(target, content, unless_changed_from=raw):
+                return True
+
+
+def replace_content(file: Path, before: bytes | None, content: bytes, check: Check) -> None:
+    """Replace the whole content of a file.
+
+    Args:
+        file: A ``config.toml``. A symlink is followed.
+        before: The content that the new one was made from. None means that there was no file.
+        content: The new content.
+        check: The check of the new content. It runs before anything is written.
+
+    Raises:
+        ConfigError: The file cannot be written or has changed since ``before``, or as ``check`` raises.
+    """
+    with _writable(file) as target:
+        check(content)
+        if not _replace(target, content, unless_changed_from=before):
+            raise ConfigError(
+                f"{file} has been changed by another program in the meantime",
+                path=str(file),
+                slug="config-changed",
+                hint="Compare both versions, and make your change again.",
+            )
+
+
+def content_of(file: Path) -> bytes | None:
+    """Return the content of a file, or None if it does not exist.
+
+    Raises:
+        ConfigError: It is a folder or cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError:
+        read_toml(file)  # raises the error that every reader of the file gets
+        return None
+
+
+@contextlib.contextmanager
+def _writable(file: Path) -> Iterator[Path]:
+    """Yield the file that a path leads to, under a lock against other writers. Folders are created.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    try:
+        if not file.is_symlink():
+            file.parent.mkdir(parents=True, exist_ok=True)
+        target = Path(os.path.realpath(file))
+        with _locked(target.with_name(f".{target.name}.lock"), file):
+            _check_target(file, target)
+            yield target
+    except OSError as error:
+        raise _unwritable(file, error.strerror or str(error)) from error
+
+
+def _check_target(file: Path, target: Path) -> None:
+    """Check that a file may be replaced. Renaming would replace a read-only file or a device as well."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        read_toml(file)
+    if not stat.S_ISREG(mode):
+        raise _unwritable(file, "it is not a regular file")
+    if not mode & 0o222 or not os.access(target, os.W_OK):
+        raise _unwritable(file, "it is read-only")
+
+
+def _unwritable(file: Path, reason: str) -> ConfigError:
+    return ConfigError(
+        f"{file} cannot be written: {reason}",
+        path=str(file),
+        slug="config-unwritable",
+        hint="Check the permissions of the file and its folder, and the free disk space.",
+    )
+
+
+def _encoded(file: Path, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"the new text of {file} would not be UTF-8: it contains {error.object[error.start : error.end]!r}",
+            path=str(file),
+            slug="config-syntax",
+            hint="Use only names and values that are UTF-8.",
+        ) from None
+
+
+class _ChangedError(Exception):
+    """Another program has written the file."""
+
+
+def _replace(target: Path, content: bytes, *, unless_changed_from: bytes | None) -> bool:
+    """Write the new content in one step.
+
+    Returns:
+        False, and does nothing, if the file no longer has the content that the new one was made from.
+    """
+
+    def confirm() -> None:
+        if content_of(target) != unless_changed_from:
+            raise _ChangedError
+
+    try:
+        mode = None if target.exists() else 0o600  # it may hold tokens
+        replace_file(target, content, mode=mode, ready=confirm)
+    except _ChangedError:
+        return False
     return True
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[TOMLDocument]:
-    """Yield the file's document. At the end its new text replaces the file in one step, under a lock against other writers."""
-    import tomlkit
-
-    target = Path(os.path.realpath(file))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.with_name(f".{target.name}.lock")):
-            current = read_toml(target)  # raises errors with line and column
-            # Read the file again unchanged, because the text in `current` has normalised line ends.
-            document = tomlkit.parse(target.read_bytes().decode("utf-8-sig") if current else "")
-            yield document
-            mode = None if target.exists() else 0o600  # it may hold tokens
-            replace_file(target, tomlkit.dumps(document).encode(), mode=mode)
-    except OSError as error:
-        raise ConfigError(
-            f"{file} cannot be written: {error.strerror or error}",
-            path=str(file),
-            slug="config-unwritable",
-            hint="Check the permissions of the file and its folder, and the free disk space.",
-        ) from error
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock. The end of the process releases it too."""
+def _locked(path: Path, file: Path) -> Iterator[None]:
+    """Hold a lock file. It is removed at the end; if the process is killed, the lock is released and the next writer takes it."""
     import fcntl
 
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        with path.open("w") as stream:
+            if _acquired(fcntl, stream.fileno()) and _is_same(path, stream.fileno()):
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+        if time.monotonic() > deadline:
+            raise ConfigError(
+                f"{file} is being changed by another process, which has locked it for {_LOCK_WAIT_S:.0f} seconds",
+                path=str(file),
+                slug="config-locked",
+                hint="Wait for that process, or end it.",
+            )
+        time.sleep(0.01)
+
+
+def _acquired(fcntl: Any, descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    """Return whether the locked file still has its name. Its last owner may have removed it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -16,16 +16,26 @@ from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
 from codex_framework.config.paths import with_absolute_paths
-from codex_framework.config.toml_file import parse_override, read_toml
+from codex_framework.config.toml_file import parse_override, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.projects import git_root, main_checkout, project_root, trust_level
 
-__all__ = ["SYSTEM_CONFIG", "Config", "Layer", "Origin", "find_codex_home", "load_config", "overridden"]
+__all__ = [
+    "NOT_FROM_PROJECTS",
+    "SYSTEM_CONFIG",
+    "Config",
+    "Layer",
+    "Origin",
+    "find_codex_home",
+    "load_config",
+    "overridden",
+    "project_files",
+]
 
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
 """The administrator's file (at Codex's location)."""
 
-_NOT_FROM_PROJECTS = (
+NOT_FROM_PROJECTS = (
     ("openai_base_url",),
     ("chatgpt_base_url",),
     ("apps_mcp_product_sku",),
@@ -61,6 +71,7 @@ def load_config(
     flags: Mapping[str, Any] | None = None,
     ignore_user_config: bool = False,
     system_config: Path | None = None,
+    contents: Mapping[Path, bytes] | None = None,
 ) -> Config:
     """Read and check all layers.
 
@@ -73,6 +84,7 @@ def load_config(
         flags: Dotted keys and values from other flags. They override all other layers.
         ignore_user_config: Whether to skip ``$CODEX_HOME/config.toml`` and its profiles. All other layers are read.
         system_config: The file to use instead of ``/etc/codex/config.toml``.
+        contents: Content to use instead of that of the file, by absolute path. It need not be valid.
 
     Raises:
         ConfigError: A file cannot be read or is not TOML, a key is unknown or has the wrong type, the profile does not
@@ -83,7 +95,7 @@ def load_config(
     assigned = _assigned(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:
-        content = read_toml(path)
+        content = parse_toml(path, contents[path]) if contents and path in contents else read_toml(path)
         if content is not None:
             yield Layer(name, str(path), with_absolute_paths(content[0], path.parent, environ), content[1])
 
@@ -238,11 +250,7 @@ def _project_layers(
     """Return the project's trust level, its layers, and warnings about ignored settings."""
     projects = tables.get("projects")
     trust = trust_level(projects if isinstance(projects, Mapping) else {}, cwd)
-    markers = tables.get("project_root_markers")
-    root = project_root(cwd, [str(name) for name in markers] if isinstance(markers, list) else (".git",))
-    ancestors = [cwd, *cwd.parents]
-    folders = reversed(ancestors[: ancestors.index(root) + 1])
-    files = [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
+    files = project_files(cwd, home, tables)
     if trust == "trusted":
         layers, warnings = [], []
         for file in files:
@@ -254,16 +262,33 @@ def _project_layers(
     present = [str(file) for file in files if file.is_file()]
     if not present:
         return trust, [], []
-    key = dotted(["projects", str(main_checkout(git_root(cwd) or cwd)), "trust_level"])
+    import shlex
+
+    project = main_checkout(git_root(cwd) or cwd)
     warning = (
         f"{', '.join(present)}: ignored, because this project is not trusted."
-        f' To trust it, set `{key} = "trusted"` in {home / "config.toml"}.'
+        f" To trust it, run: codex-framework trust {shlex.quote(str(project))}"
     )
     return trust, [], [warning]
 
 
+def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path]:
+    """Return where a project may have settings of its own, from its root down to the working folder.
+
+    Args:
+        cwd: The working folder.
+        home: ``$CODEX_HOME``, whose own file is not a project's.
+        tables: The settings outside of projects.
+    """
+    markers = tables.get("project_root_markers")
+    root = project_root(cwd, [str(name) for name in markers] if isinstance(markers, list) else (".git",))
+    ancestors = [cwd, *cwd.parents]
+    folders = reversed(ancestors[: ancestors.index(root) + 1])
+    return [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
+
+
 def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
-    denied = [key for key in _NOT_FROM_PROJECTS if lookup(layer.table, key) is not None]
+    denied = [key for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None]
     if not denied:
         return layer, []
     table = layer.table

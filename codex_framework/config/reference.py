@@ -32,6 +32,9 @@ Settings come from these layers. A later layer overrides an earlier one, and tab
    it is used as a string (`-c model=o3`)
 6. flags such as `--model`
 
+`codex-framework config` shows and changes settings, and `codex-framework trust` decides about projects: see
+[Change settings](../how-to/change-settings.md).
+
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
 checkout of its worktree. A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
 `chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url` and

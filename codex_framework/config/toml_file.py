@@ -10,7 +10,7 @@ from typing import Any
 from codex_framework.config.keys import split_key
 from codex_framework.contract.errors import ConfigError
 
-__all__ = ["parse_override", "read_toml"]
+__all__ = ["override_value", "parse_override", "parse_toml", "read_toml"]
 
 _PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
 _CONFIDENTIAL = r"token|secret|passw|key|auth|header"
@@ -33,6 +33,15 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
         raise _unreadable(path, "cannot be read: permission denied", "Make it readable: chmod u+r.") from None
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}", "Check the file.") from None
+    return parse_toml(path, raw)
+
+
+def parse_toml(path: Path, raw: bytes) -> tuple[dict[str, Any], str]:
+    """Return the tables and the text of a file's content.
+
+    Raises:
+        ConfigError: The content is not UTF-8 or is not TOML. The error names ``path``.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -90,10 +99,11 @@ def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
         key = split_key(match["key"])
     except ValueError as error:
         raise _override(argument, str(error)) from None
-    return key, _override_value(match["value"].strip())
+    return key, override_value(match["value"].strip())
 
 
-def _override_value(text: str) -> Any:
+def override_value(text: str) -> Any:
+    """Return the value that a text stands for: it is parsed as TOML, and used as a string if that fails."""
     if text in ("true", "false"):
         return text == "true"
     try:

@@ -22,6 +22,9 @@ BUNDLED = "codex-framework"
 """The distribution whose plugins are the bundled ones."""
 
 _EXTRAS = re.compile(r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$")
+_PLAIN_FINDERS = ("_frozen_importlib_external.PathFinder", "importlib_metadata.MetadataPathFinder")
+"""The finders that look into folders. ``importlib_metadata`` puts its own beside Python's when it is imported."""
+
 _SUFFIXES = (".dist-info", ".egg-info")
 
 
@@ -88,7 +91,8 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
 
         unique: dict[str, Any] = {}
         for dist in distributions(path=folders):
-            unique.setdefault(normalised(dist.metadata["Name"] or ""), dist)
+            if name := _name_of(dist):
+                unique.setdefault(name, dist)
         found = [source_of(entry) for dist in unique.values() for entry in dist.entry_points if entry.group == group]
     distinct = {(source.name, source.target, source.extras): source for source in reversed(found)}
     return sorted(distinct.values(), key=lambda source: (not source.bundled, source.name, source.distribution))
@@ -104,7 +108,7 @@ def source_of(entry: EntryPointLike) -> PluginSource:
         name=entry.name,
         target=target,
         extras=extras,
-        distribution=normalised(dist.metadata["Name"] or ""),
+        distribution=_name_of(dist),
         version=dist.version or "",
         location=str(getattr(dist, "_path", "") or ""),
     )
@@ -115,12 +119,25 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def _name_of(dist: Any) -> str:
+    """The normalised name of a distribution; empty if its metadata has none, as a removal that broke off leaves it."""
+    try:
+        return normalised(dist.metadata["Name"] or "")
+    except (LookupError, OSError):  # there is no metadata, or no name in it
+        return ""
+
+
 def _plain(folders: Iterable[str]) -> bool:
     """Whether plain folders (or nothing) are all that can hold distributions."""
     for finder in sys.meta_path:
-        if hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder":
+        if hasattr(finder, "find_distributions") and _finder_name(finder) not in _PLAIN_FINDERS:
             return False
     return not any(os.path.isfile(folder) for folder in folders)  # noqa: PTH113  # str all the way: this is start-up
+
+
+def _finder_name(finder: object) -> str:
+    kind = finder if isinstance(finder, type) else type(finder)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _scan(group: str, folders: Iterable[str]) -> Iterator[PluginSource]:

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from codex_framework.contract.roles.interceptors import Interceptor, RunsAlone
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["Guard", "InterceptorTable"]
 
@@ -48,13 +49,13 @@ class InterceptorTable:
     def __init__(self, interceptors: Iterable[Any] = (), owners: Mapping[str, str] | None = None) -> None:
         self._items = tuple(interceptors)
         self._owners = owners or {}
-        self._choosy = tuple(item for item in self._items if _overrides(item, "applies"))
+        self._choosy = tuple(item for item in self._items if overrides(item, Interceptor, "applies"))
         for method in (*_BEFORE, *_AFTER):
-            guards = [self._guard(item, method) for item in self._items if _overrides(item, method)]
+            guards = [self._guard(item, method) for item in self._items if overrides(item, Interceptor, method)]
             if method == "redact":
                 guards = [guard for guard, item in zip(guards, self._with("redact"), strict=True) if item.redacts]
             setattr(self, method, tuple(reversed(guards) if method in _AFTER else guards))
-        self.alone = tuple(self._guard(item, "alone") for item in self._items if isinstance(item, RunsAlone))
+        self.alone = tuple(self._guard(item, "alone") for item in self._with("alone"))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InterceptorTable) and (self._items, self._owners) == (other._items, other._owners)
@@ -83,18 +84,13 @@ class InterceptorTable:
         return InterceptorTable(left, self._owners)
 
     def _with(self, method: str) -> list[Any]:
-        return [item for item in self._items if _overrides(item, method)]
+        return [item for item in self._items if overrides(item, Interceptor, method)]
 
     def _guard(self, item: Any, method: str) -> Guard:
         call = getattr(item, method)
         if method in ("request", "before_tool", "after_tool") and not _takes_turn(call, method):
             call = _without_turn(call)
         return Guard(item.name, self._owners.get(item.name, ""), call)
-
-
-def _overrides(item: Any, method: str) -> bool:
-    own = getattr(type(item), method, None) or getattr(item, method, None)
-    return own is not None and own is not getattr(Interceptor, method, None)
 
 
 def _takes_turn(call: Callable[..., Any], method: str) -> bool:

@@ -93,9 +93,13 @@ def config_problem(error: ConfigError) -> PluginProblem:
 
 
 def place_of(thing: Any) -> tuple[str, int | None]:
-    """File and line of a function, a class or an object's class; an empty file where there is no source."""
+    """File and line of a function, a class or an object's class; an empty file where there is no source.
+
+    What a decorator has made of a function (``@tool``) stands where the function does.
+    """
     while isinstance(thing, functools.partial):
         thing = thing.func
+    thing = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
     code = getattr(getattr(thing, "__func__", thing), "__code__", None)
     if isinstance(code, types.CodeType):
         return code.co_filename, code.co_firstlineno

@@ -15,6 +15,7 @@ from codex_framework.plugins.offer_values import value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.validation import role_of, role_problems
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["ROLES", "Offer", "Offers"]
 
@@ -77,11 +78,12 @@ class Offers:
 
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
             problems = role_problems(item, role) if role is not None else _command_problems(item)
-            problems = problems or value_problems(hook, item)
+            whole = item if role is None or problems else completed(item, role)
+            problems = problems or value_problems(hook, whole)
             if problems:
                 loaded.leave_out(_left_out(hook, item, problems))
                 return None
-            return item.name, item
+            return whole.name, whole
 
         return self._unique(hook, named)
 

@@ -11,6 +11,7 @@ from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.validation import hooks, implementation, role_problems
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["OwnHooks"]
 
@@ -73,7 +74,7 @@ class OwnHooks:
                 if problems:
                     loaded.leave_out(_left_out(hook, own, item, problems))
                     continue
-                self._offers[hook].append((loaded, item))
+                self._offers[hook].append((loaded, completed(item, own.role)))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
     def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:

@@ -1,62 +1,46 @@
-"""Looks at a tool once, when it is registered: its form is checked, and its optional abilities are found."""
+"""Looks at a tool once, when it is registered: its form is checked, and what it overrides is found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from codex_framework.contract.protocol.events import Approval, EventMsg
-from codex_framework.contract.roles.calls import ToolCall
+from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tool_specs import (
     TOOL_NAME,
     ToolSpec,
     schema_problems,
     spec_problems,
 )
-from codex_framework.contract.roles.tools import (
-    Aliased,
-    BringsPrograms,
-    Offered,
-    ParallelSafe,
-    StreamsArguments,
-    SuitsModel,
-    Tool,
-)
+from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
 from codex_framework.plugins.validation import role_problems
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
 
 
-_ABILITIES: Mapping[str, Any] = {
-    "aliases": Aliased,
-    "offered": Offered,
-    "parallel_safe": ParallelSafe,
-    "preview": StreamsArguments,
-    "programs": BringsPrograms,
-    "spec_for": SuitsModel,
-}
-"""The optional abilities, by the member that shows them."""
+_EXPOSURES = ("direct", "deferred", "hidden")
 
 
 class RegisteredTool(Value, kw_only=True):
-    """A tool with what is known of it.
+    """A tool with what is known of it. A method is None if the tool does not override it.
 
     Attributes:
         plugin: The name of the plugin that offers it.
         spec: Read once.
         parallel: Whether its calls may overlap with those of other such tools.
         aliases: Other names it answers to.
-        offered: Whether to offer it in a turn; None: always.
-        preview: Takes input that is still being written; None: it does not care.
         programs: Commands it puts on the ``PATH`` of what the model runs.
-        spec_for: Its form in a turn; None: ``spec``.
         exposure: ``direct``, ``deferred`` or ``hidden``.
         tells_clients: Whether it tells clients of its calls itself.
-        needs_approval: What a call asks to be allowed; None never asks.
+        offered, spec_for, needs_approval, allow_always, view, with_arguments, preview: As in
+            :class:`~codex_framework.contract.roles.tools.Tool`.
     """
 
     tool: Tool
@@ -64,24 +48,24 @@ class RegisteredTool(Value, kw_only=True):
     spec: ToolSpec
     parallel: bool = False
     aliases: tuple[str, ...] = ()
-    offered: Callable[[TurnFacts], bool] | None = None
-    preview: Callable[[str, str], EventMsg | None] | None = None
     programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
-    spec_for: Callable[[TurnFacts], ToolSpec] | None = None
     exposure: str = "direct"
     tells_clients: bool = False
+    offered: Callable[[TurnFacts], bool] | None = None
+    spec_for: Callable[[TurnFacts], ToolSpec] | None = None
     needs_approval: Callable[[ToolCall, TurnFacts], Approval | None] | None = None
+    allow_always: Callable[[ToolCall, TurnContext], Awaitable[None]] | None = None
+    view: Callable[[ToolCall], CallView | None] | None = None
+    with_arguments: Callable[[ToolCall, Mapping[str, Any]], ToolCall] | None = None
+    preview: Callable[[str, str], EventMsg | None] | None = None
+
+
+_METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "view", "with_arguments", "preview")
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
     """The tool, or every reason why it cannot be used."""
-    problems = role_problems(tool, Tool)
-    if problems:
-        return None, problems
-    problems = list(spec_problems(tool.spec))
-    able = [name for name in _ABILITIES if _has(tool, name)]
-    for name in able:
-        problems += role_problems(tool, _ABILITIES[name])
+    problems = role_problems(tool, Tool) or list(spec_problems(tool.spec))
     if problems:
         return None, problems
     try:
@@ -89,33 +73,25 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
             tool=tool,
             plugin=plugin,
             spec=tool.spec,
-            parallel="parallel_safe" in able and bool(tool.parallel_safe),
-            aliases=tuple(tool.aliases) if "aliases" in able else (),
-            offered=tool.offered if "offered" in able else None,
-            preview=tool.preview if "preview" in able else None,
-            programs=dict(tool.programs) if "programs" in able else {},
-            spec_for=tool.spec_for if "spec_for" in able else None,
-            exposure=getattr(tool, "exposure", "direct"),
-            tells_clients=bool(getattr(tool, "tells_clients", False)),
-            needs_approval=getattr(tool, "needs_approval", None),
+            parallel=bool(getattr(tool, "parallel_safe", Tool.parallel_safe)),
+            aliases=tuple(getattr(tool, "aliases", Tool.aliases)),
+            programs=dict(getattr(tool, "programs", Tool.programs)),
+            exposure=getattr(tool, "exposure", Tool.exposure),
+            tells_clients=bool(getattr(tool, "tells_clients", Tool.tells_clients)),
+            **{method: getattr(tool, method) for method in _METHODS if overrides(tool, Tool, method)},
         )
     except (TypeError, ValueError) as error:
-        return None, [f"its abilities cannot be read: {error}"]
-    problems = list(_ability_problems(registered))
+        return None, [f"its members cannot be read: {error}"]
+    problems = list(_member_problems(registered))
     return (None, problems) if problems else (registered, [])
 
 
-def _has(tool: Any, name: str) -> bool:
-    try:
-        return hasattr(tool, name)
-    except Exception:  # a property that raises is there; the check of its role tells what is wrong with it
-        return True
-
-
-def _ability_problems(registered: RegisteredTool) -> Iterator[str]:
+def _member_problems(registered: RegisteredTool) -> Iterator[str]:
     for alias in registered.aliases:
         if not isinstance(alias, str) or not TOOL_NAME.match(alias):
             yield f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+    if registered.exposure not in _EXPOSURES:
+        yield f"its exposure is {registered.exposure!r}, not one of {', '.join(_EXPOSURES)}"
     for name, argv in registered.programs.items():
         if not isinstance(name, str) or not name or "/" in name or not _words(argv):
             yield f"its program {name!r} does not stand for a list of words (with a name that is no path)"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
+from weakref import WeakKeyDictionary
 
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.interceptors import Interceptor
@@ -19,6 +20,7 @@ from codex_framework.contract.roles.plugins import Plugin, PluginContext
 from codex_framework.contract.value import Value
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["hook_problems", "hooks", "implementation", "role_of", "role_problems"]
 
@@ -79,12 +81,42 @@ def role_problems(item: object, role: Any) -> list[str]:
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
     if issubclass(role, Value):
         return [] if isinstance(item, role) else [f"it is {type(item).__name__}, not {role.__name__}"]
+    own = getattr(item, "__dict__", {})
+    methods = _method_problems(type(item), role)
     return [
         fact
         for member in _members(role)
-        if not (member.default and _inherits(item, role, member.name))
-        for fact in _of_member(item, role, member)
+        for fact in (
+            methods[member.name]
+            if member.name in methods and member.name not in own
+            else _of_member(item, role, member)
+        )
     ]
+
+
+_KNOWN: WeakKeyDictionary[type[Any], dict[Any, Mapping[str, Sequence[str]]]] = WeakKeyDictionary()
+"""Class to role to what is wrong with each method. Threads make tools of one class again and again."""
+
+
+def _method_problems(kind: type[Any], role: Any) -> Mapping[str, Sequence[str]]:
+    """What is wrong with the members that all instances of a class share: its methods, and the role's defaults."""
+    known = _KNOWN.setdefault(kind, {})
+    if role not in known:
+        known[role] = dict(_of_class(kind, role))
+    return known[role]
+
+
+def _of_class(kind: type[Any], role: Any) -> Iterator[tuple[str, Sequence[str]]]:
+    for member in _members(role):
+        value = inspect.getattr_static(kind, member.name, _NOTHING)
+        if member.default and value is inspect.getattr_static(role, member.name):
+            yield member.name, ()
+        elif member.method and isinstance(value, types.FunctionType) and not _is_the_roles(value, role, member):
+            yield member.name, tuple(_of_method(types.MethodType(value, object()), role, member))
+
+
+def _is_the_roles(value: object, role: Any, member: _Member) -> bool:
+    return value is inspect.getattr_static(role, member.name, _NOTHING)
 
 
 def _candidates(
@@ -274,16 +306,9 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
     )
 
 
-def _inherits(item: object, role: type[Any], member: str) -> bool:
-    """Whether an object has a member from the role itself."""
-    own = vars(item) if hasattr(item, "__dict__") else {}
-    static = inspect.getattr_static
-    default = static(role, member, _NOTHING)
-    return default is not _NOTHING and member not in own and static(type(item), member, _NOTHING) is default
-
-
 def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
-    if not member.default and _inherits(item, role, member.name):
+    inherits = role in type(item).__mro__ and hasattr(role, member.name)
+    if not member.default and inherits and not overrides(item, role, member.name):
         derived = f"its {member.name} is that of {role.__name__}, which does nothing: write `{_described(member)}`"
         return [derived if member.method else f"it has no {_described(member)}"]
     try:

@@ -2,14 +2,15 @@
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
-  ``check_command_policy``, ``check_reviewer``: does an object keep to its role?
+  ``check_command_policy``, ``check_reviewer``: does an object keep to its role? ``check_plugin``: does a whole plugin?
   One line in a test.
 - ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
 - ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
   say: ``say("hi") + call("exec_command", cmd="ls")``.
 - ``Offer``: a plugin made on the spot. ``call_context``: what a tool gets, without a turn. ``model_request`` and ``ask``: try
-  a provider without a kernel. ``Playbook``: scripts for the turn machine.
+  a provider without a kernel. ``run_confined`` and ``access_of``: a command in a sandbox. ``Playbook``: scripts for the turn
+  machine.
 
 The names below are loaded at first use.
 """
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codex_framework.testing.calls import call_context
+    from codex_framework.testing.confined import ConfinedRun, access_of, run_confined
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
+    from codex_framework.testing.conformance.plugins import PluginCheck, check_plugin
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.reviewers import check_reviewer
@@ -55,9 +58,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "calls": "call_context",
+    "confined": "ConfinedRun access_of run_confined",
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
     "conformance.network_proxies": "check_network_proxy",
+    "conformance.plugins": "PluginCheck check_plugin",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
@@ -85,6 +90,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "ConfinedRun",
     "ContractViolation",
     "Fault",
     "ItemsPrompt",
@@ -93,6 +99,7 @@ __all__ = [
     "LoneTurn",
     "Offer",
     "Playbook",
+    "PluginCheck",
     "RecordedRequest",
     "Reply",
     "ResponsesServer",
@@ -102,6 +109,7 @@ __all__ = [
     "ScriptedThread",
     "ThreadFactory",
     "TurnRun",
+    "access_of",
     "answer",
     "ask",
     "call",
@@ -115,6 +123,7 @@ __all__ = [
     "check_network_proxy",
     "check_notifier",
     "check_op_handler",
+    "check_plugin",
     "check_provider",
     "check_reviewer",
     "check_sandbox",
@@ -131,6 +140,7 @@ __all__ = [
     "read_script",
     "reasoning",
     "reply",
+    "run_confined",
     "say",
     "turn_facts",
 ]

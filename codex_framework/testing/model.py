@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from codex_framework.contract.roles.models import ModelEvent, ModelInfo, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import ModelEvent, ModelInfo, ModelProvider, ModelRequest, ProviderInfo
 from codex_framework.testing.scripted import ReplySource, Script, play_reply
 
 __all__ = ["ScriptedModel"]
 
 
-class ScriptedModel:
+class ScriptedModel(ModelProvider):
     """A :class:`~codex_framework.ModelProvider` and its clients in one; all its clients share one script.
 
     Args:

@@ -1,4 +1,4 @@
-"""Parsing of tool arguments against a flat list of fields, with error messages in Codex's words.
+"""One description of the arguments of a tool: the schema for the model, and parsing with error messages in Codex's words.
 
 Wording and positions (``at line 1 column 9``) are those of Codex's JSON reader, which models know. Valid arguments cost one
 ``json.loads``. Invalid ones are parsed again by a reader that tracks positions.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from codex_framework.contract.errors import ToolError
 
-__all__ = ["Argument", "parse_arguments"]
+__all__ = ["Argument", "arguments_schema", "parse_arguments"]
 
 PREFIX = "failed to parse function arguments: "
 
@@ -45,18 +45,54 @@ class Argument(NamedTuple):
     Attributes:
         kind: ``string``, ``boolean``, ``number``, ``strings`` (a list of strings), ``object``, ``objects`` (a list of
             objects), ``any``, or an integer range: ``i32``, ``i64``, ``u64``, ``usize``.
+        description: The description for the model. Empty means that there is none.
         required: Whether the field must be present. An optional field may also be null, which means that it is absent.
         choices: The allowed strings, for ``string``. Empty means any.
-        aliases: Other names of the field.
+        aliases: Other names of the field, which the model is not told.
         fields: The fields of each object, for ``object`` and ``objects``. Aliases are ignored there, and unknown fields
             are kept.
+        hidden: Whether the model is not told of the field.
+        schema: Parts of the JSON Schema that the model is told instead of those that follow from the rest.
     """
 
     kind: str
+    description: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     fields: Mapping[str, Argument] = MappingProxyType({})
+    hidden: bool = False
+    schema: Mapping[str, Any] = MappingProxyType({})
+
+
+def arguments_schema(fields: Mapping[str, Argument]) -> dict[str, Any]:
+    """Return the JSON Schema of the arguments that :func:`parse_arguments` reads, for ``FunctionSpec.parameters``."""
+    shown = {name: field for name, field in fields.items() if not field.hidden}
+    required = [name for name, field in shown.items() if field.required]
+    return {
+        "type": "object",
+        "properties": {name: _schema(field) for name, field in shown.items()},
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _schema(field: Argument) -> dict[str, Any]:
+    """The schema of a field. A description stands before nested fields, so that it is read first."""
+    described = {"description": field.description} if field.description else {}
+    match field.kind:
+        case "object":
+            inner = arguments_schema(field.fields)
+            return {"type": inner.pop("type"), **described, **inner, **field.schema}
+        case "objects":
+            return {"type": "array", **described, "items": arguments_schema(field.fields), **field.schema}
+        case "strings":
+            return {"type": "array", "items": {"type": "string"}, **field.schema, **described}
+        case "any":
+            return {**field.schema, **described}
+    kind = {"type": field.kind if field.kind in ("string", "boolean") else "number"}
+    choices = {"enum": list(field.choices)} if field.choices else {}
+    return {**kind, **choices, **field.schema, **described}
 
 
 def parse_arguments(text: str, fields: Mapping[str, Argument]) -> dict[str, Any]:

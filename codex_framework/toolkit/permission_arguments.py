@@ -9,68 +9,67 @@ from codex_framework.contract.errors import ToolError
 from codex_framework.contract.permissions.profile import additional_from_wire
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import FunctionSpec
-from codex_framework.toolkit.arguments import Argument
+from codex_framework.toolkit.arguments import Argument, arguments_schema
 
-__all__ = ["ARGUMENTS", "PERMISSIONS_SCHEMA", "SCHEMA", "permission_fields", "with_additional"]
+__all__ = ["ARGUMENTS", "PERMISSIONS", "permission_fields", "with_additional"]
 
-ARGUMENTS: Mapping[str, Argument] = {
-    "sandbox_permissions": Argument(
-        "string", choices=("use_default", "require_escalated", "with_additional_permissions")
-    ),
-    "with_escalated_permissions": Argument("boolean"),
-    "justification": Argument("string"),
-    "prefix_rule": Argument("strings"),
-    "additional_permissions": Argument("any"),
-}
-"""The fields for ``parse_arguments``."""
-
-SCHEMA: Mapping[str, Any] = {
-    "sandbox_permissions": {
-        "type": "string",
-        "enum": ["use_default", "require_escalated"],
-        "description": "require_escalated asks the user to let the command run outside of the sandbox. Default use_default.",
-    },
-    "justification": {
-        "type": "string",
-        "description": "With require_escalated: one question to the user that says why the command needs it.",
-    },
-    "prefix_rule": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": "With require_escalated: the beginning of the command as a list of words, such that the user could "
-        'allow all commands that begin so, for example ["git", "pull"].',
-    },
-}
-"""The JSON Schema of these fields for models. :func:`with_additional` adds the rest if the feature is on."""
-
-_PATHS = {"type": "array", "items": {"type": "string"}}
-PERMISSIONS_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "network": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "additionalProperties": False},
-        "file_system": {
-            "type": "object",
-            "properties": {"read": _PATHS, "write": _PATHS},
-            "additionalProperties": False,
+_PATHS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+PERMISSIONS = Argument(
+    "any",
+    schema={
+        "type": "object",
+        "properties": {
+            "network": {
+                "type": "object",
+                "properties": {"enabled": {"type": "boolean"}},
+                "additionalProperties": False,
+            },
+            "file_system": {
+                "type": "object",
+                "properties": {"read": _PATHS, "write": _PATHS},
+                "additionalProperties": False,
+            },
         },
+        "additionalProperties": False,
     },
-    "additionalProperties": False,
-}
-"""Read by :func:`~codex_framework.contract.permissions.profile.additional_from_wire`, for models (programs use entries)."""
+)
+"""Permissions in an argument; :func:`~codex_framework.contract.permissions.profile.additional_from_wire` reads them.
 
-_ADDITIONAL: Mapping[str, Any] = {
-    "sandbox_permissions": {
-        "type": "string",
-        "enum": ["use_default", "with_additional_permissions", "require_escalated"],
-        "description": "with_additional_permissions asks the user to let the command do what additional_permissions says, and "
+Programs may also send entries, which models are not told of.
+"""
+
+_ADDITIONAL: Mapping[str, Argument] = {
+    "sandbox_permissions": Argument(
+        "string",
+        "with_additional_permissions asks the user to let the command do what additional_permissions says, and "
         "keeps it in the sandbox: prefer that. require_escalated asks to let it run outside of the sandbox. Default "
         "use_default.",
-    },
-    "additional_permissions": {
-        **PERMISSIONS_SCHEMA,
-        "description": "With with_additional_permissions: what the command needs on top, as little as will do.",
-    },
+        choices=("use_default", "require_escalated", "with_additional_permissions"),
+        schema={"enum": ["use_default", "with_additional_permissions", "require_escalated"]},  # what is preferred first
+    ),
+    "additional_permissions": PERMISSIONS._replace(
+        description="With with_additional_permissions: what the command needs on top, as little as will do.",
+    ),
 }
+_ADDITIONAL_PROPERTIES: Mapping[str, Any] = arguments_schema(_ADDITIONAL)["properties"]
+
+ARGUMENTS: Mapping[str, Argument] = {
+    "sandbox_permissions": _ADDITIONAL["sandbox_permissions"]._replace(
+        description="require_escalated asks the user to let the command run outside of the sandbox. Default use_default.",
+        schema={"enum": ["use_default", "require_escalated"]},
+    ),
+    "with_escalated_permissions": Argument("boolean", hidden=True),
+    "justification": Argument(
+        "string", "With require_escalated: one question to the user that says why the command needs it."
+    ),
+    "prefix_rule": Argument(
+        "strings",
+        "With require_escalated: the beginning of the command as a list of words, such that the user could "
+        'allow all commands that begin so, for example ["git", "pull"].',
+    ),
+    "additional_permissions": _ADDITIONAL["additional_permissions"]._replace(hidden=True),
+}
+"""The fields. :func:`with_additional` tells models of additional permissions if the feature is on."""
 
 
 def permission_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,5 +98,5 @@ def with_additional(spec: FunctionSpec, facts: TurnFacts) -> FunctionSpec:
     """Return a tool's spec for a turn: with ``additional_permissions`` if ``features.exec_permission_approvals`` is on."""
     if (facts.config.get("features") or {}).get("exec_permission_approvals") is not True:
         return spec
-    properties = {**spec.parameters["properties"], **_ADDITIONAL}
+    properties = {**spec.parameters["properties"], **_ADDITIONAL_PROPERTIES}
     return spec.evolve(parameters={**spec.parameters, "properties": properties})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["git_root", "is_trusted", "main_checkout", "project_root", "trust_level"]
+__all__ = ["git_root", "is_trusted", "main_checkout", "project_root", "trust_keys", "trust_level"]
 
 
 def git_root(folder: Path) -> Path | None:
@@ -52,7 +52,7 @@ def trust_level(projects: Mapping[str, Any], cwd: Path) -> str | None:
         projects: The table ``[projects]``: ``{path: {"trust_level": ...}}``.
         cwd: The folder.
     """
-    for folder in _trust_keys(cwd):
+    for folder in trust_keys(cwd):
         entry = projects.get(folder)
         level = entry.get("trust_level") if isinstance(entry, Mapping) else None
         if isinstance(level, str):
@@ -65,7 +65,8 @@ def is_trusted(projects: Mapping[str, Any], cwd: Path) -> bool:
     return trust_level(projects, cwd) == "trusted"
 
 
-def _trust_keys(cwd: Path) -> list[str]:
+def trust_keys(cwd: Path) -> list[str]:
+    """Return the paths that a decision about a folder may be stored under, the one that counts first at the front."""
     root = git_root(cwd)
     folders = [cwd] if root is None else [cwd, root, main_checkout(root)]
     keys = [name for folder in folders for name in (str(folder), os.path.realpath(folder))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
@@ -23,11 +24,13 @@ def replace_file(
     *,
     mode: int | None = None,
     sync: bool = True,
+    ready: Callable[[], None] | None = None,
 ) -> None:
     """Write a temporary file beside ``target`` and rename it over ``target``, so that no reader sees half of it.
 
     Missing parent folders are created. The parent folder is opened first, and the path of the open folder is the one that is
-    checked and written to. So a program that swaps a folder for a symlink in the meantime cannot redirect the write.
+    checked and written to. So a program that swaps a folder for a symlink in the meantime cannot redirect the write. The new file
+    belongs to the owner of the old one, if the process may give it to him.
 
     Args:
         target: An absolute path. If it is a symlink, the file that it leads to is replaced.
@@ -37,6 +40,7 @@ def replace_file(
             ones (``0o666`` less the umask).
         sync: Whether the content is on the disk before the old file is gone, so that a power failure leaves the old or the new
             content.
+        ready: Called after the new content is written and before the rename. If it raises, the old file stays.
 
     Raises:
         NotPermittedError: ``may_write`` refused the path, or the system does not tell which folder was opened.
@@ -52,33 +56,40 @@ def replace_file(
             opened = folder_path(folder)
             if opened is None or not may_write(Path(opened) / real.name):
                 raise NotPermittedError
-        _replace(folder, real.name, data, mode, sync=sync)
+        _replace(folder, real.name, data, mode, sync=sync, ready=ready)
     finally:
         os.close(folder)
 
 
-def _replace(folder: int, name: str, data: bytes, mode: int | None, *, sync: bool) -> None:
-    old = _mode(folder, name)
-    mode = old if mode is None else mode
+def _replace(
+    folder: int, name: str, data: bytes, mode: int | None, *, sync: bool, ready: Callable[[], None] | None
+) -> None:
+    old = _status(folder, name)
+    mode = stat.S_IMODE(old.st_mode) if mode is None and old else mode
     temporary = f".{name[:40]}.{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     handle = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if old is not None:
+                with contextlib.suppress(PermissionError):
+                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
+        if ready is not None:
+            ready()
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         os.unlink(temporary, dir_fd=folder)
         raise
 
 
-def _mode(folder: int, name: str) -> int | None:
-    """Return the permission bits of the file that exists, or None if there is none."""
+def _status(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of the file that exists, or None if there is none."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -87,4 +98,4 @@ def _mode(folder: int, name: str) -> int | None:
         raise IsADirectoryError(21, os.strerror(21))
     if not stat.S_ISREG(found.st_mode):
         raise OSError(22, "not a regular file")
-    return stat.S_IMODE(found.st_mode)
+    return found

@@ -7,8 +7,8 @@ plugin run there::
 
 It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
 package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs``,
-``codex_framework.toolkit.confinement`` and ``codex_framework.toolkit.open_folder``. The ``__init__`` of ``codex_framework`` and
-that of the plugin's package are not run.
+``codex_framework.toolkit.confinement``, ``.open_folder`` and ``.os_errors``. The ``__init__`` of these packages
+and that of the plugin's package are not run.
 """
 
 from __future__ import annotations
@@ -30,10 +30,21 @@ def standalone_argv(module_file: str, *options: str, python: str = sys.executabl
     return (python, "-I", "-S", *options, os.path.abspath(__file__), os.path.abspath(module_file))  # noqa: PTH100
 
 
+_PACKAGES = (
+    "codex_framework",
+    "codex_framework.contract",
+    "codex_framework.contract.permissions",
+    "codex_framework.toolkit",
+    "codex_framework.toolkit.confinement",
+)
+"""The kernel's packages that such programs need. To search and read an empty ``__init__`` would take a tenth of a millisecond each."""
+
+
 def _main(arguments: list[str]) -> int | None:
     # No pathlib here: it alone would take as long as the rest of the start.
     kernel = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    _bare_package("codex_framework", kernel)
+    for package in _PACKAGES:
+        _bare_package(package, kernel + package.removeprefix("codex_framework").replace(".", "/"))
     folder, name = os.path.split(os.path.splitext(arguments[0])[0])  # noqa: PTH122
     while os.path.isfile(f"{os.path.dirname(folder)}/__init__.py"):  # noqa: PTH113, PTH120
         folder, part = os.path.split(folder)

@@ -7,12 +7,14 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 
 from codex_framework.contract.errors import ToolError
-from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.protocol.events.requests import Approval
+from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
+from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import TOOL_NAME, FreeformFormat, FreeformSpec, FunctionSpec
-from codex_framework.contract.roles.tools import ToolContext
+from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.toolkit.argument_types import Record
 from codex_framework.toolkit.signature import call_form
 
@@ -25,17 +27,29 @@ _NOTHING_RETURNED = "Done."
 """The output for a tool that returns None, because an empty output makes models call the tool again."""
 
 
-class _Decorated(Generic[P, R]):
+NeedsApproval: TypeAlias = bool | Callable[[ToolCall, TurnFacts], Approval | None]
+"""Whether each call needs an approval, or what says so."""
+
+
+class ToolOptions(NamedTuple):
+    """What the decorators have in common; see :func:`tool`."""
+
+    parallel_safe: bool
+    timeout_s: float | None
+    aliases: Sequence[str]
+    needs_approval: NeedsApproval
+
+
+class _Decorated(Tool, Generic[P, R]):
     """A function that is also a tool. Calling it directly calls the plain function."""
 
-    def __init__(
-        self, function: Callable[P, R], *, parallel_safe: bool, timeout_s: float | None, aliases: Sequence[str]
-    ) -> None:
+    def __init__(self, function: Callable[P, R], options: ToolOptions) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self.parallel_safe = parallel_safe
-        self.timeout_s = timeout_s
-        self.aliases = tuple(aliases)
+        self._needs_approval = options.needs_approval
+        self.parallel_safe = options.parallel_safe
+        self.timeout_s = options.timeout_s
+        self.aliases = tuple(options.aliases)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)
@@ -45,7 +59,23 @@ class _Decorated(Generic[P, R]):
 
     @property
     def _name(self) -> str:
-        return str(getattr(self, "spec").name)  # noqa: B009  # each kind has its own type of spec
+        return self.spec.name
+
+    def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:
+        """Return what a call asks to be allowed.
+
+        Raises:
+            ToolError: The arguments are invalid.
+        """
+        if self._needs_approval is False:
+            return None
+        self._check(call)
+        if self._needs_approval is True:
+            return Approval(question=f"Allow the tool {self._name} to run?", key=self._name)
+        return self._needs_approval(call, turn)
+
+    def _check(self, call: ToolCall) -> None:
+        """Raise a ToolError if the arguments of a call are invalid."""
 
     async def _output(self, keywords: Mapping[str, Any]) -> ToolOutput:
         import asyncio
@@ -79,26 +109,50 @@ class FunctionTool(_Decorated[P, R]):
         aliases: Other names of the tool.
     """
 
+    spec: FunctionSpec
+
     def __init__(
         self,
         function: Callable[P, R],
         namespace: Mapping[str, Any],
+        options: ToolOptions,
         *,
         name: str | None,
         description: str | None,
         strict: bool,
-        parallel_safe: bool,
-        timeout_s: float | None,
-        aliases: Sequence[str],
     ) -> None:
-        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        super().__init__(function, options)
         self._form = call_form(function, namespace)
-        self.spec = FunctionSpec(
+        self.spec = FunctionSpec(  # pyright: ignore[reportIncompatibleVariableOverride]  # never set again
             name=_checked_name(name or function.__name__),
             description=self._form.description if description is None else description,
             parameters=self._form.arguments.schema(strict=strict),
             strict=strict,
         )
+
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the name of the tool and the arguments of a call, or None if they are not a JSON object."""
+        try:
+            arguments = _parsed(call.arguments)
+        except (ValueError, RecursionError):
+            return None
+        return CallView(name=self._name, arguments=arguments) if isinstance(arguments, dict) else None
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with other arguments.
+
+        Raises:
+            ToolError: They are invalid.
+        """
+        try:
+            changed = call.evolve(arguments=json.dumps(dict(arguments), ensure_ascii=False))
+        except (TypeError, ValueError) as error:
+            raise ToolError(f"the arguments of {call.name} cannot be changed: {error}") from error
+        self._check(changed)
+        return changed
+
+    def _check(self, call: ToolCall) -> None:
+        _read(self._form.arguments, call.arguments)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call.
@@ -115,18 +169,27 @@ class FunctionTool(_Decorated[P, R]):
 class FreeformTool(_Decorated[P, R]):
     """A ``Tool`` made by :func:`freeform_tool`, with the attributes of :class:`FunctionTool`."""
 
-    def __init__(
-        self,
-        function: Callable[P, R],
-        spec: FreeformSpec,
-        *,
-        parallel_safe: bool,
-        timeout_s: float | None,
-        aliases: Sequence[str],
-    ) -> None:
-        super().__init__(function, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
-        self.spec = spec
+    spec: FreeformSpec
+
+    def __init__(self, function: Callable[P, R], spec: FreeformSpec, options: ToolOptions) -> None:
+        super().__init__(function, options)
+        self.spec = spec  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         self._input, self._context = _freeform_parameters(function)
+
+    def view(self, call: ToolCall) -> CallView:
+        """Return the name of the tool and its text, under the name of the function's parameter."""
+        return CallView(name=self._name, arguments={self._input: call.arguments})
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another text.
+
+        Raises:
+            ToolError: The arguments are something else than one text.
+        """
+        text = arguments.get(self._input)
+        if len(arguments) != 1 or not isinstance(text, str):
+            raise ToolError(f"the arguments of {call.name} are one text, {self._input!r}")
+        return call.evolve(arguments=text)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call.
@@ -151,6 +214,7 @@ def tool(
     parallel_safe: bool = False,
     timeout_s: float | None = None,
     aliases: Sequence[str] = (),
+    needs_approval: NeedsApproval = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None,
@@ -162,6 +226,7 @@ def tool(
     parallel_safe: bool = False,
     timeout_s: float | None = None,
     aliases: Sequence[str] = (),
+    needs_approval: NeedsApproval = False,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function a tool.
 
@@ -182,6 +247,9 @@ def tool(
         parallel_safe: Whether calls may overlap with other such calls.
         timeout_s: Time limit for a call in seconds. None means no limit.
         aliases: Other names of the tool, which are never offered to the model.
+        needs_approval: Whether each call needs an approval. An answer "for this session" then covers the tool. A function decides
+            for each call: it gets the call, whose arguments are valid, and the facts of the turn, and returns an ``Approval``, or
+            None if the call may run.
 
     Raises:
         TypeError: A parameter's type is unsupported; the message names the parameter and the supported types.
@@ -189,18 +257,10 @@ def tool(
     """
     # Annotations may also name classes that are defined next to the function, in the body of another function.
     namespace = sys._getframe(1).f_locals  # noqa: SLF001
+    options = ToolOptions(parallel_safe, timeout_s, aliases, needs_approval)
 
     def decorate(inner: Callable[P, R]) -> FunctionTool[P, R]:
-        return FunctionTool(
-            inner,
-            namespace,
-            name=name,
-            description=description,
-            strict=strict,
-            parallel_safe=parallel_safe,
-            timeout_s=timeout_s,
-            aliases=aliases,
-        )
+        return FunctionTool(inner, namespace, options, name=name, description=description, strict=strict)
 
     return decorate if function is None else decorate(function)
 
@@ -214,6 +274,7 @@ def freeform_tool(
     parallel_safe: bool = False,
     timeout_s: float | None = None,
     aliases: Sequence[str] = (),
+    needs_approval: NeedsApproval = False,
 ) -> Callable[[Callable[P, R]], FreeformTool[P, R]]:
     """Make a function a tool that the model calls with plain text in a given grammar.
 
@@ -223,7 +284,7 @@ def freeform_tool(
     Args:
         grammar: The text of the grammar.
         syntax: ``lark`` or ``regex``.
-        name, description, parallel_safe, timeout_s, aliases: As for :func:`tool`.
+        name, description, parallel_safe, timeout_s, aliases, needs_approval: As for :func:`tool`.
 
     Raises:
         TypeError: The function has other parameters.
@@ -233,13 +294,14 @@ def freeform_tool(
         raise ValueError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}")
     if not grammar.strip():
         raise ValueError("the grammar is empty")
+    options = ToolOptions(parallel_safe, timeout_s, aliases, needs_approval)
 
     def decorate(inner: Callable[P, R]) -> FreeformTool[P, R]:
         from codex_framework.toolkit.signature import documentation
 
         text = documentation(inspect.getdoc(inner) or "", ())[0] if description is None else description
         spec = FreeformSpec(_checked_name(name or inner.__name__), text, FreeformFormat(syntax, grammar))
-        return FreeformTool(inner, spec, parallel_safe=parallel_safe, timeout_s=timeout_s, aliases=aliases)
+        return FreeformTool(inner, spec, options)
 
     return decorate
 
@@ -292,12 +354,11 @@ def _as_json(name: str, result: Any) -> str:
 
 
 def _read(shape: Record, text: str) -> dict[str, Any]:
-    """Parse the arguments as keyword arguments. Some models send an empty text for a call without arguments."""
+    """Convert the arguments to keyword arguments."""
     problems: list[str] = []
     keywords: dict[str, Any] = {}
     try:
-        value = json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
-        keywords = shape.read(value, "", problems)
+        keywords = shape.read(_parsed(text), "", problems)
     except RecursionError:
         problems.append("nested too deeply")
     except ValueError as error:
@@ -308,6 +369,11 @@ def _read(shape: Record, text: str) -> dict[str, Any]:
         )
         raise ToolError("failed to parse function arguments: " + "\n".join(lines))
     return keywords
+
+
+def _parsed(text: str) -> Any:
+    """Parse JSON. Some models send an empty text for a call without arguments."""
+    return json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from codex_framework import Argument, ToolCall, ToolContext, ToolError, ToolOutput, ToolRefused, parse_arguments
+from codex_framework import ToolCall, ToolContext, ToolError, ToolOutput, ToolRefused, parse_arguments
 from codex_framework.contract.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.tools import PatchRequest
+from codex_plugin_apply_patch.arguments import ARGUMENTS
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.disk import Disk
 from codex_plugin_apply_patch.grammar import InvalidPatch, parse
@@ -18,13 +19,6 @@ from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary
 from codex_plugin_apply_patch.steps import StepFailed, perform
 
 __all__ = ["apply"]
-
-_FIELDS = {
-    "input": Argument("string", required=True),
-    # Not offered to models: what the interceptor adds.
-    "workdir": Argument("string"),
-    "prefix": Argument("string"),
-}
 
 
 class _Request(NamedTuple):
@@ -63,7 +57,7 @@ async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
 def _request(call: ToolCall) -> _Request:
     if call.kind == "custom":
         return _Request(call.arguments)
-    found: dict[str, Any] = parse_arguments(call.arguments, _FIELDS)
+    found: dict[str, Any] = parse_arguments(call.arguments, ARGUMENTS)
     return _Request(found["input"], found.get("workdir"), found.get("prefix", ""))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_apply_patch.grammar import AddHunk, DeleteHunk
 from codex_plugin_apply_patch.revision import LinesNotFound, revise
 
@@ -96,14 +97,14 @@ class Plan:
         try:
             before = self._read(path)
         except OSError as error:
-            raise PlanFailed(f"Failed to read {path}: {reason(error)}") from error
+            raise PlanFailed(f"Failed to read {path}: {os_error_text(error)}") from error
         return Step("D", hunk.path, path, before, None)
 
     def _updated(self, hunk: UpdateHunk, path: str) -> Step:
         try:
             before = self._read(path)
         except OSError as error:
-            raise PlanFailed(f"Failed to read file to update {path}: {reason(error)}") from error
+            raise PlanFailed(f"Failed to read file to update {path}: {os_error_text(error)}") from error
         try:
             revision = revise(before, hunk.chunks, path)
         except LinesNotFound as error:
@@ -140,12 +141,7 @@ class Plan:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise PlanFailed(f"Failed to write file {path}: {reason(error)}") from error
-
-
-def reason(error: OSError) -> str:
-    """Why, as Codex words it: ``No such file or directory (os error 2)``."""
-    return f"{error.strerror} (os error {error.errno})" if error.errno else str(error)
+            raise PlanFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
 
 
 def summary(steps: Iterable[Step]) -> str:

@@ -20,8 +20,9 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: What follows the program's name.
     """
+    from codex_framework.toolkit.os_errors import os_error_text
     from codex_plugin_apply_patch.grammar import InvalidPatch, parse
-    from codex_plugin_apply_patch.plan import PlanFailed, reason
+    from codex_plugin_apply_patch.plan import PlanFailed
 
     if len(arguments) > 1:
         return _complain("Error: apply_patch accepts exactly one argument.\n", 2)
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> int:
     except (PlanFailed, StepFailed) as error:
         return _complain(f"{error}\n", 1)
     except OSError as error:
-        return _complain(f"{reason(error)}\n", 1)
+        return _complain(f"{os_error_text(error)}\n", 1)
     return _say(f"Success. Updated the following files:\n{summary(plan.steps)}")
 
 

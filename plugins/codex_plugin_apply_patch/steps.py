@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_plugin_apply_patch.plan import reason
+from codex_framework.toolkit.os_errors import os_error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def perform(disk: Disk, step: Step) -> None:
     try:
         disk.write(disk.target(path), step.after)
     except OSError as error:
-        raise StepFailed(f"Failed to write file {path}: {reason(error)}") from error
+        raise StepFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
     if step.move_to is not None:
         _removed(disk, step.path, f"Failed to remove original {step.path}", half_done=True)
 
@@ -46,4 +46,4 @@ def _removed(disk: Disk, path: str, failure: str, *, half_done: bool = False) ->
     try:
         disk.remove(disk.place(path))
     except OSError as error:
-        raise StepFailed(f"{failure}: {reason(error)}", half_done=half_done) from error
+        raise StepFailed(f"{failure}: {os_error_text(error)}", half_done=half_done) from error

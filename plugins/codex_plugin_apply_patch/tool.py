@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,17 @@ from codex_framework import (
     FreeformFormat,
     FreeformSpec,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolOutput,
     ToolSpec,
     TurnFacts,
+    arguments_schema,
 )
 from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
 from codex_framework.toolkit.standalone import standalone_argv
+from codex_plugin_apply_patch.arguments import ARGUMENTS
 from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
 
 if TYPE_CHECKING:
@@ -29,19 +32,10 @@ __all__ = ["ApplyPatch"]
 _NAME = "apply_patch"
 
 _FREEFORM = FreeformSpec(_NAME, FREEFORM, FreeformFormat("lark", LARK))
-_FUNCTION = FunctionSpec(
-    _NAME,
-    FUNCTION,
-    {
-        "type": "object",
-        "properties": {"input": {"type": "string", "description": "The whole patch, from '*** Begin Patch' on."}},
-        "required": ["input"],
-        "additionalProperties": False,
-    },
-)
+_FUNCTION = FunctionSpec(_NAME, FUNCTION, arguments_schema(ARGUMENTS))
 
 
-class ApplyPatch:
+class ApplyPatch(Tool):
     """Edits files by a patch. Freeform and function calls are both understood, whichever form was offered.
 
     Args:
@@ -53,20 +47,16 @@ class ApplyPatch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._previews: Previews | None = None
+        argv = standalone_argv(str(Path(__file__).with_name("standalone.py")))  # starts in 10 ms
+        self.programs = {"apply_patch": argv, "applypatch": argv}
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """To models that know the format."""
-        return facts.model.apply_patch is not None
+        return turn.model.apply_patch is not None
 
-    def spec_for(self, facts: TurnFacts) -> ToolSpec:
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """The form that the model is used to."""
-        return _FUNCTION if facts.model.apply_patch == "function" else _FREEFORM
-
-    @property
-    def programs(self) -> Mapping[str, Sequence[str]]:
-        """The ``apply_patch`` command for shells; ``-I -S`` lets it start in 10 ms."""
-        argv = standalone_argv(str(Path(__file__).with_name("standalone.py")))
-        return {"apply_patch": argv, "applypatch": argv}
+        return _FUNCTION if turn.model.apply_patch == "function" else _FREEFORM
 
     def preview(self, call_id: str, text: str) -> PatchApplyUpdatedEvent | None:
         """The changes so far, twice a second at most."""

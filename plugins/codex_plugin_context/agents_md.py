@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.roles.context import Fragment
+from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.toolkit.projects import project_root
 
@@ -23,7 +23,7 @@ _START = "# AGENTS.md instructions for "
 _END = "</INSTRUCTIONS>"
 
 
-class AgentsMd:
+class AgentsMd(ContextSource):
     """The user's file in ``$CODEX_HOME`` and the project's files, from the project root down to the working folder.
 
     The files are read again for each turn (about ten system calls), so an edit takes effect in the next turn.

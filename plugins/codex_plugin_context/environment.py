@@ -21,7 +21,7 @@ from codex_framework.contract.protocol.permissions import (
     SpecialPath,
     UnrestrictedFiles,
 )
-from codex_framework.contract.roles.context import Fragment
+from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 
 __all__ = ["Environment", "timezone_name"]
@@ -30,7 +30,7 @@ _START, _END = "<environment_context>", "</environment_context>"
 _ZONE_EXTRAS = frozenset("/_+-")
 
 
-class Environment:
+class Environment(ContextSource):
     """The working folder, shell, date, time zone, network rules and file permissions.
 
     Disabled by ``include_environment_context = false``.

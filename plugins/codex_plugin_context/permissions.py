@@ -15,7 +15,7 @@ from codex_framework.contract.protocol.permissions import (
     PermissionProfile,
 )
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
-from codex_framework.contract.roles.context import Fragment
+from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 
 __all__ = ["DeveloperInstructions", "Permissions"]
@@ -33,7 +33,7 @@ that allows arbitrary code. Make such a request if the command is needed for the
 - it is destructive, and the user has not explicitly asked for it."""
 
 
-class Permissions:
+class Permissions(ContextSource):
     """The sandbox, network and approval policy in words. Disabled by ``include_permissions_instructions = false``."""
 
     name = "permissions"
@@ -51,7 +51,7 @@ class Permissions:
         yield Fragment(role="developer", text=text, start=_START, end=_END, order=0)
 
 
-class DeveloperInstructions:
+class DeveloperInstructions(ContextSource):
     """The text of ``developer_instructions`` in the configuration, unchanged."""
 
     name = "developer_instructions"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from codex_framework import InputImage, InputText, ToolCall, ToolContext, ToolError, ToolOutput
+from codex_framework import InputImage, InputText, Tool, ToolCall, ToolContext, ToolError, ToolOutput
 from codex_framework.contract.roles.tool_specs import TOOL_NAME
 from codex_plugin_dynamic_tools.calls import (
     NO_ANSWER,
@@ -24,7 +24,7 @@ from codex_plugin_dynamic_tools.definitions import Definition
 __all__ = ["DynamicTool"]
 
 
-class DynamicTool:
+class DynamicTool(Tool):
     """One tool of a client.
 
     Args:

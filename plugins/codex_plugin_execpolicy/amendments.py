@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 
 from codex_framework.contract.errors import CodexError, ConfigError
+from codex_framework.toolkit.appending import append_whole
 
 __all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
 
@@ -96,7 +97,7 @@ def _add(codex_home: Path, line: str) -> bool:
             if len(text) + len(added) > LARGEST:
                 hint = "Remove rules from it, or move some to another file in that folder."
                 raise CodexError(f"{path} is full: it may have {LARGEST:,} bytes", slug="exec-prefix", hint=hint)
-            _append(file, added, len(text))
+            append_whole(file.fileno(), added, len(text), sync=True)  # half a rule would make the file unusable
             return True
     except ConfigError as error:
         fact = f"nothing was added to {path}, as it has a mistake: {error}"
@@ -146,19 +147,3 @@ def _is_still(path: Path, file: FileIO) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
-
-
-def _append(file: FileIO, line: bytes, size: int) -> None:
-    """Add the whole line, or nothing: half of one would make the file unusable.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    try:
-        done = 0
-        while done < len(line):
-            done += file.write(line[done:])
-        os.fsync(file.fileno())
-    except BaseException:
-        os.ftruncate(file.fileno(), size)
-        raise

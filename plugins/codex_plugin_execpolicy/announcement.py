@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codex_framework import ApprovalPolicy, Fragment, TurnFacts, Verdict
+from codex_framework import ApprovalPolicy, ContextSource, Fragment, TurnFacts, Verdict
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_execpolicy.layers import RuleLayers
@@ -21,7 +21,7 @@ _HINT = "Mend it (`codex-framework execpolicy test FILE` checks it) or remove it
 _CUT = "...\n[Some commands were truncated]"
 
 
-class RulesAnnouncement:
+class RulesAnnouncement(ContextSource):
     """A fragment with the prefixes that rules allow, and a warning for each file that is wrong."""
 
     name = "execpolicy"

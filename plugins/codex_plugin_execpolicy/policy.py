@@ -7,7 +7,15 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import ApprovalPolicy, CommandRequest, CommandVerdict, NetworkTarget, TurnFacts, Verdict
+from codex_framework import (
+    ApprovalPolicy,
+    CommandPolicy,
+    CommandRequest,
+    CommandVerdict,
+    NetworkTarget,
+    TurnFacts,
+    Verdict,
+)
 from codex_framework.contract.errors import CodexError
 from codex_plugin_execpolicy.dangerous import may_be_dangerous
 from codex_plugin_execpolicy.layers import RuleLayers
@@ -21,7 +29,7 @@ __all__ = ["ExecPolicy", "judged_by"]
 _ELSEWHERE = "This session leaves the person's rules out, so it holds in others only."
 
 
-class ExecPolicy:
+class ExecPolicy(CommandPolicy):
     """Judges commands. One for each kernel; threads may share it."""
 
     name = "execpolicy"

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from codex_framework import CommandFailed, Launch, SandboxError
+from codex_framework import ChildProcess, CommandFailed, Launch, SandboxError
 from codex_framework.contract.roles.networks import NetworkGate, ProxyPorts
 from codex_plugin_landlock.jail.messages import receive, send
 
@@ -41,7 +41,7 @@ class InstanceRefused(Exception):  # noqa: N818
         self.text = text
 
 
-class ConfinedProcess:
+class ConfinedProcess(ChildProcess):
     """A :class:`~codex_framework.ChildProcess` inside an instance."""
 
     def __init__(self, instance: Instance, pid: int, terminal: int | None = None) -> None:

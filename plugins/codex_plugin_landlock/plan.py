@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -13,6 +12,8 @@ import attrs
 
 from codex_framework import AccessMode, FileAccess, SandboxError
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.confinement.paths import is_below
+from codex_framework.toolkit.confinement.placeholders import is_marked
 from codex_plugin_landlock.jail.parts import (
     DENIED,
     DEV,
@@ -23,7 +24,6 @@ from codex_plugin_landlock.jail.parts import (
     Part,
     above,
     enclosing,
-    is_below,
     wanted,
 )
 
@@ -32,8 +32,8 @@ __all__ = ["Plan", "check_entries", "fits", "plan_for", "signature"]
 _KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DENY: DENIED}
 _LIMITS = ("processes", "memory_bytes", "file_bytes")
 
-_PLACEHOLDER, _PLACEHOLDER_MODE = "placeholder", 0o1755
-"""The mark of folders that the launcher creates in place of missing names (see ``jail.placeholders``)."""
+_PLACEHOLDER = "placeholder"
+"""The mark of folders that the launcher creates in place of missing names."""
 
 
 class Plan(Value, kw_only=True):
@@ -253,7 +253,7 @@ def _identity(path: str) -> object:
     status = _status(path)
     if status is None:
         return None
-    if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE:
+    if is_marked(status):
         return (_PLACEHOLDER, status.st_dev, status.st_ino)
     return (status.st_dev, status.st_ino)
 
@@ -268,7 +268,7 @@ def _form(path: str) -> object:
     if status is None:
         return None
     form = (status.st_dev, status.st_ino, status.st_ctime_ns)
-    return (_PLACEHOLDER, *form) if stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE else form
+    return (_PLACEHOLDER, *form) if is_marked(status) else form
 
 
 def _status(path: str) -> os.stat_result | None:

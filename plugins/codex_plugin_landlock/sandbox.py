@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import FileAccess, Launch, SandboxError, SandboxReport
+from codex_framework import Confinement, FileAccess, Launch, Sandbox, SandboxError, SandboxReport
 from codex_plugin_landlock.plan import Plan, check_entries, fits, plan_for, signature
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _NETWORK_VARIABLES: dict[str, dict[str, str]] = {
 """Variables that inform a command about its network (Codex's names)."""
 
 
-class LandlockSandbox:
+class LandlockSandbox(Sandbox):
     """A sandbox for Linux that uses namespaces, Landlock and seccomp, or only the last two if namespaces are refused.
 
     Args:
@@ -333,7 +333,7 @@ def _gate(plan: Plan, launch: Launch) -> NetworkGate | None:
     return launch.gate
 
 
-class LandlockConfinement:
+class LandlockConfinement(Confinement):
     """A plan from which processes can be started."""
 
     def __init__(self, sandbox: LandlockSandbox, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from codex_framework import NetworkRules, NetworkTarget, SandboxError
+from codex_framework import NetworkProxy, NetworkRules, NetworkTarget, SandboxError
 
 if TYPE_CHECKING:
     from codex_plugin_network_proxy.gate import Gate
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["RuledProxy"]
 
 
-class RuledProxy:
+class RuledProxy(NetworkProxy):
     """The network proxy of this plugin. Its gates run on the event loop that opens them, in this process.
 
     Args:

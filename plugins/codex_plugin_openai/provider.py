@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urlsplit
 
 import attrs
 
-from codex_framework import ModelClient, ModelError, ModelInfo, ProviderInfo
+from codex_framework import ModelClient, ModelError, ModelInfo, ModelProvider, ProviderInfo
 from codex_plugin_openai.catalogue import known_model
 
 __all__ = ["ResponsesProvider"]
@@ -17,7 +17,7 @@ _OPTIONS = frozenset({"auth", "record", "supports_websockets", "websocket_connec
 """Supported keys of a table that are not in ``ProviderInfo``. Those for websockets are read by Codex only; SSE does not need them."""
 
 
-class ResponsesProvider:
+class ResponsesProvider(ModelProvider):
     """Providers with the Responses API (``wire_api = "responses"``)."""
 
     name = "responses"

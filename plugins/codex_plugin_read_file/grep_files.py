@@ -13,11 +13,12 @@ from codex_framework import (
     ToolError,
     ToolOutput,
     ToolRefused,
+    arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import reason
 
 __all__ = ["GrepFiles"]
 
@@ -28,26 +29,11 @@ _PATIENCE_MS = 30_000
 
 _NOTHING = "No matches found."
 
-_FIELDS = {
-    "pattern": Argument("string", required=True),
-    "include": Argument("string"),
-    "path": Argument("string"),
-    "limit": Argument("usize"),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "pattern": {"type": "string", "description": "A regular expression to find in the files' text."},
-        "include": {
-            "type": "string",
-            "description": 'Only files whose path fits this glob, such as "*.py" or "*.{ts,tsx}".',
-        },
-        "path": {"type": "string", "description": "A file or folder to search. Default: the working folder."},
-        "limit": {"type": "number", "description": "Most paths to show. Default 100, at most 2000."},
-    },
-    "required": ["pattern"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "pattern": Argument("string", "A regular expression to find in the files' text.", required=True),
+    "include": Argument("string", 'Only files whose path fits this glob, such as "*.py" or "*.{ts,tsx}".'),
+    "path": Argument("string", "A file or folder to search. Default: the working folder."),
+    "limit": Argument("usize", "Most paths to show. Default 100, at most 2000."),
 }
 
 
@@ -60,12 +46,12 @@ class GrepFiles(Offering):
         "grep_files",
         "Finds files whose text fits a regular expression, and lists their paths, the last changed ones first. Files that git "
         "ignores, hidden files and binary files are left out.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         pattern = arguments["pattern"].strip()
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if not pattern:
@@ -92,7 +78,7 @@ def _check(path: Path, context: ToolContext) -> None:
     try:
         path.stat()
     except OSError as error:
-        raise ToolError(f"unable to access `{path}`: {reason(error)}") from error
+        raise ToolError(f"unable to access `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path
         raise ToolError(f"unable to access {str(path)!r}: {error}") from error
 

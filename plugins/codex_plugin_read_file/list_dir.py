@@ -15,31 +15,21 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import absolute, reason, shortened
+from codex_plugin_read_file.paths import absolute, shortened
 
 __all__ = ["ListDir"]
 
-_FIELDS = {
-    "dir_path": Argument("string", required=True),
-    "offset": Argument("usize"),
-    "limit": Argument("usize"),
-    "depth": Argument("usize"),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "dir_path": {"type": "string", "description": "Absolute path of the folder."},
-        "offset": {"type": "number", "description": "The first entry to show, from 1. Default 1."},
-        "limit": {"type": "number", "description": "Most entries to show. Default 25."},
-        "depth": {"type": "number", "description": "How many levels of folders to look into. Default 2."},
-    },
-    "required": ["dir_path"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "dir_path": Argument("string", "Absolute path of the folder.", required=True),
+    "offset": Argument("usize", "The first entry to show, from 1. Default 1."),
+    "limit": Argument("usize", "Most entries to show. Default 25."),
+    "depth": Argument("usize", "How many levels of folders to look into. Default 2."),
 }
 
 
@@ -52,12 +42,12 @@ class ListDir(Offering):
         "list_dir",
         "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "
         "symlink, ? for anything else that is no file.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset, limit, depth = (
             arguments.get(name, default) for name, default in (("offset", 1), ("limit", 25), ("depth", 2))
         )
@@ -76,7 +66,7 @@ def _listing(path: Path, offset: int, limit: int, depth: int, access: FileAccess
     try:
         found = list(itertools.islice(entries, offset - 1, offset - 1 + limit + 1))
     except OSError as error:
-        raise ToolError(f"failed to read directory: {reason(error)}") from error
+        raise ToolError(f"failed to read directory: {os_error_text(error)}") from error
     if not found and offset > 1:
         raise ToolError("offset exceeds directory entry count")
     more = [f"More than {limit} entries found"] if len(found) > limit else []

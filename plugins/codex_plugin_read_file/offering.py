@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from codex_framework import TurnFacts
+from codex_framework import Tool, TurnFacts
 from codex_plugin_read_file.settings import Settings
 
 __all__ = ["Offering"]
 
 
-class Offering:
+class Offering(Tool):
     """The part of a tool that decides whether it is offered.
 
     Args:
@@ -18,7 +18,7 @@ class Offering:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """As the setting ``offer`` says; else to models that have no command sessions (``exec_command``)."""
         offer = self._settings.offer
-        return facts.model.shell_type != "unified_exec" if offer is None else offer
+        return turn.model.shell_type != "unified_exec" if offer is None else offer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codex_framework import ToolContext, ToolError, ToolRefused
 
-__all__ = ["LONGEST_LINE", "absolute", "reason", "shortened"]
+__all__ = ["LONGEST_LINE", "absolute", "shortened"]
 
 LONGEST_LINE = 500
 """Characters of a line or name that are shown (Codex: 500)."""
@@ -27,11 +27,6 @@ def absolute(path: str, name: str, context: ToolContext) -> Path:
     if not context.access.may_read(found):
         raise ToolRefused(f"reading {found} is not permitted")
     return found
-
-
-def reason(error: OSError) -> str:
-    """Why: ``No such file or directory (os error 2)``."""
-    return f"{error.strerror} (os error {error.errno})"
 
 
 def shortened(text: str) -> str:

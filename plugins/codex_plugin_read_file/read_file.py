@@ -16,10 +16,12 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import LONGEST_LINE, absolute, reason, shortened
+from codex_plugin_read_file.paths import LONGEST_LINE, absolute, shortened
 
 __all__ = ["ReadFile"]
 
@@ -28,52 +30,22 @@ _LARGEST_INDENTED = 64 * 1024 * 1024
 """Bytes; ``indentation`` mode has to look at the whole file."""
 
 _AROUND = {
-    "anchor_line": Argument("usize"),
-    "max_levels": Argument("usize"),
-    "include_siblings": Argument("boolean"),
-    "include_header": Argument("boolean"),
-    "max_lines": Argument("usize"),
+    "anchor_line": Argument("usize", "The line whose block is shown. Default: offset."),
+    "max_levels": Argument("usize", "How many enclosing blocks; 0 (default): all."),
+    "include_siblings": Argument("boolean", "Show neighbouring blocks of the outermost level too. Default false."),
+    "include_header": Argument("boolean", "Show comments right above the outermost block. Default true."),
+    "max_lines": Argument("usize", "Most lines to show. Default: limit."),
 }
-_FIELDS = {
-    "file_path": Argument("string", required=True),
-    "offset": Argument("usize"),
-    "limit": Argument("usize"),
-    "mode": Argument("string", choices=("slice", "indentation")),
-    "indentation": Argument("object", fields=_AROUND),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "Absolute path of the file."},
-        "offset": {"type": "number", "description": "The first line to show, from 1. Default 1."},
-        "limit": {"type": "number", "description": "Most lines to show. Default 2000."},
-        "mode": {
-            "type": "string",
-            "enum": ["slice", "indentation"],
-            "description": "slice (default): lines one after the other. indentation: the block of code around a line.",
-        },
-        "indentation": {
-            "type": "object",
-            "description": "What to show in indentation mode.",
-            "properties": {
-                "anchor_line": {"type": "number", "description": "The line whose block is shown. Default: offset."},
-                "max_levels": {"type": "number", "description": "How many enclosing blocks; 0 (default): all."},
-                "include_siblings": {
-                    "type": "boolean",
-                    "description": "Show neighbouring blocks of the outermost level too. Default false.",
-                },
-                "include_header": {
-                    "type": "boolean",
-                    "description": "Show comments right above the outermost block. Default true.",
-                },
-                "max_lines": {"type": "number", "description": "Most lines to show. Default: limit."},
-            },
-            "additionalProperties": False,
-        },
-    },
-    "required": ["file_path"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "file_path": Argument("string", "Absolute path of the file.", required=True),
+    "offset": Argument("usize", "The first line to show, from 1. Default 1."),
+    "limit": Argument("usize", "Most lines to show. Default 2000."),
+    "mode": Argument(
+        "string",
+        "slice (default): lines one after the other. indentation: the block of code around a line.",
+        choices=("slice", "indentation"),
+    ),
+    "indentation": Argument("object", "What to show in indentation mode.", fields=_AROUND),
 }
 
 
@@ -85,12 +57,12 @@ class ReadFile(Offering):
     spec = FunctionSpec(
         "read_file",
         "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset = arguments.get("offset", 1)
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if offset == 0:
@@ -146,7 +118,7 @@ def _opened(path: Path) -> BinaryIO:
             raise ToolError(f"failed to read file: `{path}` is not a file")
         return path.open("rb")
     except OSError as error:
-        raise ToolError(f"failed to read file: {reason(error)}") from error
+        raise ToolError(f"failed to read file: {os_error_text(error)}") from error
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:

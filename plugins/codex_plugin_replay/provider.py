@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import ConfigError, ModelClient, ModelError, ModelInfo, ProviderInfo
+from codex_framework import ConfigError, ModelClient, ModelError, ModelInfo, ModelProvider, ProviderInfo
 
 if TYPE_CHECKING:
     from codex_framework.testing.scripted import Script
@@ -18,7 +18,7 @@ __all__ = ["ReplayProvider"]
 _OPTIONS = frozenset({"cassette", "script", "match", "record"})
 
 
-class ReplayProvider:
+class ReplayProvider(ModelProvider):
     """Plays what ``[model_providers.<id>]`` with ``wire_api = "replay"`` names.
 
         script = "path"       replies written by hand (see ``codex_framework.testing.script_files``), in order

@@ -14,6 +14,7 @@ from typing import Any, cast
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework.toolkit.appending import append_whole
 from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
 
 __all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
@@ -145,8 +146,7 @@ class CassetteWriter:
         lines.append(exchange)
         text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
         with self.path.open("ab", buffering=0) as file:
-            file.write(text.encode("utf-8", "replace"))
-            os.fsync(file.fileno())
+            append_whole(file.fileno(), text.encode("utf-8", "replace"), os.fstat(file.fileno()).st_size, sync=True)
         self._written.update(new)
 
 

@@ -7,32 +7,27 @@ import json
 from codex_framework import (
     Argument,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
-from codex_framework.toolkit.permission_arguments import PERMISSIONS_SCHEMA
+from codex_framework.toolkit.permission_arguments import PERMISSIONS
 
 __all__ = ["RequestPermissions"]
 
-_FIELDS = {"permissions": Argument("any", required=True), "reason": Argument("string")}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string", "description": "One sentence for the user: what it is needed for."},
-        "permissions": {**PERMISSIONS_SCHEMA, "description": "What is needed on top, as little as will do."},
-    },
-    "required": ["permissions"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "reason": Argument("string", "One sentence for the user: what it is needed for."),
+    "permissions": PERMISSIONS._replace(description="What is needed on top, as little as will do.", required=True),
 }
 
 
-class RequestPermissions:
+class RequestPermissions(Tool):
     """Asks the person, who may grant all, a part or nothing."""
 
     parallel_safe = False
@@ -41,16 +36,16 @@ class RequestPermissions:
         "request_permissions",
         "Asks the user for more permissions: folders to read or write, or the network. What is granted holds for your later "
         "commands and patches, in this turn or for the whole session. The answer says what was granted; it can be less.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """Where ``features.request_permissions_tool`` is on (as in Codex, it is off by default)."""
-        return (facts.config.get("features") or {}).get("request_permissions_tool") is True
+        return (turn.config.get("features") or {}).get("request_permissions_tool") is True
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         try:
             wanted = additional_from_wire(arguments["permissions"])
         except ValueError as error:

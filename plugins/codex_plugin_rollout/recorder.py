@@ -23,6 +23,7 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import UserMessageEvent
 from codex_framework.contract.protocol.items import Message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry
+from codex_framework.toolkit.appending import append_whole
 from codex_plugin_rollout.lines import entry_line, numbered_line
 from codex_plugin_rollout.turns import is_user_message
 
@@ -114,7 +115,7 @@ class RolloutRecorder:
             if self._numbered:
                 lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
             data = b"".join(lines)
-            _write_all(descriptor, data, size)
+            append_whole(descriptor, data, size)
             self._end = size + len(data)
             self._ordinal += len(lines)
         finally:
@@ -157,18 +158,6 @@ def _begins_thread(entry: ThreadEntry) -> bool:
     return isinstance(entry, ItemEntry) and isinstance(entry.item, Message) and is_user_message(entry.item)
 
 
-def _write_all(descriptor: int, data: bytes, size: int) -> None:
-    """Write all data at offset ``size``, or leave the file unchanged."""
-    written = 0
-    try:
-        while written < len(data):
-            written += os.write(descriptor, memoryview(data)[written:])
-    except OSError:
-        if written and os.fstat(descriptor).st_size == size + written:
-            os.ftruncate(descriptor, size)
-        raise
-
-
 def _whole_lines(descriptor: int, size: int) -> int:
     """Remove an incomplete last line, so that the next entry starts on a new line, and return the file's new size.
 
@@ -182,7 +171,7 @@ def _whole_lines(descriptor: int, size: int) -> int:
     except ValueError:
         os.ftruncate(descriptor, size - len(broken))
         return size - len(broken)
-    _write_all(descriptor, b"\n", size)
+    append_whole(descriptor, b"\n", size)
     return size + 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
 from codex_plugin_rollout import files
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.recorder import RolloutRecorder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RolloutStore"]
 
 
-class RolloutStore:
+class RolloutStore(ThreadStore):
     """A thread store with one file per thread in ``$CODEX_HOME/sessions``, as in Codex."""
 
     name = "rollout"

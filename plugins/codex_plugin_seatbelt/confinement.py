@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from codex_framework import AccessMode, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
+from codex_framework import AccessMode, Confinement, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
 from codex_framework.contract.permissions.globs import expand
-from codex_plugin_seatbelt.launching import TRIAL, check_program, try_out
+from codex_framework.toolkit.confinement.launching import check_start
+from codex_plugin_seatbelt.launching import TRIAL, try_out
 from codex_plugin_seatbelt.process import SeatbeltProcess
 from codex_plugin_seatbelt.profile import Profile
 from codex_plugin_seatbelt.regions import Rules, mode_at
@@ -53,7 +54,7 @@ class Owner(Protocol):
         ...
 
 
-class SeatbeltConfinement:
+class SeatbeltConfinement(Confinement):
     """A profile from which processes can be started.
 
     Args:
@@ -90,7 +91,7 @@ class SeatbeltConfinement:
             SandboxError: The system does not accept the profile. The command was not started.
             CommandFailed: The program or folder does not exist, or the program cannot be executed.
         """
-        check_program(launch)
+        check_start(launch)
         await self._prepare()
         env = dict(launch.env)
         ports: tuple[int, ...] = ()

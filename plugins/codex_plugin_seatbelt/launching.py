@@ -1,47 +1,18 @@
-"""Checks before a command is passed to ``sandbox-exec``, whose own messages would look like output of the command."""
+"""A trial of ``sandbox-exec`` before a command is passed to it, because its own messages would look like output of the command."""
 
 from __future__ import annotations
 
 import errno
-import os
 import subprocess
-from pathlib import Path
 
-from codex_framework import CommandFailed, Launch, SandboxError
+from codex_framework import SandboxError
 
-__all__ = ["TRIAL", "check_program", "try_out"]
+__all__ = ["TRIAL", "try_out"]
 
 TRIAL = ("/usr/bin/true",)
 """A program that does nothing."""
 
 _TRIAL_S = 20.0
-
-
-def check_program(launch: Launch) -> None:
-    """Refuse a command that cannot be started. ``sandbox-exec`` would only print a message and exit.
-
-    Raises:
-        CommandFailed: The program or the folder does not exist or is unusable; the fact is the system's text.
-    """
-    program = launch.argv[0] if launch.argv else ""
-    code = _reason(program, launch)
-    if code:
-        hint = f"Check that {program!r} is on PATH and that {launch.cwd!r} is a folder."
-        raise CommandFailed(f"{os.strerror(code)} (os error {code})", hint=hint)
-
-
-def _reason(program: str, launch: Launch) -> int:
-    """Return the number of the error that a start would cause; 0 for none."""
-    cwd = Path(launch.cwd)
-    if not cwd.is_dir():
-        return errno.ENOTDIR if cwd.exists() else errno.ENOENT
-    if not program:
-        return errno.ENOENT
-    folders = [""] if "/" in program else launch.env.get("PATH", os.defpath).split(os.pathsep)
-    paths = [cwd / folder / program for folder in folders]
-    if any(path.is_file() and os.access(path, os.X_OK) for path in paths):
-        return 0
-    return errno.EACCES if any(path.exists() for path in paths) else errno.ENOENT
 
 
 def try_out(argv: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ _MAX_PAUSE_S = 2.0
 """First and longest pause in seconds between checks for descendants. On a Mac, each check runs ``ps``."""
 
 
-class SeatbeltProcess:
+class SeatbeltProcess(ChildProcess):
     """A :class:`~codex_framework.ChildProcess` around the process that confines itself and becomes the command.
 
     Args:

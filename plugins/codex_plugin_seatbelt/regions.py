@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from codex_framework import AccessMode, FileAccess
 from codex_framework.contract.permissions.globs import deny_matcher, escaped, static_prefix
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.confinement.paths import is_below
 from codex_plugin_seatbelt.patterns import residuals
 
 __all__ = ["Region", "Rules", "mode_at", "regions", "rules_of"]
@@ -182,4 +183,4 @@ def _looks_denied(modes: dict[str, AccessMode], path: str, allowed: Collection[A
 
 
 def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder if folder == "/" else f"{folder}/")
+    return path == folder or is_below(path, folder)

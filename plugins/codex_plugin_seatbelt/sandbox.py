@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_framework import FileAccess, NetworkMode, Protection, SandboxError, SandboxReport
+from codex_framework import FileAccess, NetworkMode, Protection, Sandbox, SandboxError, SandboxReport
 from codex_framework.contract.roles.sandboxes import SandboxLayer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _PARTLY = {
 _WEAK = "daemons that quickly detach themselves may outlive their command; processes and memory are not limited"
 
 
-class SeatbeltSandbox:
+class SeatbeltSandbox(Sandbox):
     """A sandbox for macOS.
 
     Args:

@@ -10,80 +10,68 @@ from codex_framework import (
     CommandRequest,
     FunctionSpec,
     NativeSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 from codex_plugin_shell.report import json_report
 from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["LocalShell", "Shell"]
 
-_FIELDS = {
-    "command": Argument("strings", required=True),
-    "workdir": Argument("string"),
-    "timeout_ms": Argument("u64", aliases=("timeout",)),
+_ARGUMENTS = {
+    "command": Argument("strings", 'Program and arguments, usually ["bash", "-lc", SCRIPT].', required=True),
+    "workdir": Argument(
+        "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
+    ),
+    "timeout_ms": Argument("u64", "End it after so many milliseconds. Default 10000.", aliases=("timeout",)),
     **ARGUMENTS,
 }
 
-_ACTION_FIELDS = {
+_ACTION = {
     "command": Argument("strings", required=True),
     "working_directory": Argument("string"),
     "timeout_ms": Argument("u64"),
     "env": Argument("any"),
 }
 
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "command": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": 'Program and arguments, usually ["bash", "-lc", SCRIPT].',
-        },
-        "workdir": {
-            "type": "string",
-            "description": "The folder to run it in, absolute or relative to the turn's folder, which is the default.",
-        },
-        "timeout_ms": {"type": "number", "description": "End it after so many milliseconds. Default 10000."},
-        **SCHEMA,
-    },
-    "required": ["command"],
-    "additionalProperties": False,
-}
-
 _SHELLS = frozenset({"bash", "zsh", "sh"})
 
 
-class Shell:
+_SPEC = FunctionSpec(
+    "shell",
+    "Runs a program and returns its output and exit code. The words go to the program as they are: for pipes, globs and "
+    'variables run ["bash", "-lc", SCRIPT]. Set workdir rather than using cd.',
+    arguments_schema(_ARGUMENTS),
+)
+
+
+class Shell(Tool):
     """Runs a program with arguments and waits for its end."""
 
     parallel_safe = True
     tells_clients = True
     aliases = ("container.exec",)
-    spec = FunctionSpec(
-        "shell",
-        "Runs a program and returns its output and exit code. The words go to the program as they are: for pipes, globs and "
-        'variables run ["bash", "-lc", SCRIPT]. Set workdir rather than using cd.',
-        _PARAMETERS,
-    )
+    spec = _SPEC
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """In turns whose command tool is this one."""
-        return offered_tool(facts) == "shell"
+        return offered_tool(turn) == "shell"
 
-    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """With ``additional_permissions`` where they are switched on."""
-        return with_additional(self.spec, facts)
+        return with_additional(_SPEC, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         return await _run(
             arguments["command"],
             arguments.get("workdir"),
@@ -93,22 +81,22 @@ class Shell:
         )
 
 
-class LocalShell:
+class LocalShell(Tool):
     """The shell tool that some models know by themselves."""
 
     parallel_safe = True
     tells_clients = True
     spec = NativeSpec("local_shell", "local_shell")
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """In turns whose command tool is this one."""
-        return offered_tool(facts) == "local_shell"
+        return offered_tool(turn) == "local_shell"
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a native one, or a function call of the same name with the arguments of ``shell``."""
         if call.kind != "local_shell":
             return await Shell().run(call, context)
-        action = parse_arguments(call.arguments, _ACTION_FIELDS)
+        action = parse_arguments(call.arguments, _ACTION)
         return await _run(
             action["command"],
             action.get("working_directory"),

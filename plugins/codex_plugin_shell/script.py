@@ -9,71 +9,59 @@ from codex_framework import (
     Argument,
     CommandRequest,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
     shell_argv,
 )
-from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 from codex_plugin_shell.report import text_report
 from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["ShellCommand"]
 
-_FIELDS = {
-    "command": Argument("string", required=True),
-    "workdir": Argument("string"),
-    "timeout_ms": Argument("u64", aliases=("timeout",)),
-    "login": Argument("boolean"),
+_ARGUMENTS = {
+    "command": Argument("string", "The script to run in the user's shell.", required=True),
+    "workdir": Argument(
+        "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
+    ),
+    "timeout_ms": Argument("u64", "End it after so many milliseconds. Default 10000.", aliases=("timeout",)),
+    "login": Argument("boolean", "Run it in a login shell, which reads the user's profile. Default true."),
     **ARGUMENTS,
 }
 
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "description": "The script to run in the user's shell."},
-        "workdir": {
-            "type": "string",
-            "description": "The folder to run it in, absolute or relative to the turn's folder, which is the default.",
-        },
-        "timeout_ms": {"type": "number", "description": "End it after so many milliseconds. Default 10000."},
-        "login": {
-            "type": "boolean",
-            "description": "Run it in a login shell, which reads the user's profile. Default true.",
-        },
-        **SCHEMA,
-    },
-    "required": ["command"],
-    "additionalProperties": False,
-}
+
+_SPEC = FunctionSpec(
+    "shell_command",
+    "Runs a shell script and returns its output and exit code. Set workdir rather than using cd.",
+    arguments_schema(_ARGUMENTS),
+)
 
 
-class ShellCommand:
+class ShellCommand(Tool):
     """Runs a script in the user's shell and waits for its end."""
 
     parallel_safe = True
     tells_clients = True
-    spec = FunctionSpec(
-        "shell_command",
-        "Runs a shell script and returns its output and exit code. Set workdir rather than using cd.",
-        _PARAMETERS,
-    )
+    spec = _SPEC
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """In turns whose command tool is this one."""
-        return offered_tool(facts) == "shell_command"
+        return offered_tool(turn) == "shell_command"
 
-    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """With ``additional_permissions`` where they are switched on."""
-        return with_additional(self.spec, facts)
+        return with_additional(_SPEC, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         timeout_ms = arguments.get("timeout_ms", DEFAULT_TIMEOUT_MS)
         request = CommandRequest(
             argv=shell_argv(arguments["command"], login=_login(arguments, context.config)),

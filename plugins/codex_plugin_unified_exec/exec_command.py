@@ -11,16 +11,18 @@ from codex_framework import (
     Argument,
     CommandRequest,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     ToolRefused,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
     shell_argv,
 )
-from codex_framework.toolkit.permission_arguments import ARGUMENTS, SCHEMA, permission_fields, with_additional
+from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_unified_exec.offering import is_offered
 from codex_plugin_unified_exec.report import report
 from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
@@ -49,74 +51,56 @@ _PLAIN_TERMINAL = {
 }
 """Set for every command, so that output is plain text and nothing waits at a pager (Codex)."""
 
-_FIELDS = {
-    "cmd": Argument("string", required=True),
-    "workdir": Argument("string"),
-    "shell": Argument("string"),
-    "login": Argument("boolean"),
-    "tty": Argument("boolean"),
-    "yield_time_ms": Argument("u64"),
-    "max_output_tokens": Argument("usize"),
+_ARGUMENTS = {
+    "cmd": Argument("string", "The shell script to run.", required=True),
+    "workdir": Argument(
+        "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
+    ),
+    "shell": Argument("string", "The shell that runs it. The default is the user's."),
+    "login": Argument("boolean", "Run it in a login shell, which reads the user's profile. Default true."),
+    "tty": Argument(
+        "boolean",
+        "Run it on a terminal, for programs that need one or that you want to type into. Default false: "
+        "plain pipes, and nothing on stdin.",
+    ),
+    "yield_time_ms": Argument(
+        "u64",
+        "How long to wait for its end, in milliseconds (250 to 30000, default 10000). If it is still "
+        "running then, you get the output so far and a session ID.",
+    ),
+    "max_output_tokens": Argument(
+        "usize", "The most output to return, in tokens. The middle of longer output is left out. Default 10000."
+    ),
     **ARGUMENTS,
 }
 
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "cmd": {"type": "string", "description": "The shell script to run."},
-        "workdir": {
-            "type": "string",
-            "description": "The folder to run it in, absolute or relative to the turn's folder, which is the default.",
-        },
-        "shell": {"type": "string", "description": "The shell that runs it. The default is the user's."},
-        "login": {
-            "type": "boolean",
-            "description": "Run it in a login shell, which reads the user's profile. Default true.",
-        },
-        "tty": {
-            "type": "boolean",
-            "description": "Run it on a terminal, for programs that need one or that you want to type into. Default false: "
-            "plain pipes, and nothing on stdin.",
-        },
-        "yield_time_ms": {
-            "type": "number",
-            "description": "How long to wait for its end, in milliseconds (250 to 30000, default 10000). If it is still "
-            "running then, you get the output so far and a session ID.",
-        },
-        "max_output_tokens": {
-            "type": "number",
-            "description": "The most output to return, in tokens. The middle of longer output is left out. Default 10000.",
-        },
-        **SCHEMA,
-    },
-    "required": ["cmd"],
-    "additionalProperties": False,
-}
+
+_SPEC = FunctionSpec(
+    "exec_command",
+    "Runs a shell command. Returns its output and exit code, or, if it is still running when the yield time is over, the "
+    "output so far and a session ID to go on with in write_stdin.",
+    arguments_schema(_ARGUMENTS),
+)
 
 
-class ExecCommand:
+class ExecCommand(Tool):
     """Runs a script; hands back its output, or a session if it takes longer."""
 
     parallel_safe = True
     tells_clients = True
-    spec = FunctionSpec(
-        "exec_command",
-        "Runs a shell command. Returns its output and exit code, or, if it is still running when the yield time is over, the "
-        "output so far and a session ID to go on with in write_stdin.",
-        _PARAMETERS,
-    )
+    spec = _SPEC
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """In turns whose command tools are these."""
-        return is_offered(facts)
+        return is_offered(turn)
 
-    def spec_for(self, facts: TurnFacts) -> FunctionSpec:
+    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """With ``additional_permissions`` where they are switched on."""
-        return with_additional(self.spec, facts)
+        return with_additional(_SPEC, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         request = _request(arguments, context.config)
         running = await _start(request, context)
         started = time.monotonic()  # an approval took as long as the person did

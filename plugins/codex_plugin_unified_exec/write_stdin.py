@@ -10,11 +10,13 @@ from typing import Any
 from codex_framework import (
     Argument,
     FunctionSpec,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
     ToolOutput,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
@@ -33,38 +35,25 @@ _LONGEST_POLL_MS = 300_000
 
 _INTERRUPT = "\x03"
 
-_FIELDS = {
-    "session_id": Argument("i32", required=True),
-    "chars": Argument("string"),
-    "yield_time_ms": Argument("u64"),
-    "max_output_tokens": Argument("usize"),
-}
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "session_id": {"type": "number", "description": "The session ID that exec_command gave."},
-        "chars": {
-            "type": "string",
-            "description": "What to type, line ends included. Needs a session with tty, except for \\u0003 (Ctrl-C), which "
-            "interrupts any command. Leave it out to wait for more output.",
-        },
-        "yield_time_ms": {
-            "type": "number",
-            "description": "How long to wait for output, in milliseconds: 250 (the default) to 30000 after typing, at least "
-            "5000 otherwise. The wait ends early when the command does.",
-        },
-        "max_output_tokens": {
-            "type": "number",
-            "description": "The most output to return, in tokens. The middle of longer output is left out. Default 10000.",
-        },
-    },
-    "required": ["session_id"],
-    "additionalProperties": False,
+_ARGUMENTS = {
+    "session_id": Argument("i32", "The session ID that exec_command gave.", required=True),
+    "chars": Argument(
+        "string",
+        "What to type, line ends included. Needs a session with tty, except for \\u0003 (Ctrl-C), which "
+        "interrupts any command. Leave it out to wait for more output.",
+    ),
+    "yield_time_ms": Argument(
+        "u64",
+        "How long to wait for output, in milliseconds: 250 (the default) to 30000 after typing, at least "
+        "5000 otherwise. The wait ends early when the command does.",
+    ),
+    "max_output_tokens": Argument(
+        "usize", "The most output to return, in tokens. The middle of longer output is left out. Default 10000."
+    ),
 }
 
 
-class WriteStdin:
+class WriteStdin(Tool):
     """Types into a running command, or waits for it; hands back what it has printed since."""
 
     parallel_safe = False
@@ -72,17 +61,17 @@ class WriteStdin:
     spec = FunctionSpec(
         "write_stdin",
         "Types into a command that exec_command left running, or waits for it. Returns what it has printed since the last look.",
-        _PARAMETERS,
+        arguments_schema(_ARGUMENTS),
     )
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """In turns whose command tools are these."""
-        return is_offered(facts)
+        return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
         started = time.monotonic()
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         chars: str = arguments.get("chars", "")
         sessions = sessions_of(context)
         session = sessions.use(arguments["session_id"])

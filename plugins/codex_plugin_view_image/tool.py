@@ -11,6 +11,7 @@ from codex_framework import (
     Argument,
     FunctionSpec,
     InputImage,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
@@ -18,64 +19,53 @@ from codex_framework import (
     ToolRefused,
     ToolSpec,
     TurnFacts,
+    arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
+from codex_framework.toolkit.os_errors import os_error_text
 
 __all__ = ["ViewImage"]
 
 _MOST_READ = 256 * 1024 * 1024
 """Largest file that is read at all, in bytes."""
 
-_FIELDS = {
-    "path": Argument("string", required=True),
-    "detail": Argument("string", choices=("high", "original")),
+_ARGUMENTS = {
+    "path": Argument("string", "The image file, absolute or relative to the working folder.", required=True),
+    "detail": Argument(
+        "string",
+        "original (the default) keeps the size in pixels; high makes an image smaller that is longer than 2048 "
+        "pixels on a side.",
+        choices=("high", "original"),
+    ),
 }
-_PATH = {"type": "string", "description": "The image file, absolute or relative to the working folder."}
-_DETAIL = {
-    "type": "string",
-    "enum": ["high", "original"],
-    "description": "original (the default) keeps the size in pixels; high makes an image smaller that is longer than 2048 "
-    "pixels on a side.",
-}
+_WITH_DETAIL = FunctionSpec(
+    "view_image",
+    "Shows you an image file (PNG, JPEG, GIF, WebP or BMP) of this machine.",
+    arguments_schema(_ARGUMENTS),
+)
+_PLAIN = _WITH_DETAIL.evolve(parameters=arguments_schema({"path": _ARGUMENTS["path"]}))
 
 
-def _spec(**more: object) -> FunctionSpec:
-    return FunctionSpec(
-        "view_image",
-        "Shows you an image file (PNG, JPEG, GIF, WebP or BMP) of this machine.",
-        {
-            "type": "object",
-            "properties": {"path": _PATH, **more},
-            "required": ["path"],
-            "additionalProperties": False,
-        },
-    )
-
-
-_PLAIN = _spec()
-_WITH_DETAIL = _spec(detail=_DETAIL)
-
-
-class ViewImage:
+class ViewImage(Tool):
     """Puts an image file into the conversation."""
 
     parallel_safe = True
     tells_clients = True
     spec: ToolSpec = _PLAIN
 
-    def offered(self, facts: TurnFacts) -> bool:
+    def offered(self, turn: TurnFacts) -> bool:
         """To models that can see, unless config says ``tools.view_image = false``."""
-        tools = facts.config.get("tools")
-        return facts.model.supports_images and not (isinstance(tools, dict) and tools.get("view_image") is False)
+        tools = turn.config.get("tools")
+        return turn.model.supports_images and not (isinstance(tools, dict) and tools.get("view_image") is False)
 
-    def spec_for(self, facts: TurnFacts) -> ToolSpec:
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """With a choice of detail where the model knows more than one."""
-        return _WITH_DETAIL if facts.model.image_detail_original else _PLAIN
+        return _WITH_DETAIL if turn.model.image_detail_original else _PLAIN
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
-        arguments = parse_arguments(call.arguments, _FIELDS)
+        arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
         path = context.resolve(arguments["path"])
@@ -113,6 +103,6 @@ def _read(path: Path) -> bytes:
             raise ToolError(f"unable to process image: it has {about.st_size:,} bytes, more than {_MOST_READ:,}")
         return path.read_bytes()
     except OSError as error:
-        raise ToolError(f"unable to locate image at `{path}`: {error.strerror} (os error {error.errno})") from error
+        raise ToolError(f"unable to locate image at `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path
         raise ToolError(f"unable to locate image at {str(path)!r}: {error}") from error

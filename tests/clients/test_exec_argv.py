@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,19 @@ def test_the_version_needs_no_framework(cli: Any) -> None:
         check=True,
     )
     assert ran.stdout.splitlines()[1] == "[]"
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["config", "--help"], ["trust", "--help"], ["config", "get", "model"]])
+def test_only_a_changed_setting_needs_the_editor_of_settings(cli: Any, argv: list[str]) -> None:
+    (cli.home / "config.toml").write_text("model = 'o3'\n")
+    code = (
+        f"import sys; from codex_framework.cli.main import main; main({argv!r});"
+        " print(sorted({'tomlkit', 'codex_framework.config.edit', 'codex_framework.config.text_edit'} & set(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=cli.env, cwd=cli.work, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_options_before_the_command_are_taken(cli: Any) -> None:

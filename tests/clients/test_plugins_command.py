@@ -78,9 +78,12 @@ def test_json_has_all_of_it(invoke):
         "name": "none",
         "distribution": "acme-none",
         "version": "1.2",
+        "file": None,
         "bundled": False,
         "status": "failed",
+        "requires": [],
         "contributes": {},
+        "settings": [],
         "problems": [
             {
                 "fact": "it needs the package 'nowhere_to_be_found', which is not installed",

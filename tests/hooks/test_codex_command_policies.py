@@ -173,7 +173,7 @@ def test_a_policy_that_forgets_is_found():
     )
 
 
-def test_a_policy_that_remembers_by_halves_or_in_silence_is_found():
+def test_a_policy_that_remembers_in_silence_is_found():
     class Half:
         name = "half"
 
@@ -192,9 +192,7 @@ def test_a_policy_that_remembers_by_halves_or_in_silence_is_found():
         def remember_host(self, target, facts, *, allow):
             raise OSError("no space left")
 
-    assert violations(Half()) == (
-        "it has remember_prefix alone: without the other one the kernel lets it remember nothing",
-    )
+    check_command_policy(Half())
     assert "remember_prefix gives '', not what the model is to be told" in violations(Silent())
     assert violations(Breaks()) == (
         "remember_host(allow=True) where nothing can be written raises OSError: no space left, not CodexError",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework import Argument, ToolError, parse_arguments
+from codex_framework import Argument, ToolError, arguments_schema, parse_arguments
 
 FIELDS = {
     "cmd": Argument("string", required=True),
@@ -115,3 +115,53 @@ def test_any_text_gives_arguments_or_a_clear_error(value: object, data: st.DataO
         return
     assert "cannot be read" not in refused.fact
     assert refused.fact.startswith("failed to parse function arguments: ")
+
+
+def test_the_schema_and_the_reader_come_from_one_description() -> None:
+    fields = {
+        "cmd": Argument("string", "The command.", required=True),
+        "level": Argument("string", choices=("low", "high"), description="How loud."),
+        "times": Argument("u64", "How often.", aliases=("n",)),
+        "ratio": Argument("number"),
+        "tty": Argument("boolean"),
+        "words": Argument("strings", "Words.", required=True),
+        "around": Argument("object", "Around.", fields={"lines": Argument("usize", "Lines."), "old": _HIDDEN}),
+        "steps": Argument("objects", "Steps.", fields={"step": Argument("string", required=True)}),
+        "extra": Argument("any"),
+        "rights": Argument("any", "Rights.", schema={"type": "object", "properties": {}}),
+        "mode": Argument("string", choices=("a", "b", "c"), schema={"enum": ["b", "a"]}),
+        "old": _HIDDEN,
+    }
+    nested = {"type": "object", "properties": {"step": {"type": "string"}}, "required": ["step"], **_CLOSED}
+    assert json.dumps(arguments_schema(fields)) == json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "cmd": {"type": "string", "description": "The command."},
+                "level": {"type": "string", "enum": ["low", "high"], "description": "How loud."},
+                "times": {"type": "number", "description": "How often."},
+                "ratio": {"type": "number"},
+                "tty": {"type": "boolean"},
+                "words": {"type": "array", "items": {"type": "string"}, "description": "Words."},
+                "around": {
+                    "type": "object",
+                    "description": "Around.",
+                    "properties": {"lines": {"type": "number", "description": "Lines."}},
+                    **_CLOSED,
+                },
+                "steps": {"type": "array", "description": "Steps.", "items": nested},
+                "extra": {},
+                "rights": {"type": "object", "properties": {}, "description": "Rights."},
+                "mode": {"type": "string", "enum": ["b", "a"]},
+            },
+            "required": ["cmd", "words"],
+            **_CLOSED,
+        }
+    )
+    whole = '{"cmd": "x", "words": [], "n": 2, "mode": "c", "old": true, "around": {"old": true}}'
+    found = {"cmd": "x", "words": [], "times": 2, "mode": "c", "old": True, "around": {"old": True}}
+    assert parse_arguments(whole, fields) == found
+
+
+_HIDDEN = Argument("boolean", "An older name.", hidden=True)
+_CLOSED = {"additionalProperties": False}

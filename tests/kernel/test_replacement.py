@@ -111,3 +111,28 @@ def test_a_write_that_fails_leaves_the_old_file_alone(tmp_path: Path, monkeypatc
         replace_file(target, b"new")
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_the_last_look_at_the_old_file_raises_keeps_it(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def ready() -> None:
+        assert target.read_text() == "old"
+        raise RuntimeError("changed")
+
+    with pytest.raises(RuntimeError, match="changed"):
+        replace_file(target, b"new", ready=ready)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    os.chown(target, 1234, 1235)
+    target.chmod(0o640)
+    replace_file(target, b"new")
+    status = target.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (1234, 1235, 0o640)

@@ -6,6 +6,8 @@ import copy
 import inspect
 import pickle
 import pydoc
+import subprocess
+import sys
 import threading
 from typing import ClassVar, Generic, TypeVar
 
@@ -169,3 +171,34 @@ def test_an_initialiser_of_its_own_is_kept() -> None:
 
     assert Own("3").a == 3
     assert list(inspect.signature(Own).parameters) == ["text"]
+
+
+_EVERY_VALUE = """
+import importlib, inspect, pkgutil, pydoc
+import codex_framework
+from codex_framework.contract.value import Value
+
+
+def values(kind):
+    for value in kind.__subclasses__():
+        yield value
+        yield from values(value)
+
+
+for module in pkgutil.walk_packages(codex_framework.__path__, "codex_framework."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+count = 0
+for value in dict.fromkeys(values(Value)):
+    signature = str(inspect.signature(value))
+    assert "*args" not in signature and signature[1:5] != "self", (value, signature)
+    assert f"{value.__name__}(" in pydoc.plain(pydoc.render_doc(value)), value
+    count += 1
+print(count)
+"""
+
+
+def test_signature_and_help_work_on_every_value_of_the_framework_before_its_first_use() -> None:
+    done = subprocess.run([sys.executable, "-c", _EVERY_VALUE], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert int(done.stdout) > 200

@@ -51,7 +51,7 @@ def codex_tools() -> Iterable[Tool]:
     return [count_words, add, shout]
 
 
-class Bell:
+class Bell(Notifier):
     name = "bell"
 
     def notify(self, notification: Notification) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from codex_framework.commands.process.environment import command_environment
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.running import Command, start_command
-from codex_framework.commands.process.spawn import SpawnedProcess, Unconfined, os_error_text
+from codex_framework.commands.process.spawn import SpawnedProcess, Unconfined
 
 __all__ = [
     "CappedOutput",
@@ -13,6 +13,5 @@ __all__ = [
     "SpawnedProcess",
     "Unconfined",
     "command_environment",
-    "os_error_text",
     "start_command",
 ]

@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
-from codex_framework.commands.process.spawn import os_error_text, signal_group, signal_session
+from codex_framework.commands.process.spawn import signal_group, signal_session
 from codex_framework.commands.process.streams import Streams, open_pipes, open_terminal, terminal_streams
 from codex_framework.contract.errors import CommandFailed, ToolError
 from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
 from codex_framework.contract.roles.networks import NetworkGate
-from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Explains, Launch, OwnsTerminal
+from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["Command", "start_command"]
 
@@ -97,13 +99,13 @@ async def start_command(
         gate=gate,
     )
     try:
-        child = await confinement.start(launch)
+        child = completed(await confinement.start(launch), ChildProcess)
     except BaseException:
         streams.close_ours()
         raise
     finally:
         streams.close_child()
-    if tty and isinstance(child, OwnsTerminal) and (terminal := child.take_terminal()) is not None:
+    if tty and (terminal := child.take_terminal()) is not None:
         streams.close_ours()
         streams = terminal_streams(terminal)
     if tty and stdin:
@@ -345,7 +347,7 @@ class Command:
         self._exited.set()
         for fd, stream in list(self._sources.items()):
             self._read(fd, stream)
-        if isinstance(self._child, Explains) and (note := self._child.explain()):
+        if note := self._child.explain():
             self._received("stderr", f"{note}\n".encode())
         if self._sources:
             self._timers.append(self._loop.call_later(self._drain_s, self._finish))

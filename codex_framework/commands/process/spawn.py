@@ -6,27 +6,19 @@ import asyncio
 import os
 import subprocess
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from codex_framework.contract.errors import CommandFailed
-from codex_framework.contract.roles.sandboxes import Launch
+from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.toolkit.os_errors import os_error_text
 
-__all__ = ["SpawnedProcess", "Unconfined", "os_error_text", "signal_group", "signal_session"]
+__all__ = ["SpawnedProcess", "Unconfined", "signal_group", "signal_session"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
 No code is needed between fork and exec, which would prevent vfork and is unsafe with threads."""
 
 _PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
-
-
-def os_error_text(error: OSError) -> str:
-    """Return the system's text for an error with its number: ``No such file or directory (os error 2)``."""
-    if error.errno is None:
-        return str(error)
-    return f"{os.strerror(error.errno)} (os error {error.errno})"
 
 
 def signal_group(pid: int, number: int) -> bool:
@@ -55,7 +47,7 @@ def signal_session(leader: int, number: int) -> None:
             continue  # it has just ended, or we may not inspect it
 
 
-class SpawnedProcess:
+class SpawnedProcess(ChildProcess):
     """A :class:`~codex_framework.contract.roles.sandboxes.ChildProcess` based on :class:`subprocess.Popen`.
 
     A pidfd in the event loop detects its end, or a thread if the system has no pidfds. The process is then reaped immediately.
@@ -114,13 +106,8 @@ def _open_pidfd(pid: int) -> int | None:
         return None  # an old kernel, or a seccomp filter without this call
 
 
-class Unconfined:
+class Unconfined(Confinement):
     """A confinement without restrictions: a new session, a new process group, and the environment as given."""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """An empty mapping, because the command is not confined."""
-        return MappingProxyType({})
 
     async def start(self, launch: Launch) -> SpawnedProcess:
         """Start a process.

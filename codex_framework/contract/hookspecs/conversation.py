@@ -133,10 +133,10 @@ def codex_thread_stores(plugin: PluginContext) -> Iterable[ThreadStore]:  # type
 
     Example:
         ```python
-        from codex_framework import ThreadError, hookimpl
+        from codex_framework import ThreadError, ThreadStore, hookimpl
 
 
-        class Forgetful:
+        class Forgetful(ThreadStore):
             name = "forgetful"
 
             def create(self, meta, codex_home):

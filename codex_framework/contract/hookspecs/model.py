@@ -45,7 +45,7 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # 
 
     Example:
         ```python
-        from codex_framework import Completed, ItemDone, Message, OutputText, hookimpl
+        from codex_framework import Completed, ItemDone, Message, ModelProvider, OutputText, hookimpl
 
 
         class EchoClient:
@@ -58,15 +58,11 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # 
                 pass
 
 
-        class Echo:
+        class Echo(ModelProvider):
             name = "echo"
-            builtin = {}
 
             def open(self, info, env):
                 return EchoClient()
-
-            def model(self, slug):
-                return None
 
 
         @hookimpl
@@ -82,10 +78,10 @@ def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:  # 
 
     Example:
         ```python
-        from codex_framework import Fragment, hookimpl
+        from codex_framework import ContextSource, Fragment, hookimpl
 
 
-        class House:
+        class House(ContextSource):
             name = "house"
 
             def fragments(self, facts):

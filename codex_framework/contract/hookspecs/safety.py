@@ -29,10 +29,10 @@ def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:  # type: ignore
 
     Example:
         ```python
-        from codex_framework import SandboxError, SandboxReport, hookimpl
+        from codex_framework import Sandbox, SandboxError, SandboxReport, hookimpl
 
 
-        class Nowhere:
+        class Nowhere(Sandbox):
             name = "nowhere"
 
             def probe(self):
@@ -40,9 +40,6 @@ def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:  # type: ignore
 
             def confine(self, access, cwd):
                 raise SandboxError("nothing can be confined here")
-
-            async def aclose(self):
-                pass
 
 
         @hookimpl
@@ -58,7 +55,7 @@ def codex_network_proxies(plugin: PluginContext) -> Iterable[NetworkProxy]:  # t
 
     Example:
         ```python
-        from codex_framework import ProxyPorts, hookimpl
+        from codex_framework import NetworkProxy, ProxyPorts, hookimpl
 
 
         class NoGate:
@@ -77,14 +74,11 @@ def codex_network_proxies(plugin: PluginContext) -> Iterable[NetworkProxy]:  # t
                 pass
 
 
-        class NothingPasses:
+        class NothingPasses(NetworkProxy):
             name = "nothing-passes"
 
             def gate(self, rules, ask=None):
                 return NoGate()
-
-            async def aclose(self):
-                pass
 
 
         @hookimpl
@@ -100,10 +94,10 @@ def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  #
 
     Example:
         ```python
-        from codex_framework import CommandVerdict, Verdict, hookimpl
+        from codex_framework import CommandPolicy, CommandVerdict, Verdict, hookimpl
 
 
-        class NoCurl:
+        class NoCurl(CommandPolicy):
             name = "no-curl"
 
             def judge(self, command, facts):

@@ -17,10 +17,10 @@ def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignor
 
     Example:
         ```python
-        from codex_framework import hookimpl
+        from codex_framework import Notifier, hookimpl
 
 
-        class Bell:
+        class Bell(Notifier):
             name = "bell"
 
             def notify(self, notification):
@@ -40,10 +40,10 @@ def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:  # type: igno
 
     Example:
         ```python
-        from codex_framework import hookimpl
+        from codex_framework import Telemetry, hookimpl
 
 
-        class Counter:
+        class Counter(Telemetry):
             name = "counter"
 
             def __init__(self):
@@ -51,9 +51,6 @@ def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:  # type: igno
 
             def record(self, measurement):
                 self.calls += measurement.name == "codex.tool.call"
-
-            def flush(self):
-                pass
 
 
         @hookimpl
@@ -69,10 +66,10 @@ def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignor
 
     Example:
         ```python
-        from codex_framework import hookimpl
+        from codex_framework import Observer, hookimpl
 
 
-        class Log:
+        class Log(Observer):
             name = "log"
 
             def observe(self, thread_id, event):

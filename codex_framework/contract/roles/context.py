@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
 
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.value import Value
@@ -31,19 +31,21 @@ class Fragment(Value, kw_only=True):
     order: int = 100
 
 
-class ContextSource(Protocol):
-    """Gives fragments."""
+class ContextSource:
+    """Gives fragments.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def fragments(self, facts: TurnFacts) -> Iterable[Fragment]:
-        """The fragments that hold now. May read files; must not block for long.
+        """Return the fragments that hold now. May read files; must not block for long.
 
         Raises:
             CodexError: Not all that should be sent can be; the turn goes on with a warning that names the source. What a
                 generator has yielded before it raises is sent.
         """
-        ...
+        raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
@@ -13,7 +13,7 @@ from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.value import Value
 
-__all__ = ["Interceptor", "RunsAlone", "UserInput"]
+__all__ = ["Interceptor", "UserInput"]
 
 
 class UserInput(Value, kw_only=True):
@@ -75,6 +75,13 @@ class Interceptor:
         """
         return call
 
+    def alone(self, call: ToolCall) -> bool:  # noqa: ARG002
+        """Return whether a call has to run alone although its tool is parallel-safe. Keep it cheap.
+
+        For interceptors that make something else of some calls, which must not overlap with others.
+        """
+        return False
+
     async def after_tool(self, call: ToolCall, output: ToolOutput, turn: TurnContext) -> ToolOutput:  # noqa: ARG002
         """See each call's output."""
         return output
@@ -99,12 +106,3 @@ class Interceptor:
         Called once for each provider, when it is first used.
         """
         return client
-
-
-@runtime_checkable
-class RunsAlone(Protocol):
-    """An interceptor that makes something else of some calls, which must then not overlap with others."""
-
-    def alone(self, call: ToolCall) -> bool:
-        """Return whether this call has to run alone although its tool is parallel-safe. Keep it cheap."""
-        ...

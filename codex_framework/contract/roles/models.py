@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -211,27 +213,26 @@ class ModelClient(Protocol):
         ...
 
 
-class ModelProvider(Protocol):
-    """A kind of provider, chosen by ``wire_api`` in config."""
+class ModelProvider:
+    """A kind of provider, chosen by ``wire_api`` in config.
 
-    @property
-    def name(self) -> str:
-        """The ``wire_api`` word."""
-        ...
+    Attributes:
+        name: The ``wire_api`` word.
+        builtin: Provider ids that exist without a table in config (``openai``, ...).
+    """
 
-    @property
-    def builtin(self) -> Mapping[str, ProviderInfo]:
-        """Provider ids that exist without a table in config (``openai``, ...)."""
-        ...
+    name: str
+    builtin: Mapping[str, ProviderInfo] = MappingProxyType({})
 
+    @abstractmethod
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
         """Make a client. No I/O here; called once a kernel, when a turn first needs this provider.
 
         Raises:
             ModelError: The table lacks something (a key, a URL); the hint says what to set.
         """
-        ...
+        raise NotImplementedError
 
-    def model(self, slug: str) -> ModelInfo | None:
-        """What this provider knows of a model; None if it does not know the name."""
-        ...
+    def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # for those who override it
+        """Return what this provider knows of a model, or None if it does not know the name."""
+        return None

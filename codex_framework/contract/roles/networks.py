@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -79,16 +80,18 @@ class NetworkGate(Protocol):
         ...
 
 
-class NetworkProxy(Protocol):
-    """Makes gates."""
+class NetworkProxy:
+    """Makes gates.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> NetworkGate:
-        """A gate for one command.
+        """Return a gate for one command.
 
         Args:
             rules: What passes without a question.
@@ -99,8 +102,7 @@ class NetworkProxy(Protocol):
         Raises:
             SandboxError: The rules contradict themselves or cannot be kept.
         """
-        ...
+        raise NotImplementedError
 
     async def aclose(self) -> None:
         """End all gates. Safe to call twice."""
-        ...

@@ -6,8 +6,9 @@ reported with the plugin's name; one that raises three times, or does not come b
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -17,17 +18,19 @@ from codex_framework.contract.value import Value
 __all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
 
 
-class Observer(Protocol):
-    """Hears every event of every thread, deltas excepted."""
+class Observer:
+    """Hears every event of every thread, deltas excepted.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def observe(self, thread_id: str, event: Event) -> None:
         """Take one event. 5 s at most."""
-        ...
+        raise NotImplementedError
 
 
 class Notification(Value, kw_only=True):
@@ -47,17 +50,19 @@ class Notification(Value, kw_only=True):
     text: str = ""
 
 
-class Notifier(Protocol):
-    """Tells a person that a turn has ended or needs them."""
+class Notifier:
+    """Tells a person that a turn has ended or needs them.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def notify(self, notification: Notification) -> None:
         """Tell. 5 s at most; start a process rather than wait for one."""
-        ...
+        raise NotImplementedError
 
 
 class Measurement(Value, kw_only=True):
@@ -87,18 +92,19 @@ class Measurement(Value, kw_only=True):
     failed: bool = False
 
 
-class Telemetry(Protocol):
-    """Measures."""
+class Telemetry:
+    """Measures.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def record(self, measurement: Measurement) -> None:
         """Take one measurement. 5 s at most."""
-        ...
+        raise NotImplementedError
 
     def flush(self) -> None:
         """Send what is held back; called when the kernel closes. 5 s at most."""
-        ...

@@ -1,24 +1,16 @@
-"""The roles that decide: command policies, approval reviewers, interceptors. They fail closed."""
+"""The role of a command policy: it decides about commands and hosts, and fails closed."""
 
 from __future__ import annotations
 
 import enum
-from typing import Protocol, TypeVar, runtime_checkable
+from abc import abstractmethod
 
 from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.value import Value
 
-__all__ = [
-    "CommandPolicy",
-    "CommandVerdict",
-    "NetworkPolicy",
-    "Remembers",
-    "Verdict",
-]
-
-T = TypeVar("T")
+__all__ = ["CommandPolicy", "CommandVerdict", "Verdict"]
 
 
 class Verdict(enum.IntEnum):
@@ -49,43 +41,38 @@ class CommandVerdict(Value, kw_only=True):
     by_rule: bool = False
 
 
-class CommandPolicy(Protocol):
-    """May this command run, ask, or never?"""
+class CommandPolicy:
+    """May this command run, ask, or never? May this host be reached? Keeps what people answer for good.
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def judge(self, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
-        """An opinion, or None. An exception counts as ``FORBID``."""
-        ...
+        """Return an opinion on a command, or None. If it raises, the command is forbidden."""
+        raise NotImplementedError
 
+    def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:  # noqa: ARG002  # for those who override it
+        """Return an opinion on a target that the permission profile says nothing of, or None.
 
-@runtime_checkable
-class NetworkPolicy(Protocol):
-    """A command policy that has an opinion about hosts as well."""
+        If it raises, the target is forbidden.
+        """
+        return None
 
-    def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
-        """Whether a target that the permission profile says nothing of may be reached; None: no opinion. An exception forbids."""
-        ...
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A command policy that can keep what a person allowed or refused, so that it need not be asked again."""
-
-    def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
-        """Allow every command that begins with these words, from now on and for all sessions.
+    def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:  # noqa: ARG002
+        """Permanently allow every command that begins with these words.
 
         Returns:
-            What the model is told of it.
+            The sentence shown to the model. ``""`` if this policy saves nothing.
 
         Raises:
-            CodexError: It cannot be kept.
+            CodexError: The rule cannot be saved.
         """
-        ...
+        return ""
 
-    def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
-        """Allow or deny a host for one protocol, from now on and for all sessions. Returns and raises as above."""
-        ...
+    def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:  # noqa: ARG002
+        """Permanently allow or deny a host for one protocol. Returns and raises as :meth:`remember_prefix`."""
+        return ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -15,18 +15,7 @@ from codex_framework.contract.permissions.file_access import (
 from codex_framework.contract.roles.networks import NetworkGate
 from codex_framework.contract.value import Value
 
-__all__ = [
-    "ChildProcess",
-    "Confinement",
-    "Examines",
-    "Explains",
-    "Launch",
-    "OwnsTerminal",
-    "Sandbox",
-    "SandboxLayer",
-    "SandboxReport",
-    "Warms",
-]
+__all__ = ["ChildProcess", "Confinement", "Launch", "Sandbox", "SandboxLayer", "SandboxReport"]
 
 
 class Launch(Value, kw_only=True):
@@ -38,7 +27,7 @@ class Launch(Value, kw_only=True):
         env: The whole environment.
         stdin, stdout, stderr: Open file descriptors of the caller, which closes them afterwards.
         tty: The descriptors are a terminal that becomes the child's controlling one.
-        may_replace_terminal: The child may get another terminal of the same size instead (see :class:`OwnsTerminal`).
+        may_replace_terminal: The child may get another terminal of the same size instead (see :meth:`ChildProcess.take_terminal`).
         gate: Where the access says ``proxy``: what carries the command's traffic. The sandbox hands it listening sockets, or
             asks it to listen, and adds ``gate.environment(ports)`` to ``env``. It belongs to the caller.
     """
@@ -54,30 +43,35 @@ class Launch(Value, kw_only=True):
     gate: NetworkGate | None = None
 
 
-class ChildProcess(Protocol):
+class ChildProcess:
     """A started process, leader of a session and a process group of its own."""
 
     @property
+    @abstractmethod
     def pid(self) -> int:
         """Its process id, which is also its group's id."""
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def signal(self, number: int) -> None:
         """Send a signal to the whole process group; nothing happens when it is gone."""
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     async def wait(self) -> int:
         """Wait for the end; returns the status (negative N: ended by signal N), the same each time."""
-        ...
-
-
-@runtime_checkable
-class OwnsTerminal(Protocol):
-    """A child process that may have got a terminal which has a name where it lives, instead of the one in its launch."""
+        raise NotImplementedError
 
     def take_terminal(self) -> int | None:
-        """The other side of it, which belongs to the caller from now on; None: it has what was launched. Asked once."""
-        ...
+        """Return the other side of the terminal that the process got instead of the one in its launch.
+
+        It belongs to the caller from now on. None means that the process has what was launched. Asked once.
+        """
+        return None
+
+    def explain(self) -> str:
+        """Return a sentence about why it ended, where that was not its own doing; ``""`` if there is nothing to say."""
+        return ""
 
 
 class SandboxReport(Value, kw_only=True):
@@ -117,14 +111,15 @@ class SandboxLayer(Value):
     hint: str = ""
 
 
-class Confinement(Protocol):
+class Confinement:
     """A plan that is ready to start processes: one for each distinct :class:`FileAccess`."""
 
     @property
     def env(self) -> Mapping[str, str]:
         """Variables that tell a command it is confined (``CODEX_SANDBOX_NETWORK_DISABLED`` and the like)."""
-        ...
+        return {}
 
+    @abstractmethod
     async def start(self, launch: Launch) -> ChildProcess:
         """Start a process under the plan.
 
@@ -132,60 +127,45 @@ class Confinement(Protocol):
             SandboxError: It cannot be confined; nothing of it has run.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
-        ...
-
-
-@runtime_checkable
-class Warms(Protocol):
-    """A confinement that can get ready ahead of its first command, while the model is still thinking."""
+        raise NotImplementedError
 
     async def warm(self) -> None:
-        """Get ready. What goes wrong is not reported here: the first ``start`` meets it again."""
-        ...
+        """Get ready ahead of the first command, while the model is still thinking.
 
-
-@runtime_checkable
-class Explains(Protocol):
-    """A child process that can say why it ended, where that was not its own doing."""
-
-    def explain(self) -> str:
-        """One sentence, once it has ended; ``""`` if there is nothing to say."""
-        ...
-
-
-@runtime_checkable
-class Examines(Protocol):
-    """A sandbox that can try its means one by one, for people who want to know why it is not stronger."""
-
-    async def examine(self) -> tuple[SandboxLayer, ...]:
-        """Try each in a process that is thrown away.
-
-        Raises:
-            SandboxError: It cannot even try.
+        What goes wrong is not reported here: the first :meth:`start` meets it again.
         """
-        ...
 
 
-class Sandbox(Protocol):
-    """A way to confine commands."""
+class Sandbox:
+    """A way to confine commands.
 
-    @property
-    def name(self) -> str:
-        """Short and unique: ``landlock``, ``seatbelt``, ..."""
-        ...
+    Attributes:
+        name: Short and unique: ``landlock``, ``seatbelt``, ...
+    """
 
+    name: str
+
+    @abstractmethod
     def probe(self) -> SandboxReport:
-        """What it can do here. Asked once; must not take longer than some milliseconds."""
-        ...
+        """Return what it can do here. Asked once; must not take longer than some milliseconds."""
+        raise NotImplementedError
 
+    @abstractmethod
     def confine(self, access: FileAccess, cwd: Path) -> Confinement:
         """Make the plan. Pure as far as can be: no process is started.
 
         Raises:
             SandboxError: The access cannot be enforced here.
         """
-        ...
+        raise NotImplementedError
+
+    async def examine(self) -> tuple[SandboxLayer, ...]:
+        """Try each of its means in a process that is thrown away, for people who want to know why it is not stronger.
+
+        Raises:
+            SandboxError: It cannot even try.
+        """
+        return ()
 
     async def aclose(self) -> None:
         """End helper processes. Safe to call twice."""
-        ...

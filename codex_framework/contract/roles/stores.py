@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -142,30 +143,35 @@ class ThreadRecorder(Protocol):
         ...
 
 
-class ThreadStore(Protocol):
-    """Keeps threads."""
+class ThreadStore:
+    """Keeps threads.
 
-    @property
-    def name(self) -> str:
-        """Short and unique (``rollout``, ...)."""
-        ...
+    Attributes:
+        name: Short and unique.
+    """
 
+    name: str
+
+    @abstractmethod
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
         """A recorder for a new thread. Nothing is written before the first flush after a user message."""
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
         """A recorder that goes on with a stored thread."""
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
         """Read a thread by id, name or file path.
 
         Raises:
             ThreadError: There is none, or it cannot be read at all. A cut last line is mended, not an error.
         """
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
         """The id of the newest thread, of those begun in ``cwd`` where that is given."""
-        ...
+        raise NotImplementedError

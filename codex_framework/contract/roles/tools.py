@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from codex_framework.contract.errors import ToolError
 from codex_framework.contract.protocol.events.requests import Request
 from codex_framework.contract.roles.agents import Agent
-from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
 from codex_framework.contract.roles.commands import (
     CommandRequest,
     CommandResult,
@@ -23,37 +26,90 @@ from codex_framework.contract.value import Value
 
 if TYPE_CHECKING:
     from codex_framework.contract.permissions.file_access import FileAccess
-    from codex_framework.contract.protocol.events import EventMsg, FileChange
+    from codex_framework.contract.protocol.events import Approval, EventMsg, FileChange
     from codex_framework.contract.protocol.permissions import AdditionalPermissions
     from codex_framework.contract.protocol.policies import ReviewDecision
     from codex_framework.contract.roles.models import ModelInfo
 
-__all__ = [
-    "Aliased",
-    "BringsPrograms",
-    "Offered",
-    "ParallelSafe",
-    "PatchRequest",
-    "StreamsArguments",
-    "SuitsModel",
-    "Tool",
-    "ToolContext",
-]
+__all__ = ["PatchRequest", "Tool", "ToolContext"]
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Tool(Protocol):
-    """What the model may call. Implement it, or decorate a function with ``codex_framework.tool``."""
+class Tool:
+    """What the model may call. Derive from it, or decorate a function with ``codex_framework.tool``.
 
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and form of the arguments. Read once, at registration."""
-        ...
+    ``spec`` and :meth:`run` are required. Override of the rest what you need: a member that is not overridden costs nothing. Members
+    are looked up once, when the tool is registered. A class that does not derive from ``Tool`` but has the members works as well.
 
+    Attributes:
+        spec: Name, description and form of the arguments.
+        aliases: Other names it answers to. They are never offered to the model.
+        parallel_safe: Whether its calls may overlap with other such calls. Otherwise a call runs alone.
+        exposure: ``direct`` offers it to the model. ``deferred`` and ``hidden`` tools can be called but are not offered. A thread
+            component offers its ``deferred`` tool once it is wanted: it sets ``direct`` and calls ``ThreadContext.tools_changed()``.
+        tells_clients: Whether it emits events about its calls itself. Otherwise the kernel emits the begin and the end of each call.
+        programs: Commands for the ``PATH`` of what the model runs (``apply_patch`` within a shell script). Each program name maps to
+            the argv that it stands for; further arguments are appended.
+    """
+
+    spec: ToolSpec
+    aliases: Sequence[str] = ()
+    parallel_safe: bool = False
+    exposure: Literal["direct", "deferred", "hidden"] = "direct"
+    tells_clients: bool = False
+    programs: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def offered(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # for those who override it
+        """Return whether to offer it to the model in a turn. It can be called in all of them.
+
+        Asked whenever a table of tools is made: once a turn, and after ``tools_changed()``. Keep it cheap.
+        """
+        return True
+
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:  # noqa: ARG002  # as above
+        """Return the form to offer in a turn, under the name of ``spec``. Asked for an offered tool, as often as :meth:`offered`."""
+        return self.spec
+
+    def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:  # noqa: ARG002
+        """Return what a call asks to be allowed, or None if it may run. Asked after interceptors have seen the call.
+
+        The kernel asks reviewers and people and keeps their answers. If this method fails, the call is asked about as well.
+
+        Raises:
+            ToolError: The call cannot be made at all. Nobody is asked; the text goes to the model.
+        """
+        return None
+
+    async def allow_always(self, call: ToolCall, turn: TurnContext) -> None:
+        """Save that a person allowed such calls for good. Called only if the :class:`Approval` had ``always``.
+
+        An exception is a warning: the call runs, and the next one is asked about again.
+        """
+
+    def view(self, call: ToolCall) -> CallView | None:  # noqa: ARG002
+        """Return a call in the words of hooks, guards and interfaces, or None if there are none for it."""
+        return None
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:  # noqa: ARG002
+        """Return the call with other arguments, in the form of :meth:`view`.
+
+        Raises:
+            ToolError: The tool does not support that, or not these arguments.
+        """
+        raise ToolError(f"the arguments of {call.name} cannot be changed")
+
+    def preview(self, call_id: str, text: str) -> EventMsg | None:  # noqa: ARG002
+        """Take all input that the model has written so far, and return an event to show, or None. Errors are ignored.
+
+        Must not have effects: the call may never be made.
+        """
+        return None
+
+    @abstractmethod
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput | str:
-        """Carry out one call.
+        """Run one call.
 
         Raises:
             ToolError: The call failed; the text goes to the model as its output.
@@ -61,61 +117,7 @@ class Tool(Protocol):
             FatalToolError: The turn has to end.
             asyncio.CancelledError: The turn was interrupted; clean up and let it through.
         """
-        ...
-
-
-@runtime_checkable
-class ParallelSafe(Protocol):
-    """A tool whose calls may overlap with other such calls. Without it, a call runs alone."""
-
-    parallel_safe: bool
-
-
-@runtime_checkable
-class Aliased(Protocol):
-    """A tool that also answers to other names, which are never offered to the model."""
-
-    @property
-    def aliases(self) -> Sequence[str]:
-        """The other names."""
-        ...
-
-
-@runtime_checkable
-class Offered(Protocol):
-    """A tool that is offered to the model in some turns only. It can be *called* in all of them."""
-
-    def offered(self, facts: TurnFacts) -> bool:
-        """Whether to offer it in a turn with these facts. Cheap: asked once a turn."""
-        ...
-
-
-@runtime_checkable
-class SuitsModel(Protocol):
-    """A tool whose form depends on the model. ``spec`` stays the form it is registered with; the name must be the same."""
-
-    def spec_for(self, facts: TurnFacts) -> ToolSpec:
-        """The form to offer in a turn with these facts. Cheap: asked once a turn, for an offered tool."""
-        ...
-
-
-@runtime_checkable
-class StreamsArguments(Protocol):
-    """A tool that wants to see its input while the model is still writing it (for a preview)."""
-
-    def preview(self, call_id: str, text: str) -> EventMsg | None:
-        """Take all input so far; return an event to show, or None. Must not have effects; errors are ignored."""
-        ...
-
-
-@runtime_checkable
-class BringsPrograms(Protocol):
-    """A tool that puts commands on the ``PATH`` of what the model runs (``apply_patch`` within a shell script)."""
-
-    @property
-    def programs(self) -> Mapping[str, Sequence[str]]:
-        """Program name to the argv it stands for; further arguments are appended."""
-        ...
+        raise NotImplementedError
 
 
 class PatchRequest(Value, kw_only=True):

@@ -20,15 +20,10 @@ from codex_framework.contract.protocol.policies import (
 from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
-from codex_framework.contract.roles.policies import (
-    CommandPolicy,
-    CommandVerdict,
-    NetworkPolicy,
-    Remembers,
-    Verdict,
-)
+from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.facts import turn_facts
+from codex_framework.toolkit.roles import completed, overrides
 
 __all__ = ["check_command_policy"]
 
@@ -56,10 +51,10 @@ _APPROVALS = (
 
 
 def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | None = None) -> None:
-    """Check that a command policy keeps to its role; and, if it plays them, to ``NetworkPolicy`` and ``Remembers``.
+    """Check that a command policy keeps to its role.
 
-    It is asked about odd commands and hosts under each approval policy. One that remembers is told to keep a prefix and two hosts,
-    in a ``$CODEX_HOME`` made for the check: make it anew if it keeps them elsewhere.
+    It is asked about odd commands and hosts under each approval policy. One that saves answers is told to save a prefix and two
+    hosts, in a ``$CODEX_HOME`` made for the check: make it anew if it saves them elsewhere.
 
     Args:
         policy: The policy.
@@ -70,6 +65,7 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
     """
     findings = Findings("command policy", policy)
     if findings.members(policy, CommandPolicy):
+        policy = completed(policy, CommandPolicy)
         findings.named(policy)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder, "home")
@@ -135,17 +131,13 @@ def _check_verdict(findings: Findings, verdict: object) -> None:
 
 
 def _check_more(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
-    """The roles that it may play besides."""
-    if isinstance(policy, NetworkPolicy) and findings.members(policy, NetworkPolicy):
+    """What it overrides besides."""
+    if overrides(policy, CommandPolicy, "judge_network"):
         _check_hosts(findings, policy, facts)
-    halves = [name for name in ("remember_prefix", "remember_host") if hasattr(policy, name)]
-    if len(halves) == 1:
-        findings.note(f"it has {halves[0]} alone: without the other one the kernel lets it remember nothing")
-    if isinstance(policy, Remembers) and findings.members(policy, Remembers):
-        _check_memory(findings, policy, policy, facts)
+    _check_memory(findings, policy, facts)
 
 
-def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: TurnFacts) -> None:
+def _check_hosts(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
     for host in _HOSTS:
         for protocol in ("http", "https", "socks5_tcp", "socks5_udp"):
             try:
@@ -154,7 +146,7 @@ def _check_hosts(findings: Findings, policy: NetworkPolicy, facts: TurnFacts) ->
                 return
 
 
-def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, facts: TurnFacts) -> object:
+def _reached(findings: Findings, policy: CommandPolicy, target: NetworkTarget, facts: TurnFacts) -> object:
     what = f"judge_network({target.protocol} to {target.host[:60]!r})"
     verdict: object = findings.called(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
     findings.require(
@@ -163,13 +155,16 @@ def _reached(findings: Findings, policy: NetworkPolicy, target: NetworkTarget, f
     return verdict
 
 
-def _check_memory(findings: Findings, policy: CommandPolicy, memory: Remembers, facts: TurnFacts) -> None:
+def _check_memory(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
     allowed, denied = NetworkTarget("allowed.example", 443, "https"), NetworkTarget("denied.example", 80, "http")
-    calls: dict[str, Callable[[TurnFacts], str]] = {
-        "remember_prefix": partial(memory.remember_prefix, _PREFIX),
-        "remember_host(allow=True)": partial(memory.remember_host, allowed, allow=True),
-        "remember_host(allow=False)": partial(memory.remember_host, denied, allow=False),
-    }
+    prefixes = overrides(policy, CommandPolicy, "remember_prefix")
+    hosts = overrides(policy, CommandPolicy, "remember_host")
+    calls: dict[str, Callable[[TurnFacts], str]] = {}
+    if prefixes:
+        calls["remember_prefix"] = partial(policy.remember_prefix, _PREFIX)
+    if hosts:
+        calls["remember_host(allow=True)"] = partial(policy.remember_host, allowed, allow=True)
+        calls["remember_host(allow=False)"] = partial(policy.remember_host, denied, allow=False)
     (facts.cwd / "file").touch()
     nowhere = (facts.evolve(codex_home=None), facts.evolve(codex_home=facts.cwd / "file"))
     try:
@@ -179,17 +174,24 @@ def _check_memory(findings: Findings, policy: CommandPolicy, memory: Remembers, 
             for which in (what, f"a second {what} of the same"):
                 if not _told(findings, which, partial(remember, facts)):
                     findings.note(f"{which} raises CodexError, though $CODEX_HOME can be written")
-        verdict = _judged(findings, policy, CommandRequest(argv=(*_PREFIX, "more")), facts)
+        if prefixes:
+            _check_prefix(findings, policy, facts)
+        if hosts and overrides(policy, CommandPolicy, "judge_network"):
+            for target, wanted in ((allowed, Verdict.ALLOW), (denied, Verdict.FORBID)):
+                found = _reached(findings, policy, target, facts)
+                findings.require(
+                    found is wanted, f"a host has just been remembered, and the verdict on it is {found!r}"
+                )
     except Unmet:
         return
+
+
+def _check_prefix(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
+    verdict = _judged(findings, policy, CommandRequest(argv=(*_PREFIX, "more")), facts)
     findings.require(
         verdict is None or (isinstance(verdict, CommandVerdict) and verdict.verdict is Verdict.ALLOW),
         "a command is not allowed, though its prefix has just been remembered",
     )
-    if isinstance(policy, NetworkPolicy):
-        for target, wanted in ((allowed, Verdict.ALLOW), (denied, Verdict.FORBID)):
-            found = _reached(findings, policy, target, facts)
-            findings.require(found is wanted, f"a host has just been remembered, and the verdict on it is {found!r}")
 
 
 def _told(findings: Findings, what: str, remember: Callable[[], str]) -> bool:

@@ -22,6 +22,7 @@ from codex_framework.contract.roles.models import (
 from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.requests import model_request
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["check_provider"]
 
@@ -56,6 +57,7 @@ def check_provider(
     """
     findings = Findings("provider", provider)
     if findings.members(provider, ModelProvider):
+        provider = completed(provider, ModelProvider)
         word = provider.name
         table = info or ProviderInfo(id=word, name=word, wire_api=word)
         _check_table(findings, provider)

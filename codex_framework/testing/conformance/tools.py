@@ -1,4 +1,4 @@
-"""Does a tool keep to its role: its form, its optional abilities, what it makes of bad arguments, and of a cancellation."""
+"""Does a tool keep to its role: its form, what it says of calls, what it makes of bad arguments, and of a cancellation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, spec_problems
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.plugins.registration import registered_tool
+from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.testing.calls import call_context
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.conformance.tool_calls import check_before_call
 from codex_framework.testing.facts import turn_facts
 from codex_framework.threads.turn.call_context import CallContext
 
@@ -61,42 +62,62 @@ def check_tool(
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("tool", tool)
-    _, problems = registered_tool("check", tool)
+    registered, problems = registered_tool("check", tool)
     for problem in problems:
         findings.note(problem)
-    if not problems:
-        _check_form(findings, tool)
+    if registered is not None:
+        _check_form(findings, registered)
+        _check_before_calls(findings, registered, arguments, config or {})
         with tempfile.TemporaryDirectory() as folder:
             run_check(findings, lambda: _calls(findings, tool, arguments, workspace or Path(folder), config or {}))
     findings.raise_any()
 
 
-def _check_form(findings: Findings, tool: Tool) -> None:
-    spec = tool.spec
+def _check_form(findings: Findings, registered: RegisteredTool) -> None:
+    spec = registered.spec
     if not isinstance(spec, NativeSpec):
         findings.require(spec.description.strip(), "its description is empty: the model would not know what it is for")
-    findings.require(tool.spec == spec, "its spec differs from one look to the next")
+    findings.require(registered.tool.spec == spec, "its spec differs from one look to the next")
     for model in _MODELS:
-        facts = turn_facts(model=model)
-        _check_offer(findings, tool, facts)
+        _check_offer(findings, registered, turn_facts(model=model))
 
 
-def _check_offer(findings: Findings, tool: Any, facts: TurnFacts) -> None:
+def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFacts) -> None:
+    offered, spec_for = registered.offered, registered.spec_for
     try:
-        if hasattr(tool, "offered"):
-            answer = findings.called("offered()", lambda: tool.offered(facts), within_s=0.5)
+        if offered is not None:
+            answer = findings.called("offered()", lambda: offered(facts), within_s=0.5)
             findings.require(isinstance(answer, bool), f"offered() gives {answer!r}, not True or False")
-        if not hasattr(tool, "spec_for"):
+        if spec_for is None:
             return
-        spec = findings.called("spec_for()", lambda: tool.spec_for(facts), within_s=0.5)
+        spec = findings.called("spec_for()", lambda: spec_for(facts), within_s=0.5)
     except Unmet:
         return
     for problem in spec_problems(spec):
         findings.note(f"spec_for() with model {facts.model.slug!r}: {problem}")
-    if getattr(spec, "name", None) != tool.spec.name:
-        findings.note(
-            f"spec_for() gives the name {getattr(spec, 'name', None)!r}, and it is registered as {tool.spec.name!r}"
-        )
+    name, registered_as = getattr(spec, "name", None), registered.spec.name
+    if name != registered_as:
+        findings.note(f"spec_for() gives the name {name!r}, and it is registered as {registered_as!r}")
+
+
+def _check_before_calls(
+    findings: Findings,
+    registered: RegisteredTool,
+    arguments: Mapping[str, Any] | str | None,
+    config: Mapping[str, Any],
+) -> None:
+    facts = turn_facts(model=_MODELS[0], config=config)
+    for why, text in bad_arguments(registered.spec):
+        call = _call(registered.tool, text)
+        check_before_call(findings, registered, f"a call {why} ({_short(text)})", call, facts, works=False)
+    if arguments is not None:
+        text = _text(arguments)
+        what = f"the call with {_short(text)}"
+        check_before_call(findings, registered, what, _call(registered.tool, text), facts, works=True)
+
+
+def _text(arguments: Mapping[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 async def _calls(
@@ -111,7 +132,7 @@ async def _calls(
         async with call_context(workspace, config=config) as context:
             await _refusals(findings, tool, context)
             if arguments is not None:
-                text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+                text = _text(arguments)
                 await _whole_call(findings, tool, text, context)
                 await _cancellations(findings, tool, text, context)
     except AssertionError as error:

@@ -6,6 +6,7 @@ from functools import partial
 
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Telemetry
 from codex_framework.testing.conformance.findings import Findings
+from codex_framework.toolkit.roles import completed
 
 __all__ = ["check_notifier", "check_telemetry"]
 
@@ -73,6 +74,7 @@ def check_telemetry(telemetry: Telemetry) -> None:
     """
     findings = Findings("telemetry", telemetry)
     if findings.members(telemetry, Telemetry):
+        telemetry = completed(telemetry, Telemetry)
         findings.named(telemetry)
         for measurement in MEASUREMENTS:
             what = f"record({measurement.kind!r}, {measurement.name!r})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from codex_framework.contract.errors import ToolRefused
+from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
+from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.plugins.offers import Offer
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
@@ -40,6 +41,7 @@ class Approvals:
 
         Raises:
             ToolRefused: It is not allowed.
+            ToolError: The tool says that the call cannot be made at all.
         """
         tool = registered.spec.name
         approval = self._wanted(registered, call)
@@ -64,14 +66,15 @@ class Approvals:
         if not decision.approved:
             raise ToolRefused(decision.message or "rejected by user")
         cache.remember(keys, decision)
-        if decision.decision is Decision.APPROVED_ALWAYS and approval.always:
-            await self._allow_always(registered, call)
+        if decision.decision is Decision.APPROVED_ALWAYS and approval.always and registered.allow_always is not None:
+            await self._allow_always(registered, registered.allow_always, call)
 
-    async def _allow_always(self, registered: RegisteredTool, call: ToolCall) -> None:
+    async def _allow_always(
+        self, registered: RegisteredTool, save: Callable[[ToolCall, TurnContext], Awaitable[None]], call: ToolCall
+    ) -> None:
         """Have a tool save the answer. It holds for this call in any case."""
         label = Label("tool", registered.spec.name, registered.plugin)
         try:
-            save = getattr(registered.tool, "allow_always")  # noqa: B009  # a tool need not have it
             await contained(save, call, self._contexts(registered.plugin))
         except Exception as error:  # a plugin may raise anything
             text = f"{label.failed('allow_always', error)}. The call is made, but it will be asked about again."
@@ -85,6 +88,8 @@ class Approvals:
         try:
             wanted = notices.timed(label, "needs_approval", ask, call, self._scope.facts)
             return None if wanted is None else checked(wanted, Approval, "it", ask)
+        except ToolError:
+            raise
         except Exception as error:  # a tool that cannot say whether it needs one is asked about
             notices.tell(label.failed("needs_approval", error))
             return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")

@@ -35,6 +35,7 @@ from codex_framework.threads.faults import refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import NotPermittedError, replace_file
 from codex_framework.toolkit.truncation import truncate
 
@@ -115,7 +116,7 @@ class CallContext(Value, kw_only=True):
                 raise ToolError(f"unable to read {target}: it is not a regular file")  # a pipe would hold up everything
             return target.read_bytes()
         except OSError as error:
-            raise ToolError(f"unable to read {target}: {error.strerror} (os error {error.errno})") from error
+            raise ToolError(f"unable to read {target}: {os_error_text(error)}") from error
 
     async def read_text(self, path: str) -> str:
         """Read a file as UTF-8."""
@@ -129,7 +130,7 @@ class CallContext(Value, kw_only=True):
         except NotPermittedError:
             raise ToolRefused(f"writing {target} is not permitted") from None
         except OSError as error:
-            raise ToolError(f"unable to write {target}: {error.strerror} (os error {error.errno})") from error
+            raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
 
     async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
         """Run a command to its end."""

@@ -137,21 +137,14 @@ class PluginTurn:
     def view(self, call: ToolCall) -> CallView | None:
         """Return a call in the words of hooks."""
         registered = self._scope.router.find(call.name)
-        view = None if registered is None else getattr(registered.tool, "view", None)
-        found: CallView | None = None if view is None else view(call)
-        return found
+        return None if registered is None or registered.view is None else registered.view(call)
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         """Return the call with other arguments."""
         registered = self._scope.router.find(call.name)
-        change = None if registered is None else getattr(registered.tool, "with_arguments", None)
-        if change is None:
+        if registered is None or registered.with_arguments is None:
             raise ToolError(f"the arguments of {call.name} cannot be changed")
-        try:
-            changed: ToolCall = change(call, arguments)
-        except NotImplementedError:
-            raise ToolError(f"the arguments of {call.name} cannot be changed") from None
-        return changed
+        return registered.with_arguments(call, arguments)
 
     # Scope
 

@@ -13,9 +13,10 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.globs import expand
 from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.toolkit.confinement.paths import is_below
 from codex_framework.toolkit.confinement.placeholders import is_placeholder
 
-__all__ = ["Kind", "Mount", "MountPlan", "is_below"]
+__all__ = ["Kind", "Mount", "MountPlan"]
 
 
 class Kind(enum.Enum):
@@ -156,11 +157,6 @@ class MountPlan:
                     break
                 self.wanted[above] = AccessMode.WRITE
                 self._pinned.add(above)
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is strictly below a folder."""
-    return path != folder and path.startswith(folder if folder.endswith("/") else f"{folder}/")
 
 
 def _kind(path: str, mode: AccessMode, *, passable: bool) -> Kind:

@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterable
 
-__all__ = ["Placeholders", "is_placeholder"]
+__all__ = ["Placeholders", "is_marked", "is_placeholder"]
 
 _MODE = 0o1755
 _ATTEMPTS = 50
@@ -66,12 +66,13 @@ class Placeholders:
 def is_placeholder(path: str) -> bool:
     """Return whether a placeholder of this user exists at a path. It may be removed at any time."""
     try:
-        return _is_marked(os.lstat(path))
+        return is_marked(os.lstat(path))
     except OSError:
         return False
 
 
-def _is_marked(status: os.stat_result) -> bool:
+def is_marked(status: os.stat_result) -> bool:
+    """Return whether a file's status is that of a placeholder of this user."""
     return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == _MODE and status.st_uid == os.geteuid()
 
 
@@ -87,7 +88,7 @@ def _hold(path: str) -> int | None:
             if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120
                 raise
             continue  # its last user has just removed it
-        if not _is_marked(os.fstat(descriptor)):
+        if not is_marked(os.fstat(descriptor)):
             os.close(descriptor)
             return None
         if _locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path):

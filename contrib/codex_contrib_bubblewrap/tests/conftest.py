@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tries import Ended, output_of
 
 from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import FileAccess
+from codex_framework.testing import ConfinedRun, run_confined
 
 
 @pytest.fixture(scope="session")
@@ -54,16 +54,16 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def run(program: str, place: Path) -> Callable[..., Ended]:
+def run(program: str, place: Path) -> Callable[..., ConfinedRun]:
     """Run a shell script, or an argv, under an access."""
 
-    def ran(access: FileAccess, script: str | tuple[str, ...], **options: Any) -> Ended:
+    def ran(access: FileAccess, script: str | tuple[str, ...], **options: Any) -> ConfinedRun:
         argv = ("/bin/sh", "-c", script) if isinstance(script, str) else script
 
-        async def once() -> Ended:
+        async def once() -> ConfinedRun:
             sandbox = BubblewrapSandbox(BubblewrapSettings(path=program))
             try:
-                return await output_of(sandbox.confine(access, place / "work"), argv, place / "work", **options)
+                return await run_confined(sandbox.confine(access, place / "work"), argv, place / "work", **options)
             finally:
                 await sandbox.aclose()
 

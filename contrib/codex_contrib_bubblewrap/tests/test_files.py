@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tries import access_of
 
 from codex_framework import AccessMode, CommandFailed, FileAccess, SandboxError
+from codex_framework.testing import access_of
 
 
 def test_rules_hold_at_every_depth(run, place):
@@ -102,17 +102,16 @@ def test_what_cannot_be_mounted_is_told_with_the_reason(run, place):
 def test_a_private_tmp_is_not_that_of_others_and_lives_on(program, place):
     import asyncio
 
-    from tries import output_of
-
     from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
     from codex_contrib_bubblewrap.settings import BubblewrapSettings
+    from codex_framework.testing import run_confined
 
     async def twice() -> list[str]:
         sandbox = BubblewrapSandbox(BubblewrapSettings(path=program))
         try:
             plan = sandbox.confine(access_of({Path("/tmp"): "write"}, private_tmp=True), place / "work")
-            first = await output_of(plan, ("/bin/sh", "-c", "ls -A /tmp; echo kept > /tmp/file"), place / "work")
-            second = await output_of(plan, ("cat", "/tmp/file"), place / "work")
+            first = await run_confined(plan, ("/bin/sh", "-c", "ls -A /tmp; echo kept > /tmp/file"), place / "work")
+            second = await run_confined(plan, ("cat", "/tmp/file"), place / "work")
         finally:
             await sandbox.aclose()
         return [first.output, second.output]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tries import access_of
 
 from codex_contrib_bubblewrap.layout import Kind, Layout, Mount, layout_of
 from codex_contrib_bubblewrap.options import options_of
 from codex_framework import AccessMode, FileAccess, NetworkMode, SandboxError
+from codex_framework.testing import access_of
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tries import output_of
 
 from codex_contrib_bubblewrap import seccomp
 from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import FileAccess, NetworkMode, ProxyPorts, SandboxError
+from codex_framework.testing import run_confined
 
 SERVE_AND_ASK = """
 import socket
@@ -139,7 +139,7 @@ def test_by_a_gate_only_the_gate_is_reached(program, place):
             try:
                 plan = sandbox.confine(FileAccess(network=NetworkMode.PROXY), place)
                 ask = f"{ASK_THE_GATE}\nsocket.create_connection(('127.0.0.1', {port}), 2)"
-                return (await output_of(plan, python(ask), place, gate=gate)).output
+                return (await run_confined(plan, python(ask), place, gate=gate)).output
             finally:
                 await gate.aclose()
                 await sandbox.aclose()

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tries import access_of, output_of
 
 from codex_contrib_bubblewrap.limits import counts_by_namespace
 from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
@@ -18,6 +17,7 @@ from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import CommandFailed, FileAccess, Launch, SandboxError
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.permissions.file_access import ResourceLimits
+from codex_framework.testing import access_of, run_confined
 
 
 def used(program: str, access: FileAccess, work: Path, use: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -126,7 +126,7 @@ def test_processes_of_one_sandbox_are_counted(program, place):
 
     async def use(plan: Any) -> str:
         script = "for i in $(seq 40); do sleep 1 & done; echo all"
-        return (await output_of(plan, ("/bin/sh", "-c", script), place)).output
+        return (await run_confined(plan, ("/bin/sh", "-c", script), place)).output
 
     assert "all" not in used(program, access_of({}, limits=limits), place, use)
 
@@ -143,7 +143,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_told_before_anything_runs(program, p
         launching.layout_of = lambda access: Layout(real(access).root, (Mount(str(place / "gone"), Kind.READABLE),))
         try:
             with pytest.raises(SandboxError, match="could not set up the sandbox: Can't find source path"):
-                await output_of(plan, ("/bin/sh", "-c", f"touch {folder}/ran"), place)
+                await run_confined(plan, ("/bin/sh", "-c", f"touch {folder}/ran"), place)
         finally:
             launching.layout_of = real
 

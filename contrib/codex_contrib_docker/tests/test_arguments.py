@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tries import access_of
 
 from codex_contrib_docker.arguments import Container, exec_words, kill_words, run_words
 from codex_contrib_docker.layout import Kind, Layout, Mount, covers, layout_of
 from codex_framework import FileAccess, NetworkMode, SandboxError
 from codex_framework.contract.permissions.file_access import ResourceLimits
+from codex_framework.testing import access_of
 
 CONTAINER = Container(
     image="work",

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tries import Streams, access_of, output_of
+from tries import Streams
 
 from codex_contrib_docker.sandbox import DockerSandbox
 from codex_contrib_docker.settings import DockerSettings
 from codex_framework import AccessMode, CommandFailed, NetworkMode
+from codex_framework.testing import access_of, run_confined
 
 IMAGE = "localhost/codex-contrib-docker-test"
 
@@ -111,14 +112,14 @@ def test_a_real_engine_does_what_the_permissions_say(engine, place):
         try:
             assert sandbox.probe().available, sandbox.probe()
             plan = sandbox.confine(access, work)
-            first = await output_of(plan, ("/bin/sh", "-c", script), work)
-            again = await output_of(plan, ("cat", "/tmp/file"), work)
+            first = await run_confined(plan, ("/bin/sh", "-c", script), work)
+            again = await run_confined(plan, ("cat", "/tmp/file"), work)
             failed = []
             for argv, cwd in ((("no-such-program",), work), (("./key.pem",), work), (("true",), place / "outside")):
                 with pytest.raises(CommandFailed) as error:
-                    await output_of(plan, argv, cwd)
+                    await run_confined(plan, argv, cwd)
                 failed.append(str(error.value))
-            net = await output_of(plan, ("/bin/sh", "-c", "ls /sys/class/net; exit 7"), work)
+            net = await run_confined(plan, ("/bin/sh", "-c", "ls /sys/class/net; exit 7"), work)
             return [first, again, failed, net]
         finally:
             await sandbox.aclose()

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tries import Streams, access_of, output_of
+from tries import Streams
 
 from codex_contrib_docker.engine import find
 from codex_contrib_docker.sandbox import DockerSandbox
 from codex_contrib_docker.settings import DockerSettings
-from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError
+from codex_framework import CommandFailed, ConfigError, FileAccess, Launch, NetworkMode, Protection, SandboxError
 from codex_framework.contract.permissions.file_access import ResourceLimits
-from codex_framework.plugins import PluginReport, PluginStatus
+from codex_framework.plugins import PluginStatus
 from codex_framework.plugins.registry import load_registry
-from codex_framework.testing import call, check_sandbox, say
+from codex_framework.testing import access_of, call, check_sandbox, run_confined, say
 
 
 def used(sandbox: DockerSandbox, access: FileAccess, work: Path, use: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -84,20 +84,24 @@ def test_an_engine_that_cannot_be_used_is_reported_with_a_cure(engine, fault, im
 
 
 def test_commands_of_a_plan_share_a_container(engine, work):
-    async def use(plan: Any) -> list[str]:
-        first = await output_of(plan, sh("pwd; echo $GIVEN; cat; exit 3"), work, {"GIVEN": "a b", "LINES": "x\ny"})
-        second = await output_of(plan, sh('echo "$CODEX_SANDBOX_NETWORK_DISABLED"; kill -9 $$'), work, dict(plan.env))
-        return [str(first), str(second)]
+    async def use(plan: Any) -> list[tuple[int, str]]:
+        first = await run_confined(
+            plan, sh("pwd; echo $GIVEN; cat; exit 3"), work, env={"GIVEN": "a b", "LINES": "x\ny"}
+        )
+        second = await run_confined(
+            plan, sh('echo "$CODEX_SANDBOX_NETWORK_DISABLED"; kill -9 $$'), work, env=dict(plan.env)
+        )
+        return [first, second]
 
     access = access_of({work: "write"})
     ended = used(engine.sandbox(), access, work, use)
-    assert ended == [f"3: '{work}\\na b\\n'", "-9: '1\\n'"]
+    assert ended == [(3, f"{work}\na b\n"), (-9, "1\n")]
     assert [words[0] for words in engine.calls].count("run") == 1
 
 
 def test_eight_commands_at_once_need_one_container(engine, work):
     async def use(plan: Any) -> list[int]:
-        ended = await asyncio.gather(*(output_of(plan, sh(f"exit {number}"), work) for number in range(8)))
+        ended = await asyncio.gather(*(run_confined(plan, sh(f"exit {number}"), work) for number in range(8)))
         return [one.status for one in ended]
 
     assert used(engine.sandbox(), access_of({}), work, use) == list(range(8))
@@ -106,7 +110,7 @@ def test_eight_commands_at_once_need_one_container(engine, work):
 
 def test_placeholders_are_there_while_the_container_is(engine, work):
     async def use(plan: Any) -> str:
-        return (await output_of(plan, sh("ls -A"), work)).output
+        return (await run_confined(plan, sh("ls -A"), work)).output
 
     assert used(engine.sandbox(), access_of({work: "write", work / ".git": "read"}), work, use) == ".git\n"
     assert os.listdir(work) == []
@@ -114,9 +118,9 @@ def test_placeholders_are_there_while_the_container_is(engine, work):
 
 def test_another_container_is_made_when_files_have_come_that_are_denied(engine, work):
     async def use(plan: Any) -> None:
-        await output_of(plan, ("true",), work)
+        await run_confined(plan, ("true",), work)
         (work / "new.pem").touch()
-        await output_of(plan, ("true",), work)
+        await run_confined(plan, ("true",), work)
 
     used(engine.sandbox(), access_of({work: "write"}, denied_globs=(f"{work}/*.pem",)), work, use)
     first, second = (" ".join(words) for words in engine.calls if words[0] == "run")
@@ -139,7 +143,7 @@ def test_what_cannot_be_started_is_a_command_that_failed(engine, work, argv, cwd
 
     async def use(plan: Any) -> None:
         with pytest.raises(CommandFailed) as failed:
-            await output_of(plan, argv, work / cwd)
+            await run_confined(plan, argv, work / cwd)
         assert str(failed.value) == text
 
     used(engine.sandbox(), access_of({work: "write"}), work, use)
@@ -215,10 +219,10 @@ def test_closing_ends_what_runs(engine, work):
 
 def test_a_container_that_was_killed_is_made_anew(engine, work):
     async def use(plan: Any) -> str:
-        await output_of(plan, ("true",), work)
+        await run_confined(plan, ("true",), work)
         (name,) = engine.containers
         os.kill(json.loads((engine.state / "containers" / name).read_text())["pid"], signal.SIGKILL)
-        return (await output_of(plan, sh("echo again"), work)).output
+        return (await run_confined(plan, sh("echo again"), work)).output
 
     assert used(engine.sandbox(), access_of({}), work, use).endswith("again\n")
     assert [words[0] for words in engine.calls].count("run") == 2
@@ -226,10 +230,10 @@ def test_a_container_that_was_killed_is_made_anew(engine, work):
 
 def test_an_engine_that_goes_away_is_told_and_nothing_has_run(engine, work):
     async def use(plan: Any) -> None:
-        await output_of(plan, ("true",), work)
+        await run_confined(plan, ("true",), work)
         engine.break_("down")
         with pytest.raises(SandboxError, match="Cannot connect to the Docker daemon") as refused:
-            await output_of(plan, sh(f"touch {work}/ran"), work)
+            await run_confined(plan, sh(f"touch {work}/ran"), work)
         assert "start the engine" in refused.value.hint
         engine.break_("")
 
@@ -239,10 +243,10 @@ def test_an_engine_that_goes_away_is_told_and_nothing_has_run(engine, work):
 
 def test_an_engine_that_hangs_is_given_up(engine, work):
     async def use(plan: Any) -> None:
-        await output_of(plan, ("true",), work)
+        await run_confined(plan, ("true",), work)
         engine.break_("hangs")
         with pytest.raises(SandboxError, match="has not started the command within 3 s"):
-            await output_of(plan, ("true",), work)
+            await run_confined(plan, ("true",), work)
         engine.break_("")
 
     used(engine.sandbox(timeout_s=3.0), access_of({}), work, use)
@@ -250,7 +254,7 @@ def test_an_engine_that_hangs_is_given_up(engine, work):
     async def fresh(plan: Any) -> None:
         engine.break_("hangs")
         with pytest.raises(SandboxError, match="has not started a container within 3 s"):
-            await output_of(plan, ("true",), work)
+            await run_confined(plan, ("true",), work)
         engine.break_("")
 
     used(engine.sandbox(timeout_s=3.0), access_of({}), work, fresh)
@@ -260,7 +264,7 @@ def test_an_image_that_has_gone_is_told(engine, work):
     async def use(plan: Any) -> None:
         (engine.state / "images" / "work").unlink()
         with pytest.raises(SandboxError, match="No such image: work") as refused:
-            await output_of(plan, ("true",), work)
+            await run_confined(plan, ("true",), work)
         assert "build or pull" in refused.value.hint
 
     used(engine.sandbox(), access_of({}), work, use)
@@ -294,12 +298,10 @@ def test_settings_come_from_the_configuration(run_turn, engine):
     assert "exec" in [words[0] for words in engine.calls]
 
 
-def test_a_wrong_setting_is_reported(make_kernel):
-    async def report() -> PluginReport:
-        async with make_kernel([say("Hi.")], config='[framework.plugins.docker]\nimages = "work"\n') as kernel:
-            return next(report for report in kernel.registry.reports if report.name == "docker")
+def test_a_wrong_setting_is_refused(make_kernel):
+    async def start() -> None:
+        async with make_kernel([say("Hi.")], config='[framework.plugins.docker]\nimages = "work"\n'):
+            raise AssertionError("it was accepted")
 
-    found = asyncio.run(report())
-    assert found.status is PluginStatus.FAILED
-    (problem,) = found.problems
-    assert "the plugin 'docker' has no setting 'images'" in problem.fact
+    with pytest.raises(ConfigError, match="the plugin 'docker' has no setting 'images'"):
+        asyncio.run(start())

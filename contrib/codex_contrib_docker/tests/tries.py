@@ -1,29 +1,14 @@
-"""Accesses and commands to try a sandbox with."""
+"""Streams of commands that are not awaited to their end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
-from codex_framework import AccessMode, FileAccess, Launch, PathRule
+from codex_framework import Launch
 
-__all__ = ["Ended", "Streams", "access_of", "output_of"]
-
-
-def access_of(modes: dict[Path, str], **changes: Any) -> FileAccess:
-    listed = tuple(PathRule(path, AccessMode(mode)) for path, mode in sorted(modes.items()))
-    return FileAccess(rules=listed, **changes)
-
-
-class Ended:
-    def __init__(self, status: int, output: str) -> None:
-        self.status = status
-        self.output = output
-
-    def __repr__(self) -> str:
-        return f"{self.status}: {self.output!r}"
+__all__ = ["Streams"]
 
 
 class Streams:
@@ -44,17 +29,3 @@ class Streams:
     async def output(self) -> str:
         with os.fdopen(self.reader, "rb") as stream:
             return (await asyncio.to_thread(stream.read)).decode("utf-8", "replace")
-
-
-async def output_of(plan: Any, argv: tuple[str, ...], cwd: Path, env: dict[str, str] | None = None) -> Ended:
-    """Run a command to its end."""
-    streams = Streams()
-    try:
-        child = await plan.start(streams.launch(argv, cwd, env))
-    except BaseException:
-        os.close(streams.reader)
-        raise
-    finally:
-        streams.started()
-    said = await streams.output()
-    return Ended(await child.wait(), said)

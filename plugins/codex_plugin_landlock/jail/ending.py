@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-__all__ = ["Ending", "end_trees"]
+__all__ = ["Ending", "end_trees", "reaped"]
 
 _ROUNDS = 200
 _MAX_PAUSE_S = 0.02
@@ -51,6 +51,16 @@ class Ending:
         """Handle a signal: end all descendants, then this process."""
         self.end_descendants()
         os._exit(0)
+
+
+def reaped() -> Iterator[tuple[int, int]]:
+    """Reap the children that have ended, and yield the process id and status of each."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            yield pid, status
 
 
 def end_trees(roots: Iterable[int]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import landlock, limits, network
 from .enclosure import NAMESPACES, Refused, User, enclose
-from .ending import Ending
+from .ending import Ending, reaped
 from .messages import receive, send
 from .syscalls import close_but, prctl
 
@@ -180,13 +180,7 @@ class Instance:
         return int(listed[0]) if listed else None  # adopted orphans come after it
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             if pid == self._main:
                 self._main = None
                 self._ending.end_descendants()

@@ -14,7 +14,7 @@ from codex_framework.toolkit.confinement.placeholders import Placeholders
 
 from . import limits, namespaces
 from .enclosure import NAMESPACES, User
-from .ending import Ending, end_trees
+from .ending import Ending, end_trees, reaped
 from .instance import live
 from .messages import receive, send
 from .parts import wanted
@@ -142,13 +142,7 @@ class Launcher:
             send(connection, {"instance": pid})
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                break
+        for pid, _ in reaped():
             if (created := self._placeholders.pop(pid, None)) is not None:
                 created.release()
             self._without_namespaces.discard(pid)

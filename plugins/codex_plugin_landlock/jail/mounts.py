@@ -11,7 +11,9 @@ import stat
 from collections.abc import Iterable
 from typing import Any
 
-from .parts import DENIED, DEV, READ_ONLY, TMP, WRITABLE, Part, above, is_below, parts
+from codex_framework.toolkit.confinement.paths import is_below
+
+from .parts import DENIED, DEV, READ_ONLY, TMP, WRITABLE, Part, above, parts
 from .syscalls import (
     ATTR_NODEV,
     ATTR_NOSUID,

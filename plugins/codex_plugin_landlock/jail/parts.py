@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from codex_framework.toolkit.confinement.paths import is_below
+
 __all__ = [
     "DENIED",
     "DEV",
@@ -16,7 +18,6 @@ __all__ = [
     "Part",
     "above",
     "enclosing",
-    "is_below",
     "parts",
     "wanted",
 ]
@@ -52,11 +53,6 @@ def above(path: str) -> Iterator[str]:
     while path != "/":
         path = os.path.dirname(path)
         yield path
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Return whether ``path`` is strictly below ``folder``."""
-    return path != folder and path.startswith(folder if folder.endswith("/") else f"{folder}/")
 
 
 def enclosing(changed: Mapping[str, Any], path: str) -> str:

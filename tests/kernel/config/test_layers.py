@@ -137,7 +137,7 @@ def test_the_settings_of_an_untrusted_project_are_left_out_with_a_warning(place,
     config = place.load()
     assert config.get("model") is None
     assert config.trust == level
-    hint = f'set `projects."{place.project}".trust_level = "trusted"` in {place.codex_home}/config.toml.'
+    hint = f"run: codex-framework trust {place.project}"
     assert config.warnings == (f"{file}: ignored, because this project is not trusted. To trust it, {hint}",)
 
 

@@ -199,16 +199,11 @@ def test_a_tool_that_cannot_say_what_it_is_is_not_offered(thread_with, members, 
     assert [spec.name for spec in thread.requests[0].tools] == ["here"]
 
 
-async def async_one(*_):
-    return None
-
-
 @pytest.mark.parametrize(
     ("ask", "fact"),
     [
         (lambda call, facts: 1 / 0, "ZeroDivisionError: division by zero ("),
         (lambda call, facts: True, "it returned bool instead of Approval ("),
-        (async_one, "needs_approval is async, and it is called without await ("),
     ],
 )
 def test_a_tool_that_cannot_say_whether_it_needs_an_approval_is_asked_about(thread_with, ask, fact):

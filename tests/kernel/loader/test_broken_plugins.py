@@ -346,7 +346,7 @@ ITEM_MISTAKES = {
             "    offered = True\n"
             "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
         ),
-        "its offered is bool, not a method: it has no def offered(self, facts)",
+        "its offered is bool, not a method: it has no def offered(self, turn)",
     ),
     "an ability with other parameters": (
         (
@@ -391,7 +391,7 @@ ITEM_MISTAKES = {
             "    aliases = 7\n"
             "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
         ),
-        "its abilities cannot be read: 'int' object is not iterable",
+        "its members cannot be read: 'int' object is not iterable",
     ),
     "a provider without infos": (
         (

@@ -41,6 +41,15 @@ def test_folders_that_do_not_exist_or_hold_nothing_are_passed_over(tmp_path):
     assert discover(GROUP, [str(tmp_path), str(tmp_path / "nowhere"), ""]) == []
 
 
+def test_the_fast_scan_is_used_also_after_importlib_metadata_was_imported(monkeypatch, site, good):
+    import importlib_metadata
+
+    site.install("good", good)
+    monkeypatch.setattr(importlib_metadata, "distributions", None)
+    (source,) = discover(GROUP, [str(site.folder)])
+    assert source.name == "good"
+
+
 def test_a_kernel_without_plugins_has_an_empty_registry():
     registry = load_registry({}, entry_points=())
     assert registry == Registry()

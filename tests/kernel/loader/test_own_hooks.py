@@ -98,6 +98,31 @@ def test_a_role_may_be_a_class_of_values():
     assert reports["Offering"].status == "partial"
 
 
+def test_a_role_may_be_a_base_class_whose_defaults_complete_what_is_offered():
+    class Formatter:
+        name: str
+        order = 100
+
+        def changed(self, text: str) -> str:
+            return text
+
+    class Formats(Plugin):
+        @hookimpl
+        def codex_roles(self):
+            return {"acme_linters": Formatter}
+
+        @hookimpl
+        def codex_notifiers(self):
+            self.context.environ["seen"].append(self.context.offers(Formatter))
+            return []
+
+    class Plain:
+        name = "plain"
+
+    offers, _ = load(Formats, offering(Plain()))
+    assert [(item.name, item.order, item.changed("x")) for item in offers] == [("plain", 100, "x")]
+
+
 def test_a_hook_that_nobody_declares_is_told_as_before_with_the_nearest_name():
     _, reports = load(Lint, type("Slip", (), {"acme_linter": hookimpl(lambda self: [])})())
     (problem,) = reports["Slip"].problems

@@ -47,7 +47,10 @@ def test_one_that_is_not_there_is_told_and_the_first_is_used(scene, carry_out):
     replies = [say("Hello."), say("They greeted.")]
     items, warnings = left(scene, carry_out, replies, 'framework.compactor="sumary"')
     assert items == ["Hi!", "They greeted."]
-    (warning,) = warnings
+    note, warning = warnings
+    assert (
+        note == "the configuration chooses the compactor 'sumary', which no plugin offers (-c). Did you mean 'summary'?"
+    )
     assert warning.startswith(
         "no plugin offers the compactor 'sumary'; used instead: 'summary' of plugin 'compaction'. "
     )

@@ -22,7 +22,6 @@ from codex_framework import (
     Verdict,
 )
 from codex_framework.contract.protocol.policies import WorkspaceWrite
-from codex_framework.contract.roles.policies import NetworkPolicy, Remembers
 from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.amendments import allow_prefix, decide_host
 from codex_plugin_execpolicy.layers import RuleLayers
@@ -52,11 +51,6 @@ def facts(home: Path, work: Path) -> TurnFacts:
 def written(home: Path) -> str:
     file = home / "rules" / "default.rules"
     return file.read_text() if file.exists() else ""
-
-
-def test_the_policy_plays_the_roles(policy: ExecPolicy) -> None:
-    assert isinstance(policy, NetworkPolicy)
-    assert isinstance(policy, Remembers)
 
 
 def test_an_allowed_prefix_holds_at_once_for_all(tmp_path: Path, policy: ExecPolicy, facts: TurnFacts) -> None:

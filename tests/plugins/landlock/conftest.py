@@ -22,8 +22,8 @@ from codex_framework.contract.permissions.file_access import FileAccess, PathRul
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.protocol.policies import WorkspaceWrite
-from codex_framework.contract.roles.sandboxes import Launch
-from codex_plugin_landlock.sandbox import LandlockConfinement, LandlockSandbox
+from codex_framework.testing import run_confined
+from codex_plugin_landlock.sandbox import LandlockSandbox
 
 ORDINARY_UID = 61234 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 """One for each worker: some limits count the processes of a user."""
@@ -120,7 +120,7 @@ def run_all(
     cwd: Path,
     commands: dict[str, tuple[str, ...]],
     *,
-    stdin: str | None = None,
+    stdin: str = os.devnull,
     env: dict[str, str] | None = None,
 ) -> dict[str, Ended]:
     """Run commands one after another in one sandbox; by name, what each gave."""
@@ -132,7 +132,9 @@ def run_all(
         try:
             confinement = sandbox.confine(access, cwd)
             for name, argv in commands.items():
-                ended[name] = await run_one(confinement, argv, cwd, {**whole, **confinement.env}, stdin)
+                ended[name] = await run_confined(
+                    confinement, argv, cwd, env=whole | dict(confinement.env), stdin=stdin, within_s=120
+                )
             assert sandbox.level == (level or sandbox.level), sandbox.probe().reason
         finally:
             await sandbox.aclose()
@@ -140,25 +142,6 @@ def run_all(
 
     answer = as_user(user, lambda: asyncio.run(run()))
     return {name: Ended(*ended) for name, ended in answer.items()}
-
-
-async def run_one(
-    confinement: LandlockConfinement, argv: tuple[str, ...], cwd: Path, env: dict[str, str], stdin: str | None
-) -> tuple[int, str]:
-    source = os.open(stdin or os.devnull, os.O_RDONLY)
-    reader, writer = os.pipe()
-    try:
-        launch = Launch(argv=argv, cwd=str(cwd), env=env, stdin=source, stdout=writer, stderr=writer)
-        child = await confinement.start(launch)
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-        os.close(source)
-    with os.fdopen(reader, "rb") as file:
-        output = await asyncio.wait_for(asyncio.to_thread(file.read), 120)
-    return await child.wait(), output.decode(errors="replace")
 
 
 @pytest.fixture(scope="session")

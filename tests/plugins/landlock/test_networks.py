@@ -17,7 +17,7 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import NetworkMode, Protection, ResourceLimits
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.roles.networks import BlockedRequest, ProxyPorts
-from codex_framework.contract.roles.sandboxes import Launch
+from codex_framework.testing import run_confined
 from codex_plugin_landlock.jail.landlock import abi_version
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
@@ -104,29 +104,7 @@ async def gates(*words: str) -> AsyncIterator[list[Gate]]:
 
 async def run(confinement, place, argv, gate=None, env=ENV):
     """What a command printed."""
-    source = os.open(os.devnull, os.O_RDONLY)
-    reader, writer = os.pipe()
-    try:
-        launch = Launch(
-            argv=tuple(argv),
-            cwd=str(place.work),
-            env={**env, **confinement.env},
-            stdin=source,
-            stdout=writer,
-            stderr=writer,
-            gate=gate,
-        )
-        child = await confinement.start(launch)
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-        os.close(source)
-    with os.fdopen(reader, "rb") as file:
-        output = await asyncio.wait_for(asyncio.to_thread(file.read), 60)
-    await child.wait()
-    return output.decode()
+    return (await run_confined(confinement, argv, place.work, env={**env, **confinement.env}, gate=gate)).output
 
 
 def with_network(level, place, network, work, *, interpreter=None, **access):

@@ -8,8 +8,8 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from codex_contrib_bubblewrap import seccomp
 from codex_contrib_bubblewrap.bridge import PORTS, join
@@ -18,25 +18,37 @@ from codex_contrib_bubblewrap.limits import limit
 from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
 from codex_contrib_bubblewrap.process import BubblewrapProcess
 from codex_contrib_bubblewrap.relay import Relay
-from codex_framework import CommandFailed, Launch, NetworkMode, SandboxError
+from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, SandboxError
+from codex_framework.toolkit.confinement.launching import check_start, check_text, start_error
 from codex_framework.toolkit.confinement.placeholders import Placeholders
 
-if TYPE_CHECKING:
-    from codex_contrib_bubblewrap.sandbox import BubblewrapConfinement
-
-__all__ = ["Launching"]
+__all__ = ["Launching", "Plan"]
 
 _DIAGNOSIS_S = 10.0
 _NOWHERE = "/proc/self/no-such-program"
 """What a diagnosis lets bubblewrap execute: nothing."""
 
-_PLAIN_TEXT = "Pass arguments and variables that are text without NUL bytes."
+
+class Plan(NamedTuple):
+    """What the starts of one plan have in common.
+
+    Attributes:
+        program: bubblewrap's path.
+        private_folder: What stands in for ``/tmp``; empty if nothing does.
+        began, ended: Tell the sandbox of its processes.
+    """
+
+    program: str
+    access: FileAccess
+    private_folder: str
+    began: Callable[[BubblewrapProcess], None]
+    ended: Callable[[BubblewrapProcess], None]
 
 
 class Launching:
     """One start."""
 
-    def __init__(self, plan: BubblewrapConfinement, launch: Launch) -> None:
+    def __init__(self, plan: Plan, launch: Launch) -> None:
         self._plan = plan
         self._access = plan.access
         self._launch = launch
@@ -54,9 +66,8 @@ class Launching:
                     hint="enable a plugin that offers a network proxy (`codex-framework plugins` lists them)",
                 )
             env |= self._launch.gate.environment(PORTS)
-        _check_text(self._launch.argv, env)
-        _check_folder(self._launch.cwd)
-        _check_program(self._launch)
+        check_text(self._launch.argv, env)
+        check_start(self._launch)
         through = self._through()
         if self._access.denied_globs:  # folders are walked
             layout = await asyncio.to_thread(layout_of, self._access)
@@ -146,12 +157,12 @@ class Launching:
             except OSError as error:
                 os.close(read)
                 if error.errno == errno.E2BIG:
-                    raise CommandFailed(_text(errno.E2BIG), hint="Pass less on the command line.") from error
+                    raise start_error(errno.E2BIG, hint="Pass less on the command line.") from error
                 raise SandboxError(
                     f"{self._plan.program} cannot be started: {error.strerror}", hint="install bubblewrap anew"
                 ) from error
         self._process = started = BubblewrapProcess(process, read, own_session=self._launch.tty, ended=self._end)
-        self._plan.sandbox.began(started)
+        self._plan.began(started)
         return started
 
     async def _prepare(self, process: BubblewrapProcess, pid: int) -> None:
@@ -175,7 +186,7 @@ class Launching:
     def _end(self) -> None:
         """Everything is over: pass the rest of the output on, and let go of the placeholders."""
         if self._process is not None:
-            self._plan.sandbox.ended(self._process)
+            self._plan.ended(self._process)
         if self._relay is not None:
             self._relay.close()
             self._relay.finish()
@@ -192,9 +203,7 @@ class Launching:
                 hint="Check that the permissions let it be read, and the interpreter that it names.",
             )
         if "chdir" in said:
-            return CommandFailed(
-                _text(errno.ENOENT), hint=f"Check that the permissions let {self._launch.cwd!r} be read."
-            )
+            return start_error(errno.ENOENT, hint=f"Check that the permissions let {self._launch.cwd!r} be read.")
         return SandboxError(
             f"bubblewrap could not set up the sandbox: {said or 'it gives no reason'}",
             hint="check the writable folders and protected paths it names",
@@ -218,49 +227,6 @@ class Launching:
                 return "it does not come back"
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return said[-1].removeprefix("bwrap: ") if said else ""
-
-
-def _check_text(argv: Iterable[str], env: dict[str, str]) -> None:
-    try:
-        words = [os.fsencode(word) for word in (*argv, *env, *env.values())]
-    except UnicodeError as error:  # half a surrogate pair
-        raise CommandFailed("an argument is no text that can be encoded", hint=_PLAIN_TEXT) from error
-    if any(b"\0" in word for word in words):
-        raise CommandFailed("nul byte found in provided data", hint=_PLAIN_TEXT)
-    wrong = next((name for name in env if not name or "=" in name), None)
-    if wrong is not None:
-        raise CommandFailed(f"there can be no variable named {wrong!r}", hint=_PLAIN_TEXT)
-
-
-def _check_folder(cwd: str) -> None:
-    try:
-        with os.scandir(cwd):
-            return
-    except PermissionError:
-        return  # it may be entered all the same
-    except OSError as error:
-        raise CommandFailed(_text(error.errno), hint=f"Check that {cwd!r} is a folder.") from error
-
-
-def _check_program(launch: Launch) -> None:
-    """What ``execvp`` would say, as far as it can be known out here."""
-    program = launch.argv[0] if launch.argv else ""
-    if "/" in program:
-        found: list[str] = [os.path.join(launch.cwd, program)]
-    else:
-        folders = launch.env.get("PATH", os.defpath).split(os.pathsep)
-        found = [os.path.join(launch.cwd, folder, program) for folder in folders] if program else []
-    files = [path for path in found if os.path.isfile(path)]
-    hint = f"Check that {program!r} is on PATH and may be executed."
-    if not files:
-        folder = next((path for path in found if os.path.isdir(path)), None) if "/" in program else None
-        raise CommandFailed(_text(errno.ENOENT if folder is None else errno.EACCES), hint=hint)
-    if not any(os.access(path, os.X_OK) for path in files):
-        raise CommandFailed(_text(errno.EACCES), hint=hint)
-
-
-def _text(number: int | None) -> str:
-    return f"{os.strerror(number or 0)} (os error {number})"
 
 
 def _packed(words: Iterable[str]) -> bytes:

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from codex_framework import ChildProcess
+
 __all__ = ["BubblewrapProcess"]
 
 _MARK = "codex-bubblewrap"
@@ -22,7 +24,7 @@ _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.0005, 0.01
 """Pauses between looks whether the command has been started; they double."""
 
 
-class BubblewrapProcess:
+class BubblewrapProcess(ChildProcess):
     """A running bubblewrap, which tells on a pipe what becomes of its command.
 
     The tree is: bubblewrap; its child, first process and init of the process namespace, leader of a new session and group; the

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework import FileAccess, SandboxError
+from codex_framework.toolkit.confinement.launching import trusted_programs, within_reach
 
 __all__ = ["HINT", "candidates", "choose", "trial"]
 
 HINT = "install bubblewrap (package `bubblewrap` of your distribution), or set `[framework.plugins.bubblewrap] path`"
 
-_OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # not used, but passed over
 _TRIAL_S = 5.0
 _TRIAL = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -36,15 +35,10 @@ def candidates(path: str | None, search: str) -> Iterator[str]:
 
     Args:
         path: The one a person has named; then there is no other.
-        search: A ``PATH``. Relative folders in it are passed over, since what they mean depends on the working folder; and so is
-            what lies in this process's working folder, or where everybody may write: just trying it would be to trust it.
+        search: A ``PATH``. What lies where others may have put it is passed over.
     """
-    folders = [folder for folder in search.split(os.pathsep) if os.path.isabs(folder)]
-    named = [path] if path is not None else [os.path.join(folder, "bwrap") for folder in folders]
-    dubious = () if path is not None else (os.getcwd(), *_OPEN, tempfile.gettempdir())
+    named = (path,) if path is not None else trusted_programs(("bwrap",), search)
     for program in dict.fromkeys(map(os.path.realpath, named)):
-        if any(Path(program).is_relative_to(os.path.realpath(folder)) for folder in dubious if folder != "/"):
-            continue
         if os.path.isfile(program) and os.access(program, os.X_OK):
             yield program
 
@@ -56,10 +50,8 @@ def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
         SandboxError: There is none.
     """
     found = list(candidates(path, search))
-    here = os.path.realpath(cwd)
     for program in found:
-        inside = Path(program).is_relative_to(here) and here != "/"
-        if not inside and (access.full or not access.may_write(Path(program))):
+        if not within_reach(program, access, cwd):
             return program
     if found:
         raise SandboxError(

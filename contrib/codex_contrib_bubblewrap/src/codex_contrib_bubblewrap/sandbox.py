@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
-from codex_framework import FileAccess, Launch, NetworkMode, Protection, SandboxError, SandboxReport
+from codex_framework import (
+    Confinement,
+    FileAccess,
+    Launch,
+    NetworkMode,
+    Protection,
+    Sandbox,
+    SandboxError,
+    SandboxReport,
+)
 
 if TYPE_CHECKING:
     from codex_contrib_bubblewrap.process import BubblewrapProcess
@@ -24,7 +33,7 @@ __all__ = ["BubblewrapConfinement", "BubblewrapSandbox"]
 LEVEL = "namespaces+seccomp"
 
 
-class BubblewrapSandbox:
+class BubblewrapSandbox(Sandbox):
     """Confines commands on Linux by the program bubblewrap.
 
     Args:
@@ -54,11 +63,12 @@ class BubblewrapSandbox:
             SandboxError: It cannot be enforced here.
         """
         from codex_contrib_bubblewrap.program import choose, trial
+        from codex_framework.toolkit.confinement.launching import check_floor
 
         report = self.probe()
         if not report.available:
             raise SandboxError(f"bubblewrap does not work here: {report.reason}", slug="no-sandbox", hint=report.hint)
-        _check_floor(report, access)
+        check_floor("bubblewrap", report, access)
         program = choose(self._settings.path, self._path, access, cwd)
         reason, hint = trial(program)
         if reason:
@@ -142,29 +152,6 @@ def _report() -> SandboxReport:
     )
 
 
-def _check_floor(report: SandboxReport, access: FileAccess) -> None:
-    """Refuse what asks for more than is held back here.
-
-    Raises:
-        SandboxError: As said.
-    """
-    limits = access.limits
-    unset = {
-        Protection.PROCESS_COUNT: limits.processes is None,
-        Protection.RESOURCES: limits.memory_bytes is None or limits.file_bytes is None,
-    }
-    missing = [one for one in sorted(access.floor) if one in report.missing(access.floor) or unset.get(one)]
-    if missing:
-        limited = all(unset.get(one) for one in missing)
-        raise SandboxError(
-            f"bubblewrap does not hold back here what `sandbox_floor` asks for: {', '.join(missing)}",
-            slug="sandbox-floor",
-            hint="set `[framework] sandbox_limits`: processes, memory_mb and file_size_mb"
-            if limited
-            else "choose another sandbox, or take it out of `[framework] sandbox_floor`",
-        )
-
-
 def _counts_processes() -> bool:
     """Whether a limit of processes holds for a sandbox alone: since Linux 5.14, and never for the machine's root."""
     from codex_contrib_bubblewrap.limits import counts_by_namespace
@@ -172,7 +159,7 @@ def _counts_processes() -> bool:
     return os.geteuid() != 0 and counts_by_namespace()
 
 
-class BubblewrapConfinement:
+class BubblewrapConfinement(Confinement):
     """A plan that is ready to start processes."""
 
     def __init__(self, sandbox: BubblewrapSandbox, program: str, access: FileAccess) -> None:
@@ -203,9 +190,10 @@ class BubblewrapConfinement:
             SandboxError: It cannot be confined; nothing of it has run.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
-        from codex_contrib_bubblewrap.launching import Launching
+        from codex_contrib_bubblewrap.launching import Launching, Plan
 
-        launching = Launching(self, launch)
+        plan = Plan(self.program, self.access, self.private_folder, self.sandbox.began, self.sandbox.ended)
+        launching = Launching(plan, launch)
         try:
             return await launching.run()
         except asyncio.CancelledError:

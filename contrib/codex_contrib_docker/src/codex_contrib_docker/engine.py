@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework import SandboxError
+from codex_framework.toolkit.confinement.launching import trusted_programs
 
 __all__ = ["Engine", "find", "refusal"]
 
 _NAMES = ("docker", "podman")
-_OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # not used, but passed over
 
 _HINTS = (
     (
@@ -85,16 +83,7 @@ def find(wanted: str | None, search: str) -> Iterator[str]:
         if os.access(wanted, os.X_OK):
             yield wanted
         return
-    dubious = [os.path.realpath(folder) for folder in (Path.cwd(), *_OPEN, tempfile.gettempdir())]
-    for name in _NAMES if wanted is None else (wanted,):
-        folders = [folder for folder in search.split(os.pathsep) if Path(folder).is_absolute()]
-        for folder in folders:
-            found = shutil.which(name, path=folder)
-            if found is None:
-                continue
-            real = Path(os.path.realpath(found))
-            if not any(real.is_relative_to(place) for place in dubious if place != "/"):
-                yield found
+    yield from trusted_programs(_NAMES if wanted is None else (wanted,), search)
 
 
 def refusal(what: str, said: str) -> SandboxError:

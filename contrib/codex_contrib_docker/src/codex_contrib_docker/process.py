@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from codex_contrib_docker.arguments import kill_words
 from codex_contrib_docker.engine import Engine
+from codex_framework import ChildProcess
 
 __all__ = ["DockerProcess"]
 
@@ -19,7 +20,7 @@ _GONE_S = 5.0
 """How long the client may take to notice that its command has been killed."""
 
 
-class DockerProcess:
+class DockerProcess(ChildProcess):
     """A started command.
 
     Args:

@@ -9,12 +9,23 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_contrib_docker.settings import DockerSettings
-from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError, SandboxReport
+from codex_framework import (
+    CommandFailed,
+    Confinement,
+    FileAccess,
+    Launch,
+    NetworkMode,
+    Protection,
+    Sandbox,
+    SandboxError,
+    SandboxReport,
+)
+from codex_framework.toolkit.confinement.launching import check_floor, check_text, start_error, within_reach
 
 if TYPE_CHECKING:
     from codex_contrib_docker.container import RunningContainer
@@ -28,10 +39,9 @@ _PROBE_S = 3.0
 _NO_IMAGE = 'set `[framework.plugins.docker] image = "..."` to an image that is there and has what commands need'
 _NO_ENGINE = "install Docker or Podman, or set `[framework.plugins.docker] engine`"
 _ERRORS = {"missing": errno.ENOENT, "refused": errno.EACCES, "folder": errno.ENOENT}
-_PLAIN_TEXT = "Pass arguments and variables that are text without NUL bytes."
 
 
-class DockerSandbox:
+class DockerSandbox(Sandbox):
     """Confines commands by containers of Docker or Podman.
 
     Args:
@@ -66,7 +76,7 @@ class DockerSandbox:
         report = self.probe()
         if not report.available:
             raise SandboxError(f"no container can be had here: {report.reason}", slug="no-sandbox", hint=report.hint)
-        _check_floor(report, access, self.settings)
+        check_floor("a container", report, access, bounds_memory=self.settings.memory_mb is not None)
         if access.network is NetworkMode.PROXY:
             raise SandboxError(
                 "a container reaches the network as a whole or not at all, not by a gate",
@@ -74,8 +84,7 @@ class DockerSandbox:
             )
         layout_of(access, os.path.realpath(cwd), self.settings.folders)  # refuses what cannot be
         engine = self.engine
-        real = Path(os.path.realpath(engine.program))
-        if access.may_write(real) or (real.is_relative_to(os.path.realpath(cwd)) and os.path.realpath(cwd) != "/"):
+        if within_reach(engine.program, access, cwd):
             raise SandboxError(
                 f"{engine.program} lies where commands may write, so it cannot be trusted to confine them",
                 hint="set `[framework.plugins.docker] engine` to a program outside of the writable folders",
@@ -157,30 +166,7 @@ def _report(engine: str, settings: DockerSettings) -> SandboxReport:
     )
 
 
-def _check_floor(report: SandboxReport, access: FileAccess, settings: DockerSettings) -> None:
-    """Refuse what asks for more than is held back.
-
-    Raises:
-        SandboxError: As said.
-    """
-    limits = access.limits
-    memory = limits.memory_bytes is not None or settings.memory_mb is not None
-    unset = {
-        Protection.PROCESS_COUNT: limits.processes is None,
-        Protection.RESOURCES: not memory or limits.file_bytes is None,
-    }
-    missing = [one for one in sorted(access.floor) if one in report.missing(access.floor) or unset.get(one)]
-    if missing:
-        raise SandboxError(
-            f"a container does not hold back here what `sandbox_floor` asks for: {', '.join(missing)}",
-            slug="sandbox-floor",
-            hint="set `[framework] sandbox_limits`: processes, memory_mb and file_size_mb"
-            if all(unset.get(one) for one in missing)
-            else "choose another sandbox, or take it out of `[framework] sandbox_floor`",
-        )
-
-
-class DockerConfinement:
+class DockerConfinement(Confinement):
     """A plan that is ready to start processes, all in one container."""
 
     def __init__(self, sandbox: DockerSandbox, access: FileAccess, cwd: str) -> None:
@@ -203,7 +189,8 @@ class DockerConfinement:
             SandboxError: It cannot be confined; nothing of it has run.
             CommandFailed: The program or folder does not exist in the container or cannot be executed.
         """
-        _check_text(launch.argv, launch.env)
+        check_text(launch.argv, launch.env)
+        _check_names(launch.env)
         for last in (False, True):
             container = await self._container()
             process = await self._exec(container, launch)
@@ -319,7 +306,7 @@ class DockerConfinement:
         except OSError as error:
             listed.unlink()
             if error.errno == errno.E2BIG:
-                raise CommandFailed(_text(errno.E2BIG), hint="Pass less on the command line.") from error
+                raise start_error(errno.E2BIG, hint="Pass less on the command line.") from error
             raise SandboxError(f"{engine.program} cannot be run: {error.strerror}", hint=_NO_ENGINE) from error
 
         def ended() -> None:
@@ -336,20 +323,11 @@ class DockerConfinement:
 def _failed(word: str, launch: Launch) -> CommandFailed:
     what = launch.cwd if word == "folder" else launch.argv[0] if launch.argv else ""
     hint = f"Check that {what!r} is in the image or in a folder that is mounted (`[framework.plugins.docker] folders`)."
-    return CommandFailed(_text(_ERRORS[word]), hint=hint)
+    return start_error(_ERRORS[word], hint=hint)
 
 
-def _check_text(argv: Iterable[str], env: Mapping[str, str]) -> None:
-    try:
-        words = [os.fsencode(word) for word in (*argv, *env, *env.values())]
-    except UnicodeError as error:  # half a surrogate pair
-        raise CommandFailed("an argument is no text that can be encoded", hint=_PLAIN_TEXT) from error
-    if any(b"\0" in word for word in words):
-        raise CommandFailed("nul byte found in provided data", hint=_PLAIN_TEXT)
-    wrong = next((name for name in env if not name or "=" in name or "\n" in name or name.startswith("#")), None)
+def _check_names(env: Mapping[str, str]) -> None:
+    """Refuse variables that a file of variables cannot name."""
+    wrong = next((name for name in env if "\n" in name or name.startswith("#")), None)
     if wrong is not None:
-        raise CommandFailed(f"there can be no variable named {wrong!r}", hint=_PLAIN_TEXT)
-
-
-def _text(number: int) -> str:
-    return f"{os.strerror(number)} (os error {number})"
+        raise CommandFailed(f"there can be no variable named {wrong!r}", hint="Give the variable another name.")

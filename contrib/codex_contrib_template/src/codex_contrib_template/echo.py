@@ -11,6 +11,7 @@ from codex_framework import (
     Message,
     ModelEvent,
     ModelInfo,
+    ModelProvider,
     ModelRequest,
     OutputText,
     ProviderInfo,
@@ -40,7 +41,7 @@ class EchoClient:
         """Do nothing, because there is no connection."""
 
 
-class Echo:
+class Echo(ModelProvider):
     """The provider, which ``wire_api`` in a ``[model_providers.<id>]`` table selects."""
 
     name = WIRE_API
