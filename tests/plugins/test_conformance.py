@@ -176,7 +176,7 @@ def test_op_handler(tag):
     if OPS[tag] is not None:
         op, replies = OPS[tag]
         plugins = [Offer(compactors=[REGISTRY.compactors["summary"].item])]
-        check_op_handler(REGISTRY.ops[tag].item, op, replies=replies, plugins=plugins)
+        check_op_handler(REGISTRY.ops[tag].item, op, after_turn=tag == "compact", replies=replies, plugins=plugins)
 
 
 def test_task_user_shell():

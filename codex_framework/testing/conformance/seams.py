@@ -94,6 +94,7 @@ def check_op_handler(
     handler: OpHandler[Any],
     op: Op,
     *,
+    after_turn: bool = False,
     replies: Sequence[ReplySource] = (),
     plugins: Sequence[object] = (),
     config: str = "",
@@ -104,6 +105,7 @@ def check_op_handler(
     Args:
         handler: The handler.
         op: An op that it handles without an error.
+        after_turn: Whether the op needs a thread that has had a turn.
         replies: What the model says, if the op leads to that.
         plugins: Further plugins that it needs.
         config, installed: As for :func:`check_component`.
@@ -121,17 +123,21 @@ def check_op_handler(
         )
         offers: Callable[[], dict[str, Any]] = lambda: {"ops": [handler]}  # noqa: E731  # as the others
         stage = Stage(findings, offers, plugins=plugins, config=config, installed=installed)
-        run_check(findings, lambda: _check_op_handler(findings, stage, op, replies))
+        run_check(findings, lambda: _check_op_handler(findings, stage, op, replies, after_turn=after_turn))
     findings.raise_any()
 
 
-async def _check_op_handler(findings: Findings, stage: Stage, op: Op, replies: Sequence[ReplySource]) -> None:
+async def _check_op_handler(
+    findings: Findings, stage: Stage, op: Op, replies: Sequence[ReplySource], *, after_turn: bool
+) -> None:
     def told(thread: ScriptedThread, *, refusal: bool) -> None:
         for event in thread.events:
             if isinstance(event, ErrorEvent) and (not refusal or "plugin 'checked'" in event.message):
                 findings.note(f"handle(): {event.message}")
 
     async def idle(thread: ScriptedThread) -> None:
+        if after_turn:
+            await thread.turn("Go!")
         await thread.client.submit(op)
         await _settled(thread)
         told(thread, refusal=False)
@@ -154,11 +160,12 @@ async def _check_op_handler(findings: Findings, stage: Stage, op: Op, replies: S
         await submitting
 
     many = [*replies, *replies, _HELLO, _HELLO]
-    await stage.play("in an idle thread", idle, replies=many)
+    alone = list(replies) if not after_turn else [_HELLO, *replies]
+    await stage.play("in an idle thread", idle, replies=alone)
     await stage.play("twice at once", twice, replies=many)
     await stage.play("beside a turn", beside, replies=[_HELLO, *many])
     await stage.play("when the thread ends meanwhile", at_the_end, replies=many, failing=True)
-    await stage.play("in two kernels at once", idle, replies=many, kernels=2)
+    await stage.play("in two kernels at once", idle, replies=alone, kernels=2)
 
 
 async def _settled(thread: ScriptedThread) -> None:
