@@ -73,6 +73,11 @@ class InterceptorTable:
             return self
         return InterceptorTable([item for item in self._items if item not in absent], self._owners)
 
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """The interceptors by ``order``."""
+        return self._items
+
     def without(self, plugins: Collection[str]) -> InterceptorTable:
         """Return the table without the interceptors of some plugins."""
         left = [item for item in self._items if self._owners.get(item.name) not in plugins]

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.reviewers import check_reviewer
     from codex_framework.testing.conformance.sandboxes import check_sandbox
+    from codex_framework.testing.conformance.seams import (
+        check_agent,
+        check_compactor,
+        check_component,
+        check_interceptor,
+        check_op_handler,
+        check_task,
+    )
     from codex_framework.testing.conformance.thread_stores import check_thread_store
     from codex_framework.testing.conformance.tools import check_tool
     from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
@@ -59,6 +67,9 @@ _HOMES = {
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
     "conformance.sandboxes": "check_sandbox",
+    "conformance.seams": " ".join(
+        f"check_{role}" for role in ("agent", "compactor", "component", "interceptor", "op_handler", "task")
+    ),
     "conformance.thread_stores": "check_thread_store",
     "conformance.tools": "check_tool",
     "conformance.watchers": "check_notifier check_telemetry",
@@ -103,14 +114,20 @@ __all__ = [
     "ask",
     "call",
     "call_context",
+    "check_agent",
     "check_command_policy",
+    "check_compactor",
+    "check_component",
     "check_context_source",
+    "check_interceptor",
     "check_network_proxy",
     "check_notifier",
+    "check_op_handler",
     "check_plugin",
     "check_provider",
     "check_reviewer",
     "check_sandbox",
+    "check_task",
     "check_telemetry",
     "check_thread_store",
     "check_tool",

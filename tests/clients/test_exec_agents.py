@@ -57,7 +57,7 @@ def test_a_limit_that_is_reached_ends_the_run_with_status_1(cli: Any) -> None:
     serve(cli, call("update_plan", plan=[]), say("never"))
     ran = cli.json("--agent", "brief", "hi")
     assert ran.status == 1
-    assert "the limit of 1 requests is reached" in str(ran.events[-1])
+    assert "budget_limited" in str(ran.events[-1])
 
 
 def test_a_resumed_thread_may_have_an_agent(cli: Any) -> None:

@@ -20,7 +20,7 @@ def test_the_files_of_the_page_pass(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(files) >= 4
-    assert "8 passed" in done.stdout
+    assert "11 passed" in done.stdout
 
 
 def test_the_page_names_every_check_and_fixture():

@@ -13,14 +13,20 @@ from codex_framework import ProviderInfo
 from codex_framework.contract.hookspecs import GROUP
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import (
+    Offer,
     ResponsesServer,
     call,
     check_command_policy,
+    check_compactor,
+    check_component,
     check_context_source,
+    check_interceptor,
     check_network_proxy,
     check_notifier,
+    check_op_handler,
     check_provider,
     check_sandbox,
+    check_task,
     check_telemetry,
     check_thread_store,
     check_tool,
@@ -28,7 +34,11 @@ from codex_framework.testing import (
     reasoning,
     say,
 )
+from codex_plugin_compaction.request import Compact, Compacting
+from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_landlock.sandbox import LandlockSandbox
+from codex_plugin_user_shell.request import RunUserShellCommand
+from codex_plugin_user_shell.task import UserShell
 
 BUNDLED = [point for point in importlib.metadata.entry_points(group=GROUP) if point.value.startswith("codex_plugin_")]
 REGISTRY = load_registry({}, entry_points=BUNDLED)
@@ -142,3 +152,43 @@ def test_provider_replay(replayed):
 
 def test_every_provider_is_checked():
     assert REGISTRY.providers.keys() == {"responses", "replay"}
+
+
+def test_component_dynamic_tools():
+    assert REGISTRY.components.keys() == {"dynamic_tools"}
+    check_component(DynamicTools)
+
+
+def test_compactor_summary():
+    assert REGISTRY.compactors.keys() == {"summary"}
+    check_compactor(REGISTRY.compactors["summary"].item)
+
+
+OPS = {
+    "compact": (Compact(), [say("A summary.")]),
+    "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
+    "dynamic_tool_response": None,  # answers a call that is open: tests/plugins/dynamic_tools
+}
+
+
+@pytest.mark.parametrize("tag", REGISTRY.ops)
+def test_op_handler(tag):
+    if OPS[tag] is not None:
+        op, replies = OPS[tag]
+        plugins = [Offer(compactors=[REGISTRY.compactors["summary"].item])]
+        check_op_handler(REGISTRY.ops[tag].item, op, after_turn=tag == "compact", replies=replies, plugins=plugins)
+
+
+def test_task_user_shell():
+    check_task(UserShell, "sleep 0.05; echo hi")
+
+
+def test_task_compacting():
+    check_task(
+        Compacting, replies=[say("A summary.")], plugins=[Offer(compactors=[REGISTRY.compactors["summary"].item])]
+    )
+
+
+@pytest.mark.parametrize("interceptor", REGISTRY.interceptors.items, ids=lambda item: item.name)
+def test_interceptor(interceptor):
+    check_interceptor(interceptor)
