@@ -6,10 +6,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_framework.contract.errors import ConfigError
-from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import is_trusted, project_root
 from codex_plugin_execpolicy.rules import RuleSet
 from codex_plugin_execpolicy.settings import own_setting
@@ -28,7 +27,7 @@ _FRESH_NS = 100_000_000
 """A file changed less than this long ago may change again without its times showing it (clocks of file systems are coarse)."""
 
 
-class LoadedRules(Value):
+class LoadedRules(NamedTuple):
     """The rules of some folders.
 
     Attributes:
@@ -39,7 +38,7 @@ class LoadedRules(Value):
     problems: tuple[str, ...] = ()
 
 
-class _Loaded(Value):
+class _Loaded(NamedTuple):
     """What was read, and what was there then.
 
     Attributes:
@@ -99,10 +98,13 @@ def load_rules(files: Iterable[Path]) -> LoadedRules:
     Of a file with a mistake those rules still hold that can be read and that ask or forbid: a slip of the pen must not open what
     somebody has closed. What it allows is left out. This takes some seconds at most, whatever the files say.
     """
-    from codex_plugin_execpolicy.interpretation import Deadline
-
-    rules, problems, deadline = RuleSet(), [], Deadline()
+    rules, problems = RuleSet(), []
+    deadline: Deadline | None = None
     for file in files:
+        if deadline is None:
+            from codex_plugin_execpolicy.interpretation import Deadline
+
+            deadline = Deadline()
         found, mistake = _usable(file, deadline)
         if mistake is not None:
             problems.append(f"{mistake}; what {file} allows is not used")
