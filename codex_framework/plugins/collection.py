@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pluggy
 
@@ -20,11 +20,13 @@ from codex_framework.plugins.discovery import PluginSource
 from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
 from codex_framework.plugins.loaded import Loaded, bound
 from codex_framework.plugins.loading import import_plugin, place_of, problem_of
-from codex_framework.plugins.own_hooks import OwnHooks
 from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.requirements import Requirements
 from codex_framework.plugins.selection import Selection
 from codex_framework.plugins.validation import hook_problems, hooks
+
+if TYPE_CHECKING:
+    from codex_framework.plugins.own_hooks import OwnHooks
+    from codex_framework.plugins.requirements import Requirements
 
 __all__ = ["Collected", "collect"]
 
@@ -37,13 +39,22 @@ class Collected(NamedTuple):
 
     Attributes:
         plugins: In order of precedence: preferred, passed by the program, bundled, others, files.
-        requirements: What they require of each other, and the order to ask them in.
+        requirements: What they require of each other, if they require anything.
         events: Their event classes by tag, each with its plugin's name.
     """
 
     plugins: list[Loaded]
-    requirements: Requirements
+    requirements: Requirements | None
     events: dict[str, tuple[str, type[EventMsg]]]
+
+    @property
+    def order(self) -> Sequence[Loaded]:
+        """The plugins, each after those that it requires."""
+        return self.plugins if self.requirements is None else self.requirements.order
+
+    def check(self, loaded: Loaded) -> bool:
+        """Whether a plugin can be used; it is left out if a plugin that it requires has been."""
+        return loaded.usable if self.requirements is None else self.requirements.check(loaded)
 
 
 def collect(
@@ -64,25 +75,56 @@ def collect(
         else:
             taken[loaded.name] = loaded
             registration.make(loaded)
-    for loaded in found:
-        if loaded.usable:
-            registration.own_hooks.declare(loaded)
+    own_hooks = _own_hooks(found)
+    registration.declared = () if own_hooks is None else tuple(own_hooks.names)
     for loaded in found:
         if loaded.usable:
             registration.add(loaded)
     for loaded in found:
         if loaded.usable:
             declare(loaded)
-    requirements = Requirements(found)
-    registration.own_hooks.collect(requirements.order)
-    return Collected(found, requirements, unique_events(found))
+    collected = Collected(found, _requirements(found), unique_events(found))
+    for loaded in found:
+        loaded.context.collected = loaded.context.undeclared
+    if own_hooks is not None:
+        own_hooks.collect(collected.order)
+    return collected
+
+
+# A program without plugins that use these must not wait for their import.
+
+
+def _own_hooks(plugins: Sequence[Loaded]) -> OwnHooks | None:
+    """Return the hooks that plugins declare."""
+    declaring = [loaded for loaded in plugins if loaded.usable and _has(loaded.plugin, "codex_roles")]
+    if not declaring:
+        return None
+    from codex_framework.plugins.own_hooks import OwnHooks
+
+    own_hooks = OwnHooks()
+    for loaded in declaring:
+        own_hooks.declare(loaded)
+    return own_hooks
+
+
+def _has(plugin: object, name: str) -> bool:
+    """Whether an object has an attribute, without running code of the plugin."""
+    return inspect.getattr_static(plugin, name, None) is not None
+
+
+def _requirements(plugins: Sequence[Loaded]) -> Requirements | None:
+    if not any(loaded.requires for loaded in plugins):
+        return None
+    from codex_framework.plugins.requirements import Requirements
+
+    return Requirements(plugins)
 
 
 class _Registration:
     """Turns what entry points name into hook implementations."""
 
     def __init__(self) -> None:
-        self.own_hooks = OwnHooks()
+        self.declared: Sequence[str] = ()
         self._manager = pluggy.PluginManager(hookspecs.GROUP)
         self._manager.add_hookspecs(hookspecs)
         self._named: dict[int, tuple[object, str]] = {}
@@ -106,13 +148,16 @@ class _Registration:
 
     def add(self, loaded: Loaded) -> None:
         """Check the hooks of a plugin and register them."""
-        problems = hook_problems(loaded.plugin, self.own_hooks.names)
+        problems = hook_problems(loaded.plugin, self.declared)
         if problems:
             loaded.fail(*problems)
             return
         self._register(loaded)
         if loaded.usable and not loaded.hooks:
             loaded.fail(_no_hook(loaded))
+        elif "codex_roles" in loaded.hooks and "codex_roles" not in loaded.asked:
+            fact = "its codex_roles is a function of another name, and it is looked for before hooks are registered"
+            loaded.fail(PluginProblem(fact, "Call the function codex_roles.", "plugin-hook"))
 
     def _register(self, loaded: Loaded) -> None:
         try:
@@ -122,7 +167,7 @@ class _Registration:
             return
         callers = self._manager.get_hookcallers(loaded.plugin) or ()
         implementations = {caller.name: caller.get_hookimpls() for caller in callers}
-        for hook in (*hooks(), *self.own_hooks.names):
+        for hook in (*hooks(), *self.declared):
             for implementation in implementations.get(hook, ()):
                 if implementation.plugin is loaded.plugin:
                     loaded.hooks[hook] = bound(implementation.function, loaded.context)

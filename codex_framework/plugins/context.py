@@ -83,3 +83,16 @@ class LoadContext:
                 hint="Ask in a hook that offers objects of the framework, such as codex_tools, or later.",
             )
         return self.collected(role)
+
+    def undeclared(self, role: type[Any]) -> Sequence[Any]:
+        """Refuse to return offers for a role that no hook of the plugin collects.
+
+        Raises:
+            PluginError: Always.
+        """
+        raise PluginError(
+            self.name,
+            f"plugin {self.name!r} declares no hook that collects {getattr(role, '__name__', role)}",
+            slug="plugin-hook",
+            hint="Return it from codex_roles, with the name of the hook.",
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -19,7 +18,7 @@ from codex_framework.plugins.report import PluginProblem
 if TYPE_CHECKING:
     from codex_framework.config import Config
 
-__all__ = ["PluginFileError", "configured_files", "file_source", "file_sources", "import_file"]
+__all__ = ["PluginFileError", "file_sources", "import_file"]
 
 _STAMP = "__codex_file__"
 """The name in a module of a one-file plugin that tells which state of the file it was made of."""
@@ -33,16 +32,25 @@ class PluginFileError(Exception):
         self.problem = problem
 
 
-def configured_files(config: Config) -> Iterator[PluginSource]:
-    """The one-file plugins of ``[framework] plugins.paths``, each with the place that names it."""
+def file_sources(config: Config, files: Iterable[Path]) -> list[PluginSource]:
+    """Return the sources of one-file plugins: those of ``[framework] plugins.paths``, then others. A file counts once."""
+    found: dict[str, PluginSource] = {}
+    for source in (*_configured(config), *map(_source, files)):
+        found.setdefault(os.path.realpath(source.file), source)
+    return list(found.values())
+
+
+def _configured(config: Config) -> Iterator[PluginSource]:
     key = ("framework", "plugins", "paths")
     for index, path in enumerate(config.get("framework.plugins.paths", ())):
         origin = config.error((*key, index), "")
-        yield file_source(config.cwd / path, named_in=origin.path or "", named_line=origin.line)
+        yield _source(config.cwd / path, named_in=origin.path or "", named_line=origin.line)
 
 
-def file_source(path: Path, *, named_in: str = "", named_line: int | None = None) -> PluginSource:
+def _source(path: Path, *, named_in: str = "", named_line: int | None = None) -> PluginSource:
     """The source for a file. The plugin's name is that of the file without ``.py``."""
+    import hashlib
+
     absolute = os.path.normpath(Path.cwd() / path)
     digest = hashlib.sha256(absolute.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     name = path.name.removesuffix(".py")
@@ -53,14 +61,6 @@ def file_source(path: Path, *, named_in: str = "", named_line: int | None = None
         named_in=named_in,
         named_line=named_line,
     )
-
-
-def file_sources(sources: Iterable[PluginSource]) -> list[PluginSource]:
-    """Return sources without repetitions: a file that is named twice counts once."""
-    found: dict[str, PluginSource] = {}
-    for source in sources:
-        found.setdefault(os.path.realpath(source.file), source)
-    return list(found.values())
 
 
 def import_file(source: PluginSource) -> Any:

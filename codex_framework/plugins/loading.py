@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.plugins.discovery import PluginSource, normalised
-from codex_framework.plugins.files import PluginFileError, import_file
 from codex_framework.plugins.report import PluginProblem
 
 __all__ = ["Imported", "config_problem", "import_plugin", "place_of", "problem_of", "quiet"]
@@ -39,14 +38,14 @@ def import_plugin(source: PluginSource) -> Imported:
     try:
         with quiet():
             if source.file:
+                from codex_framework.plugins.files import import_file
+
                 return Imported(import_file(source), load_ms=_ms_since(begin))
             plugin: Any = importlib.import_module(module_name)
             for part in filter(None, attribute.split(".")):
                 plugin = getattr(plugin, part)
     except KeyboardInterrupt:
         raise
-    except PluginFileError as error:
-        return Imported(problem=error.problem, load_ms=_ms_since(begin))
     except BaseException as error:  # a plugin that calls sys.exit() must not end the program
         return Imported(problem=problem_of(error, source, "be imported"), load_ms=_ms_since(begin))
     return Imported(plugin, load_ms=_ms_since(begin))
@@ -63,6 +62,9 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
     Args:
         doing: What failed, as in "cannot <doing>".
     """
+    found = getattr(error, "problem", None)
+    if isinstance(found, PluginProblem):  # a file that cannot be read as a plugin
+        return found
     if isinstance(error, ConfigError):
         return config_problem(error)
     if isinstance(error, CodexError):  # it was raised on purpose: the plugin's words are the best there are
@@ -99,7 +101,8 @@ def place_of(thing: Any) -> tuple[str, int | None]:
     """
     while isinstance(thing, functools.partial):
         thing = thing.func
-    thing = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
+    if not isinstance(thing, type) and hasattr(thing, "__wrapped__"):
+        thing = inspect.unwrap(thing)
     code = getattr(getattr(thing, "__func__", thing), "__code__", None)
     if isinstance(code, types.CodeType):
         return code.co_filename, code.co_firstlineno

@@ -65,8 +65,8 @@ class Offers:
     def __init__(self, collected: Collected, hooks: Iterable[str]) -> None:
         self._offered: dict[str, list[tuple[Loaded, Any]]] = {hook: [] for hook in hooks}
         answers: dict[Loaded, Mapping[str, list[Any]]] = {}
-        for loaded in collected.requirements.order:
-            if collected.requirements.check(loaded):
+        for loaded in collected.order:
+            if collected.check(loaded):
                 answers[loaded] = self._ask(loaded)
         for loaded in collected.plugins:
             for hook, items in answers.get(loaded, {}).items():
@@ -180,14 +180,14 @@ def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded) -> None:
 def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
     return PluginProblem(
         f"its {_noun(hook)} {_name_of(item)} is left out: {'; '.join(problems)}",
-        f"See {hook} in docs/reference/hooks.md for what a {_noun(hook)} has to have.",
+        f"See {hook} in docs/reference/hooks.md for the members of the role.",
         "plugin-role",
         *place_of(item),
     )
 
 
 def _name_of(item: Any) -> str:
-    readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name)
+    readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name, lambda: item.op.type)
     for read in readers:
         try:
             name = read()

@@ -6,7 +6,6 @@ import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from codex_framework.contract.errors import PluginError
 from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
@@ -43,6 +42,7 @@ class OwnHooks:
         function = implementation(loaded.plugin, _HOOK)
         if function is None:
             return
+        loaded.asked.add(_HOOK)
         declared = loaded.ask(_HOOK, function)
         if declared is BROKEN:
             return
@@ -80,12 +80,7 @@ class OwnHooks:
     def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:
         own = [hook for hook, declared in self._hooks.items() if declared.owner is loaded and declared.role is role]
         if not own:
-            raise PluginError(
-                loaded.name,
-                f"plugin {loaded.name!r} declares no hook that collects {getattr(role, '__name__', role)}",
-                slug="plugin-hook",
-                hint="Return it from codex_roles, with the name of the hook.",
-            )
+            return loaded.context.undeclared(role)
         return tuple(item for hook in own for owner, item in self._offers[hook] if owner.usable)
 
     def _fault(self, declared: Any) -> PluginProblem | None:

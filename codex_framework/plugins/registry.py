@@ -29,9 +29,7 @@ from codex_framework.contract.value import Value
 from codex_framework.plugins.collection import Collected, collect
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
-from codex_framework.plugins.files import configured_files, file_source, file_sources
 from codex_framework.plugins.interceptor_table import InterceptorTable
-from codex_framework.plugins.notes import noted
 from codex_framework.plugins.offers import ROLES, Offer, Offers
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
@@ -143,7 +141,8 @@ class Registry(Value, kw_only=True):
         if self._collected is None:
             return {}
         found: dict[str, str] = {}
-        for loaded, name in self._collected.requirements.dependents(failed):
+        requirements = self._collected.requirements
+        for loaded, name in () if requirements is None else requirements.dependents(failed):
             found[loaded.name] = (
                 f"it requires plugin {name!r}, which cannot be used: {(found.get(name) or failed[name])}"
             )
@@ -212,8 +211,11 @@ def load_registry(
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
     selection = Selection.from_tables(whole.tables)
     sources = discover(hookspecs.GROUP) if entry_points is None else [source_of(entry) for entry in entry_points]
-    files = [file_source(plugin) for plugin in extra_plugins if isinstance(plugin, Path)]
-    sources += file_sources((*configured_files(whole), *files))
+    files = [plugin for plugin in extra_plugins if isinstance(plugin, Path)]
+    if files or selection.paths:
+        from codex_framework.plugins.files import file_sources
+
+        sources += file_sources(whole, files)
     objects = [plugin for plugin in extra_plugins if not isinstance(plugin, Path)]
     collected = collect(sources, selection, objects, lambda name: LoadContext(name, whole, variables))
     for loaded in collected.plugins:
@@ -226,7 +228,11 @@ def load_registry(
         for hook, role in ROLES.items()
         if hook not in ("codex_tools", "codex_ops", _COMMANDS, *_DECLARED)
     }
-    notes = noted(whole, selection, collected.plugins, {word: found[role] for word, role in _CHOICES.items()})
+    notes: tuple[PluginProblem, ...] = ()
+    if whole.get("framework"):
+        from codex_framework.plugins.notes import noted
+
+        notes = noted(whole, selection, collected.plugins, {word: found[role] for word, role in _CHOICES.items()})
     return Registry(
         tools=tools,
         tools_by_call=offers.by_call(tools),

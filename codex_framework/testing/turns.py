@@ -78,6 +78,10 @@ class LoneThread:
         found: T = self._state[key]
         return found
 
+    def plugin_settings(self, kind: type[T]) -> T:
+        """Return the defaults of a class of settings: nothing is configured here."""
+        return kind()
+
 
 class LoneTurn:
     """A ``TurnContext`` without a kernel.

@@ -6,7 +6,6 @@ is left to the shell.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -47,6 +46,8 @@ class PatchInterceptor(Interceptor):
         reader = _READERS.get(call.name)
         if reader is None or not _mentions_patch(call.arguments):
             return call
+        import json
+
         try:
             arguments = json.loads(call.arguments)
         except (ValueError, RecursionError):
@@ -65,6 +66,7 @@ def _mentions_patch(text: str) -> bool:
 
 
 def _rewritten(call: ToolCall, found: _Found, workdir: str | None) -> ToolCall:
+    import json
     from pathlib import PurePath
 
     arguments = {"input": found.patch}

@@ -19,12 +19,12 @@ from codex_framework import (
     TurnFacts,
     arguments_schema,
 )
-from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
 from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_apply_patch.arguments import ARGUMENTS
 from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
 
 if TYPE_CHECKING:
+    from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
     from codex_plugin_apply_patch.preview import Previews
 
 __all__ = ["ApplyPatch"]
@@ -65,7 +65,11 @@ class ApplyPatch(Tool):
 
             self._previews = Previews(self._clock)
         changes = self._previews.changes(call_id, text)
-        return None if changes is None else PatchApplyUpdatedEvent(call_id=call_id, changes=changes)
+        if changes is None:
+            return None
+        from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
+
+        return PatchApplyUpdatedEvent(call_id=call_id, changes=changes)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call. Nothing is written unless all of the patch fits."""

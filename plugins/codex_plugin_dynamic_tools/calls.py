@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
 import attrs
@@ -9,7 +10,6 @@ import attrs
 from codex_framework import EventMsg, Op, OpHandler, Request, ThreadContext, ThreadError, Value
 
 __all__ = [
-    "NO_ANSWER",
     "Duration",
     "DynamicToolAnswer",
     "DynamicToolCallRequest",
@@ -18,6 +18,7 @@ __all__ = [
     "ImageContent",
     "ResponseHandler",
     "TextContent",
+    "no_answer",
 ]
 
 _OFF_WIRE = {"wire": False}
@@ -49,8 +50,10 @@ class DynamicToolAnswer(Value):
     success: bool = True
 
 
-NO_ANSWER = DynamicToolAnswer((), False)  # noqa: FBT003  # of a value: success
-"""What a call gets that no client answers. It is told apart from an answer by identity."""
+@cache
+def no_answer() -> DynamicToolAnswer:
+    """What a call gets that no client answers. It is told apart from an answer by identity."""
+    return DynamicToolAnswer((), success=False)
 
 
 class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
@@ -81,7 +84,7 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
 
     def unattended(self) -> DynamicToolAnswer:
         """Return the mark of a call that no client has answered."""
-        return NO_ANSWER
+        return no_answer()
 
     def time_limit_s(self) -> float | None:
         """Return the limit of the plugin's settings."""

@@ -11,13 +11,13 @@ from typing import Any, Literal
 from codex_framework import InputImage, InputText, Tool, ToolCall, ToolContext, ToolError, ToolOutput
 from codex_framework.contract.roles.tool_specs import TOOL_NAME
 from codex_plugin_dynamic_tools.calls import (
-    NO_ANSWER,
     Duration,
     DynamicToolAnswer,
     DynamicToolCallRequest,
     DynamicToolCallResponseEvent,
     ImageContent,
     TextContent,
+    no_answer,
 )
 from codex_plugin_dynamic_tools.definitions import Definition
 
@@ -52,10 +52,10 @@ class DynamicTool(Tool):
             answer = await context.request(request)
         except asyncio.CancelledError:
             text = "the turn ended before the client answered"
-            context.emit(self._ended(request, NO_ANSWER, started, text))
+            context.emit(self._ended(request, no_answer(), started, text))
             raise
         problem = self._problem(answer, time.monotonic() - started)
-        context.emit(self._ended(request, answer if problem is None else NO_ANSWER, started, problem))
+        context.emit(self._ended(request, answer if problem is None else no_answer(), started, problem))
         if problem is not None:
             return ToolOutput(problem, success=False)
         parts = tuple(
@@ -77,7 +77,7 @@ class DynamicTool(Tool):
 
     def _problem(self, answer: DynamicToolAnswer, seconds: float) -> str | None:
         """Why the answer is none, in words for the model."""
-        if answer is NO_ANSWER:
+        if answer is no_answer():
             if self._limit_s is not None and seconds >= self._limit_s:
                 return f"{self.spec.name} failed: the client did not answer within {self._limit_s:g} seconds"
             return f"{self.spec.name} failed: the client that runs this tool is not connected"

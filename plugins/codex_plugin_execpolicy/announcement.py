@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from codex_framework import ApprovalPolicy, ContextSource, Fragment, TurnFacts, Verdict
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_execpolicy.layers import RuleLayers
-from codex_plugin_execpolicy.rules import RuleSet
+
+if TYPE_CHECKING:
+    from codex_plugin_execpolicy.rules import RuleSet
 
 __all__ = ["RulesAnnouncement"]
 
@@ -59,6 +61,8 @@ def _may_ask(policy: ApprovalPolicy | GranularApproval) -> bool:
 
 
 def _allowed(rules: RuleSet) -> str:
+    import json
+
     prefixes = sorted(
         {
             json.dumps(

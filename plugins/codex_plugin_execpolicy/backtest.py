@@ -14,7 +14,7 @@ from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import DangerFullAccess, GranularApproval, ReadOnly, WorkspaceWrite
 from codex_framework.contract.value import Value
 from codex_plugin_execpolicy.layers import LoadedRules
-from codex_plugin_execpolicy.policy import judged_by
+from codex_plugin_execpolicy.verdicts import judged_by
 
 __all__ = ["Judged", "Overrides", "replay", "session_files"]
 

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_framework.contract.errors import ConfigError
-from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import is_trusted, project_root
 from codex_plugin_execpolicy.rules import RuleSet
+from codex_plugin_execpolicy.settings import own_setting
 
 if TYPE_CHECKING:
     from codex_plugin_execpolicy.interpretation import Deadline
@@ -27,7 +27,7 @@ _FRESH_NS = 100_000_000
 """A file changed less than this long ago may change again without its times showing it (clocks of file systems are coarse)."""
 
 
-class LoadedRules(Value):
+class LoadedRules(NamedTuple):
     """The rules of some folders.
 
     Attributes:
@@ -38,7 +38,7 @@ class LoadedRules(Value):
     problems: tuple[str, ...] = ()
 
 
-class _Loaded(Value):
+class _Loaded(NamedTuple):
     """What was read, and what was there then.
 
     Attributes:
@@ -83,7 +83,7 @@ class RuleLayers:
         """Files and folders, from the lowest layer to the highest."""
         yield self._system
         yield os.path.join(os.path.dirname(self._system), _REQUIREMENTS)  # noqa: PTH118, PTH120
-        if self._ignore_rules:
+        if own_setting(config, "ignore_rules", self._ignore_rules):
             return
         if codex_home is not None:
             yield str(codex_home / "rules")
@@ -98,10 +98,13 @@ def load_rules(files: Iterable[Path]) -> LoadedRules:
     Of a file with a mistake those rules still hold that can be read and that ask or forbid: a slip of the pen must not open what
     somebody has closed. What it allows is left out. This takes some seconds at most, whatever the files say.
     """
-    from codex_plugin_execpolicy.interpretation import Deadline
-
-    rules, problems, deadline = RuleSet(), [], Deadline()
+    rules, problems = RuleSet(), []
+    deadline: Deadline | None = None
     for file in files:
+        if deadline is None:
+            from codex_plugin_execpolicy.interpretation import Deadline
+
+            deadline = Deadline()
         found, mistake = _usable(file, deadline)
         if mistake is not None:
             problems.append(f"{mistake}; what {file} allows is not used")

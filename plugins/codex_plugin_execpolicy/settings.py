@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from codex_framework import Value
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "own_setting"]
 
 
 class Settings(Value, kw_only=True):
@@ -15,3 +18,12 @@ class Settings(Value, kw_only=True):
     """
 
     ignore_rules: bool = False
+
+
+def own_setting(config: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Return a setting as a thread's configuration has it, which may differ from that of the kernel; else the default."""
+    table: Any = config
+    for key in ("framework", "plugins", "execpolicy"):
+        table = table.get(key) if isinstance(table, Mapping) else None
+    value = table.get(name) if isinstance(table, Mapping) else None
+    return value if isinstance(value, bool) else default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codex_framework import ApprovalReviewer, PluginContext, hookimpl
+from codex_framework import ApprovalReviewer, hookimpl
 
 __all__ = ["codex_approval_reviewers", "codex_settings"]
 
@@ -19,9 +19,8 @@ def codex_settings() -> type[Any]:
 
 
 @hookimpl
-def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer]:
+def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:
     """Offer the reviewer ``guardian``."""
     from codex_plugin_guardian.reviewer import Guardian
-    from codex_plugin_guardian.settings import Settings
 
-    return [Guardian(plugin.settings(Settings))]
+    return [Guardian()]

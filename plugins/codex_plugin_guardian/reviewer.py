@@ -23,14 +23,14 @@ class Guardian(ApprovalReviewer):
     """Has a model judge approval requests, where ``approvals_reviewer`` in config says so.
 
     Args:
-        settings: The plugin's settings.
+        settings: Instead of the plugin's settings in the thread.
         limit_s: Longest time of one review, in seconds.
     """
 
     name = "guardian"
 
     def __init__(self, settings: Settings | None = None, *, limit_s: float = _LIMIT_S) -> None:
-        self._settings = settings or Settings()
+        self._settings = settings
         self._limit_s = limit_s
 
     async def review(self, request: ApprovalRequest, turn: TurnContext) -> ReviewDecision | None:
@@ -43,7 +43,8 @@ class Guardian(ApprovalReviewer):
             return None
         from codex_plugin_guardian.review import decision
 
-        return await decision(request, turn, self._settings, self._limit_s)
+        settings = self._settings or turn.thread.plugin_settings(Settings)
+        return await decision(request, turn, settings, self._limit_s)
 
 
 def _is_active(facts: TurnFacts) -> bool:

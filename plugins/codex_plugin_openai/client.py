@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from codex_framework import Completed, ModelError, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_plugin_openai.body import BodyWriter
-from codex_plugin_openai.events import decode
-from codex_plugin_openai.faults import broken_stream, status_error, unreachable
 from codex_plugin_openai.headers import request_headers
-from codex_plugin_openai.rate_limits import rate_limits
-from codex_plugin_openai.sse import EventSplitter
-from codex_plugin_openai.transport import Answer, CutError, SendError, SilenceError, Transport
+from codex_plugin_openai.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     from codex_plugin_openai.token_command import TokenCommand
+    from codex_plugin_openai.transport import Answer, Transport
 
 __all__ = ["ResponsesClient"]
 
@@ -69,6 +66,8 @@ class ResponsesClient:
         """
         await self._end_tail(request.thread_id)
         answer = await self._ask(self._head(request), self._bodies.body(request))
+        from codex_plugin_openai.reading import Completed, EventSplitter, broken_stream, decode, rate_limits
+
         handed_over = False
         try:
             if state := answer.headers.get(_TURN_STATE):
@@ -164,14 +163,24 @@ class ResponsesClient:
             self._transport = _open_transport(self._url, self._env)
         try:
             return await self._transport.post(
-                self._url, headers, body, silence_s=self._info.stream_idle_timeout_ms / 1000
+                self._url,
+                headers,
+                body,
+                silence_s=self._info.stream_idle_timeout_ms / 1000,
+                on_sent=_load_reading,
             )
         except SendError as error:
+            from codex_plugin_openai.faults import unreachable
+
             raise unreachable(self._url, str(error)) from error
         except SilenceError as error:
+            from codex_plugin_openai.faults import broken_stream
+
             raise broken_stream(_IDLE) from error
 
     async def _refusal(self, answer: Answer) -> ModelError:
+        from codex_plugin_openai.faults import status_error
+
         body = b""
         try:
             while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read()):
@@ -181,6 +190,11 @@ class ResponsesClient:
         finally:
             await answer.aclose()
         return status_error(answer.status, answer.phrase, answer.headers, body, self._url)
+
+
+def _load_reading() -> None:
+    """Load what reads the response, which costs no time while the server works on it."""
+    import codex_plugin_openai.reading  # noqa: F401  # only loaded
 
 
 async def _read_tail(answer: Answer) -> None:

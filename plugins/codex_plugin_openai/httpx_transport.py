@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from codex_framework import ModelError
-from codex_plugin_openai.transport import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
+from codex_plugin_openai.transport_errors import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
@@ -39,14 +39,22 @@ class HttpxTransport:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=60),
         )
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> HttpxAnswer:
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float, on_sent: Callable[[], None]
+    ) -> HttpxAnswer:
         """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
         httpx = _import_httpx()
         head_s = max(silence_s, HEAD_SILENCE_S)
         timeouts: dict[str, float | None] = {"connect": CONNECT_S, "read": head_s, "write": silence_s, "pool": None}
+
+        async def trace(event: str, _: Any) -> None:
+            if event.endswith("send_request_body.complete"):
+                on_sent()
+
+        extensions = {"timeout": timeouts, "trace": trace}
         try:
             request = self._client.build_request(
-                "POST", url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
+                "POST", url, content=body, headers=dict(headers), extensions=extensions
             )
             response = await self._client.send(request, stream=True)
             # httpx reads this timeout again when the body is read.

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from codex_plugin_openai.http1 import AnswerParser, BadAnswerError
-from codex_plugin_openai.transport import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
+from codex_plugin_openai.transport_errors import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
+
+if TYPE_CHECKING:
+    from codex_plugin_openai.http1 import AnswerParser
 
 __all__ = ["PlainTransport"]
 
 _QUEUE_LIMIT = 1 << 20
 """Maximum number of unread bytes; beyond it, reading from the server is paused."""
+
+_AT_ONCE_S = 0.005
+"""How long the event loop may stand still for a connection to a server on this machine, in seconds. 0.0001 are usual."""
 
 
 class PlainTransport:
@@ -29,7 +35,9 @@ class PlainTransport:
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> PlainAnswer:
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float, on_sent: Callable[[], None]
+    ) -> PlainAnswer:
         """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -40,12 +48,18 @@ class PlainTransport:
         connection = self._take_idle()
         if connection is not None:
             try:
-                return await self._exchange(connection, message, silence_s)
+                return await self._exchange(connection, message, silence_s, on_sent)
             except SendError:
                 # The server closed the kept connection while the request was on its way, before it began to respond.
                 pass
-        connection = await _connect(parts.hostname or "", parts.port or 80)
-        return await self._exchange(connection, message, silence_s)
+        host, port = parts.hostname or "", parts.port or 80
+        local = _connected_at_once(host, port)
+        if local is not None:
+            # Sent before the event loop goes on: other tasks that are ready, such as preparing the sandbox, use the time until
+            # the response instead of the time until the request.
+            message = message[_sent(local, message) :]
+        connection = await _connect(host, port, local)
+        return await self._exchange(connection, message, silence_s, on_sent)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -62,19 +76,21 @@ class PlainTransport:
                 return connection
         return None
 
-    async def _exchange(self, connection: _Connection, message: bytes, silence_s: float) -> PlainAnswer:
+    async def _exchange(
+        self, connection: _Connection, message: bytes, silence_s: float, on_sent: Callable[[], None]
+    ) -> PlainAnswer:
         self._busy.add(connection)
         try:
-            await connection.send(message, max(silence_s, HEAD_SILENCE_S))
+            parser = await connection.send(message, max(silence_s, HEAD_SILENCE_S), on_sent)
         except BaseException:
             self.give_back(connection)
             raise
-        return PlainAnswer(self, connection, silence_s)
+        return PlainAnswer(self, connection, parser, silence_s)
 
     def give_back(self, connection: _Connection) -> None:
         """Keep a connection that can be reused; close any other."""
         self._busy.discard(connection)
-        if connection.alive and connection.parser.reusable:
+        if connection.alive and connection.reusable:
             self._idle.append(connection)
         else:
             connection.cut()
@@ -83,13 +99,15 @@ class PlainTransport:
 class PlainAnswer:
     """An :class:`~codex_plugin_openai.transport.Answer` over plain HTTP/1.1."""
 
-    def __init__(self, transport: PlainTransport, connection: _Connection, silence_s: float) -> None:
+    def __init__(
+        self, transport: PlainTransport, connection: _Connection, parser: AnswerParser, silence_s: float
+    ) -> None:
         self._transport: PlainTransport | None = transport
         self._connection = connection
         self._silence_s = silence_s
-        self.status = connection.parser.status
-        self.phrase = connection.parser.phrase
-        self.headers: Mapping[str, str] = connection.parser.headers
+        self.status = parser.status
+        self.phrase = parser.phrase
+        self.headers: Mapping[str, str] = parser.headers
 
     async def read(self) -> bytes:
         """Return the next piece of the body; empty at its end."""
@@ -102,11 +120,46 @@ class PlainAnswer:
             transport.give_back(self._connection)
 
 
-async def _connect(host: str, port: int) -> _Connection:
+def _connected_at_once(host: str, port: int) -> socket.socket | None:
+    """Return a connected socket if the host is a loopback address whose server accepts without delay; None otherwise.
+
+    Errors are left to the ordinary way of connecting, which meets and reports them.
+    """
+    if not host.startswith("127.") and host != "::1":
+        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.inet_pton(family, host)
+        connected = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:  # a name, or no socket
+        return None
+    connected.settimeout(_AT_ONCE_S)
+    try:
+        connected.connect((host, port))
+    except OSError:
+        connected.close()
+        return None
+    connected.settimeout(0)  # as the event loop requires it
+    return connected
+
+
+def _sent(connected: socket.socket, message: bytes) -> int:
+    """Send what fits into the socket's buffer, and return its length."""
+    try:
+        return connected.send(message)
+    except OSError:  # met again when the rest is sent
+        return 0
+
+
+async def _connect(host: str, port: int, local: socket.socket | None) -> _Connection:
+    """Return a connection, over ``local`` if that is given. Part of the request has then been sent."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await loop.create_connection(_Connection, host, port, happy_eyeballs_delay=0.25)
+            if local is not None:
+                _, connection = await loop.create_connection(lambda: _Connection(begun=True), sock=local)
+            else:
+                _, connection = await loop.create_connection(_Connection, host, port, happy_eyeballs_delay=0.25)
     except TimeoutError as error:
         raise SendError(f"no connection within {CONNECT_S:.0f} s") from error
     except OSError as error:
@@ -116,21 +169,33 @@ async def _connect(host: str, port: int) -> _Connection:
 
 def _reason(error: OSError) -> str:
     """Return the system's reasons for a failed connection. A host with several addresses has one error per address."""
+    import re
+
     numbers = dict.fromkeys(int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error)))
     return ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)
 
 
 class _Connection(asyncio.Protocol):
-    """One TCP connection: sends a request, then returns the response's body as it arrives."""
+    """One TCP connection: sends a request, then returns the response's body as it arrives.
 
-    def __init__(self) -> None:
+    Args:
+        begun: Whether the start of the first request has been sent: the response may begin to arrive before :meth:`send`.
+    """
+
+    def __init__(self, *, begun: bool = False) -> None:
         self.alive = False
-        self.parser = AnswerParser()
+        self._begun = begun
+        self._parser: AnswerParser | None = None
         self._transport: asyncio.Transport | None = None
         self._queue: list[bytes] = []
         self._queued = 0
         self._waiter: asyncio.Future[None] | None = None
         self._failure: str | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can be used for another request."""
+        return self._parser is not None and self._parser.reusable
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -139,8 +204,12 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
+        from codex_plugin_openai.http1 import AnswerParser, BadAnswerError
+
+        if self._parser is None:  # a server that speaks first
+            self._parser = AnswerParser()
         try:
-            piece = self.parser.feed(data)
+            piece = self._parser.feed(data)
         except BadAnswerError as error:
             self._failure = str(error)
             self.cut()
@@ -157,25 +226,33 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.alive = False
-        self.parser.end()
-        if not self.parser.complete and self._failure is None:
+        if self._parser is not None:
+            self._parser.end()
+        if (self._parser is None or not self._parser.complete) and self._failure is None:
             self._failure = (exc and str(exc)) or "the server closed the connection"
         self._wake()
 
-    async def send(self, message: bytes, silence_s: float) -> None:
-        """Send a request and wait for the head of its response."""
+    async def send(self, message: bytes, silence_s: float, on_sent: Callable[[], None]) -> AnswerParser:
+        """Send a request, or the rest of it, and wait for the head of its response."""
         assert self._transport is not None
-        self.parser = AnswerParser()
-        self._transport.write(message)
-        while not self.parser.status:
+        if message:
+            self._transport.write(message)
+        from codex_plugin_openai.http1 import AnswerParser  # while the request is on its way
+
+        parser = self._parser if self._begun else None
+        self._parser = parser = AnswerParser() if parser is None else parser
+        self._begun = False
+        on_sent()
+        while not parser.status:
             if self._failure is not None or not self.alive:
                 raise SendError(self._failure or "the server closed the connection")
             await self._wait(silence_s)
+        return parser
 
     async def read(self, silence_s: float) -> bytes:
         """Return the next piece of the body; empty at its end."""
         while not self._queue:
-            if self.parser.complete:
+            if self._parser is not None and self._parser.complete:
                 return b""
             if self._failure is not None:
                 raise CutError(self._failure)

@@ -1,28 +1,11 @@
-"""The HTTP interface that the client needs: post a body, and read the response as it arrives."""
+"""The HTTP interface that the client needs: post a body, and read the response as it arrives. For type checkers alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-__all__ = ["CONNECT_S", "HEAD_SILENCE_S", "Answer", "CutError", "SendError", "SilenceError", "Transport"]
-
-
-HEAD_SILENCE_S = 300.0
-CONNECT_S = 15.0
-"""Time limit in seconds for opening a connection."""
-
-
-class SendError(Exception):
-    """The connection failed, or broke before a response arrived."""
-
-
-class CutError(Exception):
-    """The connection broke during the response."""
-
-
-class SilenceError(Exception):
-    """Nothing arrived within the time limit."""
+__all__ = ["Answer", "Transport"]
 
 
 class Answer(Protocol):
@@ -63,11 +46,14 @@ class Answer(Protocol):
 class Transport(Protocol):
     """Connections to one server, kept open between requests."""
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float) -> Answer:
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float, on_sent: Callable[[], None]
+    ) -> Answer:
         """Send a request and wait for the head of its response.
 
         ``silence_s`` is the time limit in seconds for each piece of the body. The limit for the head is at least
-        :data:`HEAD_SILENCE_S`, because some servers send it only after they have read the whole prompt.
+        ``HEAD_SILENCE_S``, because some servers send it only after they have read the whole prompt. ``on_sent`` is called when the
+        request is on its way, if the transport can tell: there is time then, while the server works.
 
         Raises:
             SendError: The connection failed, or broke before a response arrived.

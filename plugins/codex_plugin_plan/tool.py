@@ -15,7 +15,6 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.contract.protocol.events.turn import PlanStep, PlanUpdateEvent
 
 __all__ = ["UpdatePlan"]
 
@@ -55,6 +54,8 @@ class UpdatePlan(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_framework.contract.protocol.events.turn import PlanStep, PlanUpdateEvent
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         steps = tuple(PlanStep(item["step"], item["status"]) for item in arguments["plan"])
         context.emit(PlanUpdateEvent(steps, arguments.get("explanation")))

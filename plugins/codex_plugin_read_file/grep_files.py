@@ -16,8 +16,6 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.os_errors import os_error_text
-from codex_framework.toolkit.standalone import standalone_argv
 from codex_plugin_read_file.offering import Offering
 
 __all__ = ["GrepFiles"]
@@ -73,6 +71,8 @@ class GrepFiles(Offering):
 
 
 def _check(path: Path, context: ToolContext) -> None:
+    from codex_framework.toolkit.os_errors import os_error_text
+
     if not context.access.may_read(path):
         raise ToolRefused(f"reading {path} is not permitted")
     try:
@@ -84,9 +84,11 @@ def _check(path: Path, context: ToolContext) -> None:
 
 
 def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
-    glob = ("--glob", include) if include else ()
     import shutil
 
+    from codex_framework.toolkit.standalone import standalone_argv
+
+    glob = ("--glob", include) if include else ()
     ripgrep = shutil.which("rg")
     if ripgrep is not None:
         options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codex_framework import Tool, TurnFacts
-from codex_plugin_read_file.settings import Settings
+from codex_plugin_read_file.settings import Settings, own_setting
 
 __all__ = ["Offering"]
 
@@ -19,6 +19,6 @@ class Offering(Tool):
         self._settings = settings or Settings()
 
     def offered(self, turn: TurnFacts) -> bool:
-        """As the setting ``offer`` says; else to models that have no command sessions (``exec_command``)."""
-        offer = self._settings.offer
-        return turn.model.shell_type != "unified_exec" if offer is None else offer
+        """As the setting ``offer`` of the thread says; else to models that have no command sessions (``exec_command``)."""
+        offer = own_setting(turn.config, "offer", self._settings.offer)
+        return turn.model.shell_type != "unified_exec" if offer is None else bool(offer)

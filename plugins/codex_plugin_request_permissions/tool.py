@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from codex_framework import (
     Argument,
     FunctionSpec,
@@ -16,7 +14,6 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
 from codex_framework.toolkit.permission_arguments import PERMISSIONS
 
 __all__ = ["RequestPermissions"]
@@ -45,6 +42,10 @@ class RequestPermissions(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
+        import json
+
+        from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         try:
             wanted = additional_from_wire(arguments["permissions"])

@@ -21,8 +21,6 @@ from codex_framework import (
 )
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
-from codex_plugin_shell.report import json_report
-from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["LocalShell", "Shell"]
 
@@ -115,6 +113,9 @@ async def _run(
 ) -> ToolOutput:
     if not command:
         raise ToolError("command must name a program: it is an empty list")
+    from codex_plugin_shell.report import json_report
+    from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
+
     limit = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
     request = CommandRequest(
         argv=tuple(command), cwd=workdir or None, timeout_ms=limit, script=_script(command), **fields

@@ -21,8 +21,6 @@ from codex_framework import (
 )
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
-from codex_plugin_shell.report import text_report
-from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
 __all__ = ["ShellCommand"]
 
@@ -61,6 +59,9 @@ class ShellCommand(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_plugin_shell.report import text_report
+        from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         timeout_ms = arguments.get("timeout_ms", DEFAULT_TIMEOUT_MS)
         request = CommandRequest(

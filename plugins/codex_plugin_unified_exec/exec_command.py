@@ -24,8 +24,6 @@ from codex_framework import (
 )
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_unified_exec.offering import is_offered
-from codex_plugin_unified_exec.report import report
-from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
 
 __all__ = ["ExecCommand"]
 
@@ -100,6 +98,9 @@ class ExecCommand(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_plugin_unified_exec.report import report
+        from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         request = _request(arguments, context.config)
         running = await _start(request, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import (
     Argument,
@@ -19,10 +19,10 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
 from codex_plugin_unified_exec.offering import is_offered
-from codex_plugin_unified_exec.report import report
-from codex_plugin_unified_exec.sessions import Session, sessions_of, wait_for_end
+
+if TYPE_CHECKING:
+    from codex_plugin_unified_exec.sessions import Session
 
 __all__ = ["WriteStdin"]
 
@@ -70,6 +70,10 @@ class WriteStdin(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
+        from codex_plugin_unified_exec.report import report
+        from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
+
         started = time.monotonic()
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         chars: str = arguments.get("chars", "")
@@ -114,5 +118,7 @@ async def _type(session: Session, chars: str, wait_ms: int) -> None:
     except TimeoutError:
         raise ToolError("write_stdin failed: the command does not read its input") from None
     except ToolError:
+        from codex_plugin_unified_exec.sessions import wait_for_end
+
         if session.running.exit_code is None:
             await wait_for_end(session.running, wait_ms)  # it is just ending: the report will say so

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import stat
 from pathlib import Path
 
 from codex_framework import (
     Argument,
     FunctionSpec,
-    InputImage,
     Tool,
     ToolCall,
     ToolContext,
@@ -22,8 +19,6 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
-from codex_framework.toolkit.os_errors import os_error_text
 
 __all__ = ["ViewImage"]
 
@@ -65,6 +60,9 @@ class ViewImage(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_framework import InputImage
+        from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
@@ -83,6 +81,8 @@ def _data_url(path: Path, *, original: bool) -> str:
     Raises:
         ToolError: It is none, or cannot be sent.
     """
+    import base64
+
     from codex_plugin_view_image.shrinking import fitted
     from codex_plugin_view_image.signature import picture
 
@@ -95,6 +95,10 @@ def _data_url(path: Path, *, original: bool) -> str:
 
 
 def _read(path: Path) -> bytes:
+    import stat
+
+    from codex_framework.toolkit.os_errors import os_error_text
+
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):

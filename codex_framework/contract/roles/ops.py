@@ -41,11 +41,11 @@ class FunctionHandler(OpHandler[OpT]):
 
     def __init__(self, function: Callable[[OpT, ThreadContext, str], Awaitable[None]], op: type[OpT]) -> None:
         self.op = op
-        self._function = function
+        self.__wrapped__ = function  # where messages say that the handler stands
 
     async def handle(self, op: OpT, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
         """Call the function."""
-        await self._function(op, thread, id)
+        await self.__wrapped__(op, thread, id)
 
 
 def handles(function: Callable[[OpT, ThreadContext, str], Awaitable[None]]) -> OpHandler[OpT]:

@@ -75,6 +75,13 @@ def test_rules_can_be_switched_off_but_not_those_of_the_system(
     assert programs(ignoring, filled, home, trusted(work)) == ["system"]
 
 
+def test_a_thread_with_its_own_configuration_switches_them_off_for_itself(
+    layers: RuleLayers, home: Path, work: Path, filled: Path
+) -> None:
+    config = {**trusted(work), "framework": {"plugins": {"execpolicy": {"ignore_rules": True}}}}
+    assert programs(layers, filled, home, config) == ["system"]
+
+
 def test_a_home_in_the_project_counts_once(layers: RuleLayers, work: Path) -> None:
     write(work / ".codex" / "rules", "x.rules", "own")
     assert programs(layers, work, work / ".codex", trusted(work)) == ["own"]

@@ -60,6 +60,8 @@ def test_the_tools_are_offered_as_model_and_config_say(
     tool = kind(Settings(**settings))
     facts = turn_facts(model=ModelInfo(slug="m", shell_type=shell_type))
     assert tool.offered(facts) is offered
+    thread = facts.evolve(config={"framework": {"plugins": {"read_file": {"offer": not offered}}}})
+    assert tool.offered(thread) is not offered
     assert tool.parallel_safe
 
 
