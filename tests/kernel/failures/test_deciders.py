@@ -540,7 +540,10 @@ def test_a_reviewer_that_fails_or_hangs_denies(thread_with, review, fact):
 
     async def story():
         async with thread_with(
-            reviewers=[reviewer(review=review)], tools=[wanted], approval_policy=ApprovalPolicy.ON_REQUEST
+            answer(ToolApprovalRequestEvent, ReviewDecision(Decision.APPROVED)),
+            reviewers=[reviewer(review=review)],
+            tools=[wanted],
+            approval_policy=ApprovalPolicy.ON_REQUEST,
         ) as thread:
             await thread.turn("Hi!", call("there"), HELLO)
             await asyncio.sleep(1.5 if review is late_and_deaf else 0)
