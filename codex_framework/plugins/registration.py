@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
 from codex_framework.contract.protocol.events import Approval, EventMsg
 from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
@@ -18,7 +16,7 @@ from codex_framework.contract.roles.tool_specs import (
     spec_problems,
 )
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.plugins.validation import role_problems
 from codex_framework.toolkit.roles import overrides
 
@@ -48,7 +46,7 @@ class RegisteredTool(Value, kw_only=True):
     spec: ToolSpec
     parallel: bool = False
     aliases: tuple[str, ...] = ()
-    programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    programs: Mapping[str, Sequence[str]] = field(factory=dict)
     exposure: str = "direct"
     tells_clients: bool = False
     offered: Callable[[TurnFacts], bool] | None = None

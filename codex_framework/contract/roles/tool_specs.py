@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import attrs
-
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "TOOL_NAME",
@@ -58,7 +56,7 @@ class NativeSpec(Value):
 
     name: str
     type: str
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = field(factory=dict)
 
 
 ToolSpec: TypeAlias = FunctionSpec | FreeformSpec | NativeSpec
