@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
 import sys
-import tokenize
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -44,6 +42,8 @@ def configured_files(config: Config) -> Iterator[PluginSource]:
 def file_source(path: Path, *, named_in: str = "", named_line: int | None = None) -> PluginSource:
     """The source for a file. The plugin's name is that of the file without ``.py``."""
     absolute = os.path.normpath(Path.cwd() / path)
+    import hashlib
+
     digest = hashlib.sha256(absolute.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     name = path.name.removesuffix(".py")
     return PluginSource(
@@ -109,6 +109,8 @@ def _content(source: PluginSource) -> tuple[bytes, tuple[int, int]]:
 
 def _check_encoding(source: PluginSource, raw: bytes) -> None:
     """Name the line of the first byte that cannot be decoded: the compiler's own error has no line."""
+    import tokenize
+
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
     except SyntaxError as error:
