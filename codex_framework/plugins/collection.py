@@ -7,8 +7,8 @@ as a report.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pluggy
 
@@ -24,7 +24,7 @@ from codex_framework.plugins.own_hooks import OwnHooks
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.requirements import Requirements
 from codex_framework.plugins.selection import Selection
-from codex_framework.plugins.validation import hook_problems, hooks
+from codex_framework.plugins.validation import hook_problems, hooks, marked
 
 __all__ = ["Collected", "collect"]
 
@@ -78,6 +78,13 @@ def collect(
     return Collected(found, requirements, unique_events(found))
 
 
+class _Implementations:
+    """The hook implementations of a plugin and nothing else: pluggy looks at every attribute of what it registers."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.__dict__.update(functions)
+
+
 class _Registration:
     """Turns what entry points name into hook implementations."""
 
@@ -115,16 +122,17 @@ class _Registration:
             loaded.fail(_no_hook(loaded))
 
     def _register(self, loaded: Loaded) -> None:
+        offered = _Implementations(marked(loaded.plugin))
         try:
-            self._manager.register(loaded.plugin, loaded.name)
+            self._manager.register(offered, loaded.name)
         except Exception as error:  # pluggy's own checks; ours come first and speak more plainly
             loaded.fail(problem_of(error, loaded.source, "be registered"))
             return
-        callers = self._manager.get_hookcallers(loaded.plugin) or ()
+        callers = self._manager.get_hookcallers(offered) or ()
         implementations = {caller.name: caller.get_hookimpls() for caller in callers}
         for hook in (*hooks(), *self.own_hooks.names):
             for implementation in implementations.get(hook, ()):
-                if implementation.plugin is loaded.plugin:
+                if implementation.plugin is offered:
                     loaded.hooks[hook] = bound(implementation.function, loaded.context)
 
 
