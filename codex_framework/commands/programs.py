@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 __all__ = ["ProgramFolder"]
@@ -21,12 +21,18 @@ class ProgramFolder:
 
     def __init__(self, codex_home: Path, programs: Mapping[str, Sequence[str]]) -> None:
         self._codex_home = codex_home
-        self._scripts = {
-            name: f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'.encode() for name, argv in sorted(programs.items())
-        }
+        self._programs = programs
         self._path: str | None = None
         self._tried = False
         self._private: Path | None = None
+
+    @cached_property
+    def _scripts(self) -> dict[str, bytes]:
+        import shlex
+
+        return {
+            name: f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'.encode() for name, argv in sorted(self._programs.items())
+        }
 
     def path(self) -> str | None:
         """Return the folder, or None if there are no programs or no writable location."""

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.config.keys import dotted, lookup, split_key
 from codex_framework.contract.errors import ConfigError
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "Config",
@@ -47,8 +45,8 @@ class Layer(Value):
 
     name: str
     path: str
-    table: Mapping[str, Any] = attrs.field(repr=False)
-    text: str | None = attrs.field(default=None, repr=False)
+    table: Mapping[str, Any] = field(repr=False)
+    text: str | None = field(default=None, repr=False)
     prefix: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 __all__ = ["dotted", "lookup", "merge", "nested", "split_key"]
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SEGMENT = re.compile(r"""\s*(?:"(?P<basic>(?:[^"\\]|\\.)*)"|'(?P<literal>[^']*)'|(?P<bare>[^.'"]+))\s*(?P<end>\.|$)""")
+_BARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_SEGMENT = r"""\s*(?:"(?P<basic>(?:[^"\\]|\\.)*)"|'(?P<literal>[^']*)'|(?P<bare>[^.'"]+))\s*(?P<end>\.|$)"""
 
 
 def split_key(key: str) -> tuple[str, ...]:
@@ -19,14 +19,18 @@ def split_key(key: str) -> tuple[str, ...]:
     Raises:
         ValueError: A segment is empty, or a quote is not closed.
     """
-    if "." not in key and '"' not in key and "'" not in key:
+    if '"' not in key and "'" not in key:
+        parts = key.split(".")
         if not key.strip():
             raise ValueError("the key is empty")
-        return (key.strip(),)
+        if not all(parts):
+            raise ValueError(f"{key!r} is not a dotted key")
+        return tuple(part.strip() for part in parts)
+    segment_at = re.compile(_SEGMENT)
     segments: list[str] = []
     start = 0
     while True:
-        match = _SEGMENT.match(key, start)
+        match = segment_at.match(key, start)
         if match is None:
             raise ValueError(f"{key!r} is not a dotted key")
         basic = match["basic"]
@@ -44,7 +48,7 @@ def dotted(segments: Iterable[str | int]) -> str:
         if isinstance(segment, int):
             text += f"[{segment}]"
             continue
-        word = segment if _BARE.fullmatch(segment) else json.dumps(segment, ensure_ascii=False)
+        word = segment if segment and not segment.strip(_BARE) else json.dumps(segment, ensure_ascii=False)
         text = f"{text}.{word}" if text else word
     return text
 

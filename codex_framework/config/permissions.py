@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import attrs
-
 from codex_framework.config.config import Config
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.file_access import Protection, ResourceLimits
@@ -36,6 +34,7 @@ from codex_framework.contract.protocol.permissions import (
     SpecialPath,
 )
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
+from codex_framework.contract.value import fields_of
 
 __all__ = ["named_permissions", "profile_names", "starting_permissions"]
 
@@ -382,7 +381,7 @@ class _Reader:
         if not isinstance(all_sockets, bool):
             word = "dangerously_allow_all_unix_sockets"
             raise self._error((*key, word), f"`{word}` is {all_sockets!r}", "Write true or false.")
-        known = attrs.fields_dict(NetworkRules)
+        known = {field.name for field in fields_of(NetworkRules)}
         for word, value in tuple(given.items()):
             if word not in known:
                 if self._config.get("framework.unknown_keys") != "warn":

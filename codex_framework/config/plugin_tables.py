@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from codex_framework.config.config import Config
 from codex_framework.config.keys import dotted
 from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.value import Value, fields_of
 
 __all__ = ["plugin_settings", "unknown_settings"]
 
@@ -94,6 +95,8 @@ def _segments(place: str) -> Path:
 
 
 def _required(kind: type[Any]) -> bool:
+    if issubclass(kind, Value):
+        return any(field.required for field in fields_of(kind))
     import attrs
 
     return any(field.default is attrs.NOTHING and field.init for field in attrs.fields(kind))

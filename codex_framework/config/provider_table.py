@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from codex_framework.config.config import Config
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.value import fields_of
 
 __all__ = ["DEFAULT_PROVIDER", "provider_info"]
 
@@ -20,7 +19,7 @@ _RESERVED = ("openai", "ollama", "lmstudio")
 _MAX_RETRIES = 100
 """The maximum number of retries (Codex's limit)."""
 
-_FIELDS = frozenset(field.name for field in attrs.fields(ProviderInfo)) - {"id", "options"}
+_FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "options"}
 
 
 def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> ProviderInfo:

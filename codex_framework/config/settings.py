@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from codex_framework.config.config import Config
 from codex_framework.config.permissions import starting_permissions
 from codex_framework.config.provider_table import provider_info
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
 from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.value import fields_of
 
 __all__ = ["DEFAULT_MODEL", "fallback_model", "fallback_warning", "settings_from"]
 
@@ -91,7 +90,7 @@ def _approval_policy(config: Config) -> ApprovalPolicy | GranularApproval:
 
 def _granular(config: Config, value: Mapping[str, Any]) -> GranularApproval:
     answers = value.get("granular") or {}
-    required = [field.name for field in attrs.fields(GranularApproval) if field.default is attrs.NOTHING]
+    required = [field.name for field in fields_of(GranularApproval) if field.required]
     missing = [name for name in required if name not in answers]
     if missing:
         raise config.error(

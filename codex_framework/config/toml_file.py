@@ -14,7 +14,7 @@ __all__ = ["override_value", "parse_override", "parse_toml", "read_toml"]
 
 _PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
 _CONFIDENTIAL = r"token|secret|passw|key|auth|header"
-_ASSIGNMENT = re.compile(r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)""", re.DOTALL)
+_ASSIGNMENT = r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)"""
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
@@ -92,14 +92,17 @@ def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
     Raises:
         ConfigError: There is no ``=``, or the key is not a dotted key.
     """
-    match = _ASSIGNMENT.fullmatch(argument)
-    if match is None:
+    name, separator, value = argument.partition("=")
+    if '"' in name or "'" in name:  # an `=` within quotes does not end the key
+        match = re.fullmatch(_ASSIGNMENT, argument, re.DOTALL)
+        name, separator, value = (match["key"], "=", match["value"]) if match else ("", "", "")
+    if not separator:
         raise _override(argument, "has no `=`")
     try:
-        key = split_key(match["key"])
+        key = split_key(name)
     except ValueError as error:
         raise _override(argument, str(error)) from None
-    return key, override_value(match["value"].strip())
+    return key, override_value(value.strip())
 
 
 def override_value(text: str) -> Any:

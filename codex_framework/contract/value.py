@@ -1,22 +1,32 @@
-"""The base of all values: frozen attrs classes that cost next to nothing until they are used.
+"""The base of all values: frozen classes with fields that cost next to nothing until they are used.
 
-attrs compiles code for each class it defines: about 0.3 ms each, and 150 of them were a third of the time to the first request,
-most for classes that a run never makes an instance of. So a subclass is handed to attrs when it is first needed, and equality,
-hash and repr are written once, here, over the fields. In all else subclasses are ordinary attrs classes: they may be generic and
-derive from one another, and ``attrs.fields``, cattrs, ``inspect.signature`` and ``help()`` work on them.
+To attrs they are ordinary attrs classes: ``attrs.fields``, ``attrs.evolve``, cattrs, ``inspect.signature`` and ``help()`` work on
+them. But attrs compiles code for each class that it defines: about 0.3 ms each, and 150 of them were a third of the time to the
+first request, most for classes of which a run makes a few instances or none. Importing attrs takes 10 ms more. So attrs defines a
+subclass when something that only attrs knows is asked for. Until then the first instances are filled by a loop over the fields, and
+when there have been ``_FEW`` of them, an initialiser is written. Equality, hash and repr are written once, here, over the fields.
+Subclasses may be generic and derive from one another.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
-import attrs
+from codex_framework.contract.fields import MISSING, Field, field, fill, initialiser, own_fields
 
 if TYPE_CHECKING:
     import inspect
 
-__all__ = ["Value"]
+    from attrs import field as attrs_field
+else:
+    attrs_field = field
+
+__all__ = ["Value", "field", "fields_of"]
+
+_FEW = 40
+"""Instances after which an initialiser is written: that takes as long as the loop takes longer for so many."""
 
 
 class _Fields:
@@ -42,7 +52,17 @@ class _Signature:
         return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=inspect.Signature.empty)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
+class _MatchArgs:
+    """``__match_args__`` of a class: the fields that can be given by position."""
+
+    def __get__(self, instance: object, owner: type[Value]) -> tuple[str, ...]:
+        names = tuple(each.name for each in fields_of(owner) if each.init and not each.kw_only)
+        if owner is not Value:
+            type.__setattr__(owner, "__match_args__", names)
+        return names
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, attrs_field))
 class Value:
     """A frozen value. Annotated names are its fields; ``class X(Value, kw_only=True)`` takes them by name only.
 
@@ -55,54 +75,169 @@ class Value:
     else:
         __attrs_attrs__ = _Fields()
         __signature__ = _Signature()
+        __match_args__ = _MatchArgs()
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            _define(type(self))
-            type(self).__init__(self, *args, **kwargs)
+            cls = type(self)
+            fields = _known(cls)
+            if fields is None:
+                _define(cls)
+            elif cls._instances < _FEW and fill(self, fields, args, kwargs):
+                type.__setattr__(cls, "_instances", cls._instances + 1)
+                if hasattr(cls, "__attrs_post_init__"):
+                    self.__attrs_post_init__()
+                return
+            else:
+                self.__dict__.clear()
+                _write(cls, fields)
+            cls.__init__(self, *args, **kwargs)
 
     _kw_only: ClassVar[bool] = False
+    _instances: ClassVar[int] = 0
+    _own_fields: ClassVar[tuple[Field, ...] | None] = ()
+    _all_fields: ClassVar[tuple[Field, ...] | None] = ()
 
     def __init_subclass__(cls, *, kw_only: bool = False, **others: Any) -> None:
         super().__init_subclass__(**others)
         cls._kw_only = kw_only
         # A class that derives from one in use must not inherit what attrs wrote for that one.
         type.__setattr__(cls, "__attrs_attrs__", _LAZY_FIELDS)
-        if "__init__" not in cls.__dict__:
-            type.__setattr__(cls, "__init__", _LAZY_INIT)
+        for name, lazy in _LAZY.items():
+            if name not in cls.__dict__:
+                type.__setattr__(cls, name, lazy)
 
     def evolve(self, **changes: Any) -> Self:
         """Return a copy with some fields changed (what ``attrs.evolve`` does)."""
-        return attrs.evolve(self, **changes)  # type: ignore[misc]  # mypy knows attrs classes by their decorator only
+        for each in fields_of(type(self)):
+            if each.init and each.alias not in changes:
+                changes[each.alias] = getattr(self, each.name)
+        return type(self)(**changes)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(
-            getattr(self, field.name) == getattr(other, field.name) for field in self.__attrs_attrs__ if field.eq
-        )
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields_of(type(self)) if each.eq)
 
     def __hash__(self) -> int:
-        fields = (getattr(self, field.name) for field in self.__attrs_attrs__ if field.eq)
+        fields = (getattr(self, each.name) for each in fields_of(type(self)) if each.eq)
         return hash((type(self), *fields))
 
     def __repr__(self) -> str:
-        fields = ", ".join(
-            f"{field.alias}={getattr(self, field.name)!r}" for field in self.__attrs_attrs__ if field.repr
-        )
+        fields = ", ".join(f"{each.alias}={getattr(self, each.name)!r}" for each in fields_of(type(self)) if each.repr)
         return f"{type(self).__qualname__}({fields})"
+
+    if not TYPE_CHECKING:  # a type checker refuses an assignment by itself
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            from attrs.exceptions import FrozenInstanceError
+
+            raise FrozenInstanceError
+
+        def __delattr__(self, name: str) -> None:
+            from attrs.exceptions import FrozenInstanceError
+
+            raise FrozenInstanceError
+
+        __replace__ = evolve
 
 
 _LAZY_FIELDS = Value.__dict__["__attrs_attrs__"] if not TYPE_CHECKING else None
-_LAZY_INIT = Value.__dict__["__init__"] if not TYPE_CHECKING else None
+_LAZY: dict[str, Any] = (
+    {name: Value.__dict__[name] for name in ("__init__", "__match_args__")} if not TYPE_CHECKING else {}
+)
 _DEFINING = threading.RLock()
+_BY_ATTRS = ("__attrs_pre_init__", "__attrs_init_subclass__")
+
+
+def fields_of(cls: type[Value]) -> tuple[Field, ...]:
+    """Return the fields of a class of values, in order.
+
+    Raises:
+        Exception: What attrs says of a class whose fields are wrong.
+    """
+    fields = _known(cls)
+    if fields is None:
+        fields = cls.__dict__.get("_attrs_fields")
+    if fields is None:
+        fields = tuple(map(Field.of_attrs, cls.__attrs_attrs__))
+        type.__setattr__(cls, "_attrs_fields", fields)
+    return fields
+
+
+def _known(cls: type[Value]) -> tuple[Field, ...] | None:
+    """Return the fields of a class as far as they can be read without attrs, or None."""
+    fields: tuple[Field, ...] | None = cls.__dict__.get("_all_fields", MISSING)
+    if fields is MISSING:
+        with _DEFINING:
+            fields = _collected(cls)
+            type.__setattr__(cls, "_all_fields", fields)
+    return fields
+
+
+def _collected(cls: type[Value]) -> tuple[Field, ...] | None:
+    if issubclass(cls, BaseException) or any(hasattr(cls, name) for name in _BY_ATTRS):
+        return None
+    found: dict[str, Field] = {}
+    for base in reversed(cls.__mro__):
+        if not issubclass(base, Value):
+            if "__attrs_attrs__" in base.__dict__:
+                return None
+            continue
+        own = _own_of(base)
+        if own is None:
+            return None
+        for each in own:
+            found.pop(each.name, None)
+            found[each.name] = each
+    return tuple(found.values()) if _ordered(found.values()) else None
+
+
+def _own_of(cls: type[Value]) -> tuple[Field, ...] | None:
+    """Return the fields that a class declares. attrs removes the declarations when it defines the class."""
+    own: tuple[Field, ...] | None = cls.__dict__.get("_own_fields", MISSING)
+    if own is MISSING:
+        with _DEFINING:
+            own = own_fields(cls, kw_only=cls._kw_only)
+            type.__setattr__(cls, "_own_fields", own)
+    return own
+
+
+def _ordered(fields: Iterable[Field]) -> bool:
+    """Whether no field that must be given comes after one with a default."""
+    default = False
+    for each in fields:
+        if each.init and not each.kw_only:
+            if default and each.required:
+                return False
+            default = default or not each.required
+    return True
+
+
+def _write(cls: type[Value], fields: tuple[Field, ...]) -> None:
+    """Give a class an initialiser that is written for it."""
+    with _DEFINING:
+        if cls.__dict__["__init__"] is _LAZY["__init__"]:
+            type.__setattr__(cls, "__init__", initialiser(cls, fields))
+            type.__setattr__(cls, "_written", True)
 
 
 def _define(cls: type[Value]) -> None:
     """Let attrs add the initialiser and the fields to the class itself; once, whichever thread needs it first."""
+    import attrs
+
     with _DEFINING:
         if cls.__dict__.get("__attrs_attrs__") is not _LAZY_FIELDS:
             return
         # The class keeps all it has until attrs is done: another thread may be using it. Without `init`, attrs keeps the
-        # initialiser that it finds in a class.
-        replaced = {"init": True} if cls.__dict__.get("__init__") is _LAZY_INIT else {}
-        attrs.frozen(cls, slots=False, eq=False, repr=False, kw_only=cls._kw_only, **replaced)  # type: ignore[call-overload]
+        # initialiser that it finds in a class; without `these`, it removes the declarations.
+        more: dict[str, Any] = {}
+        if cls.__dict__["__init__"] is _LAZY["__init__"] or cls.__dict__.get("_written"):
+            more["init"] = True
+        own = _own_of(cls)
+        if own is not None:
+            more["these"] = {each.name: each.for_attrs() for each in own}
+        else:
+            for name, value in list(cls.__dict__.items()):
+                if isinstance(value, Field):
+                    type.__setattr__(cls, name, value.for_attrs())
+        attrs.frozen(cls, slots=False, eq=False, repr=False, kw_only=cls._kw_only, **more)

@@ -7,8 +7,8 @@ as a report.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
@@ -22,7 +22,7 @@ from codex_framework.plugins.loaded import Loaded, bound
 from codex_framework.plugins.loading import import_plugin, place_of, problem_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.selection import Selection
-from codex_framework.plugins.validation import hook_problems, hooks
+from codex_framework.plugins.validation import hook_problems, hooks, marked
 
 if TYPE_CHECKING:
     from codex_framework.plugins.own_hooks import OwnHooks
@@ -120,6 +120,13 @@ def _requirements(plugins: Sequence[Loaded]) -> Requirements | None:
     return Requirements(plugins)
 
 
+class _Implementations:
+    """The hook implementations of a plugin and nothing else: pluggy looks at every attribute of what it registers."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.__dict__.update(functions)
+
+
 class _Registration:
     """Turns what entry points name into hook implementations."""
 
@@ -160,16 +167,17 @@ class _Registration:
             loaded.fail(PluginProblem(fact, "Call the function codex_roles.", "plugin-hook"))
 
     def _register(self, loaded: Loaded) -> None:
+        offered = _Implementations(marked(loaded.plugin))
         try:
-            self._manager.register(loaded.plugin, loaded.name)
+            self._manager.register(offered, loaded.name)
         except Exception as error:  # pluggy's own checks; ours come first and speak more plainly
             loaded.fail(problem_of(error, loaded.source, "be registered"))
             return
-        callers = self._manager.get_hookcallers(loaded.plugin) or ()
+        callers = self._manager.get_hookcallers(offered) or ()
         implementations = {caller.name: caller.get_hookimpls() for caller in callers}
         for hook in (*hooks(), *self.declared):
             for implementation in implementations.get(hook, ()):
-                if implementation.plugin is loaded.plugin:
+                if implementation.plugin is offered:
                     loaded.hooks[hook] = bound(implementation.function, loaded.context)
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.protocol.events import EventMsg, KernelEvent
+from codex_framework.contract.value import Value
 from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of, problem_of
 from codex_framework.plugins.report import PluginProblem
@@ -65,7 +66,7 @@ def unique_events(plugins: Sequence[Loaded]) -> dict[str, tuple[str, type[EventM
 
 
 def _settings(loaded: Loaded, declared: Any) -> PluginProblem | None:
-    if not (isinstance(declared, type) and hasattr(declared, "__attrs_attrs__")):
+    if not (isinstance(declared, type) and (issubclass(declared, Value) or hasattr(declared, "__attrs_attrs__"))):
         fact = f"its codex_settings returned {declared!r}, which is no class of settings"
         hint = "Return a subclass of codex_framework.Value, or another attrs class."
         return PluginProblem(fact, hint, "plugin-hook")

@@ -21,7 +21,7 @@ __all__ = ["BUNDLED", "EntryPointLike", "PluginSource", "discover", "source_of"]
 BUNDLED = "codex-framework"
 """The distribution whose plugins are the bundled ones."""
 
-_EXTRAS = re.compile(r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$")
+_EXTRAS = r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$"
 _PLAIN_FINDERS = ("_frozen_importlib_external.PathFinder", "importlib_metadata.MetadataPathFinder")
 """The finders that look into folders. ``importlib_metadata`` puts its own beside Python's when it is imported."""
 
@@ -116,7 +116,9 @@ def source_of(entry: EntryPointLike) -> PluginSource:
 
 def normalised(name: str) -> str:
     """A distribution's name as package indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    if "_" in name or "." in name or "--" in name:
+        name = re.sub(r"[-_.]+", "-", name)
+    return name.lower()
 
 
 def _name_of(dist: Any) -> str:
@@ -187,7 +189,7 @@ def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(value: str) -> tuple[str, tuple[str, ...]]:
-    match = _EXTRAS.match(value)
+    match = re.match(_EXTRAS, value) if "[" in value else None
     if match is None:
         return value.strip(), ()
     extras = (match["extras"] or "").split(",")

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import sys
-import tokenize
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -52,6 +51,7 @@ def _source(path: Path, *, named_in: str = "", named_line: int | None = None) ->
     import hashlib
 
     absolute = os.path.normpath(Path.cwd() / path)
+
     digest = hashlib.sha256(absolute.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     name = path.name.removesuffix(".py")
     return PluginSource(
@@ -109,6 +109,8 @@ def _content(source: PluginSource) -> tuple[bytes, tuple[int, int]]:
 
 def _check_encoding(source: PluginSource, raw: bytes) -> None:
     """Name the line of the first byte that cannot be decoded: the compiler's own error has no line."""
+    import tokenize
+
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
     except SyntaxError as error:

@@ -172,6 +172,14 @@ class Loaded:
 
 def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
     """Return a hook implementation with its plugin's context, if it takes one. Pluggy would give all plugins the same."""
+    code = getattr(function, "__code__", None)
+    if (
+        code is not None
+        and not code.co_argcount
+        and not code.co_kwonlyargcount
+        and not hasattr(function, "__wrapped__")
+    ):
+        return function
     parameter = inspect.signature(function).parameters.get("plugin")
     if parameter is None:
         return function

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
 from codex_framework.contract.protocol.events import Approval, EventMsg
 from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tool_specs import (
-    TOOL_NAME,
     ToolSpec,
+    is_tool_name,
     schema_problems,
     spec_problems,
 )
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.plugins.validation import role_problems
 from codex_framework.toolkit.roles import overrides
 
-__all__ = ["TOOL_NAME", "RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
+__all__ = ["RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
 
 
 _EXPOSURES = ("direct", "deferred", "hidden")
@@ -48,7 +46,7 @@ class RegisteredTool(Value, kw_only=True):
     spec: ToolSpec
     parallel: bool = False
     aliases: tuple[str, ...] = ()
-    programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    programs: Mapping[str, Sequence[str]] = field(factory=dict)
     exposure: str = "direct"
     tells_clients: bool = False
     offered: Callable[[TurnFacts], bool] | None = None
@@ -88,7 +86,7 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
 
 def _member_problems(registered: RegisteredTool) -> Iterator[str]:
     for alias in registered.aliases:
-        if not isinstance(alias, str) or not TOOL_NAME.match(alias):
+        if not isinstance(alias, str) or not is_tool_name(alias):
             yield f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
     if registered.exposure not in _EXPOSURES:
         yield f"its exposure is {registered.exposure!r}, not one of {', '.join(_EXPOSURES)}"

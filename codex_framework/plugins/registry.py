@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
-
 from codex_framework.contract import hookspecs
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.agents import Agent
@@ -25,7 +23,7 @@ from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.plugins.collection import Collected, collect
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
@@ -75,30 +73,30 @@ class Registry(Value, kw_only=True):
         reports: What became of each plugin, in order of precedence.
     """
 
-    tools: Mapping[str, RegisteredTool] = attrs.field(factory=dict)
-    tools_by_call: Mapping[str, RegisteredTool] = attrs.field(factory=dict)
-    providers: Mapping[str, ModelProvider] = attrs.field(factory=dict)
-    builtin_providers: Mapping[str, ProviderInfo] = attrs.field(factory=dict)
-    sandboxes: Mapping[str, Sandbox] = attrs.field(factory=dict)
-    network_proxies: Mapping[str, NetworkProxy] = attrs.field(factory=dict)
-    thread_stores: Mapping[str, ThreadStore] = attrs.field(factory=dict)
+    tools: Mapping[str, RegisteredTool] = field(factory=dict)
+    tools_by_call: Mapping[str, RegisteredTool] = field(factory=dict)
+    providers: Mapping[str, ModelProvider] = field(factory=dict)
+    builtin_providers: Mapping[str, ProviderInfo] = field(factory=dict)
+    sandboxes: Mapping[str, Sandbox] = field(factory=dict)
+    network_proxies: Mapping[str, NetworkProxy] = field(factory=dict)
+    thread_stores: Mapping[str, ThreadStore] = field(factory=dict)
     notifiers: tuple[Offer[Notifier], ...] = ()
     telemetry: tuple[Offer[Telemetry], ...] = ()
     observers: tuple[Offer[Observer], ...] = ()
     context_sources: tuple[ContextSource, ...] = ()
     command_policies: tuple[CommandPolicy, ...] = ()
     reviewers: tuple[Offer[ApprovalReviewer], ...] = ()
-    interceptors: InterceptorTable = attrs.field(factory=InterceptorTable)
-    components: Mapping[str, Offer[Component]] = attrs.field(factory=dict)
-    ops: Mapping[str, Offer[OpHandler[Any]]] = attrs.field(factory=dict)
-    compactors: Mapping[str, Offer[Compactor]] = attrs.field(factory=dict)
-    agents: Mapping[str, Offer[Agent[Any]]] = attrs.field(factory=dict)
-    programs: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
-    events: Mapping[str, type[EventMsg]] = attrs.field(factory=dict)
-    owners: Mapping[tuple[str, str], str] = attrs.field(factory=dict, repr=False)
+    interceptors: InterceptorTable = field(factory=InterceptorTable)
+    components: Mapping[str, Offer[Component]] = field(factory=dict)
+    ops: Mapping[str, Offer[OpHandler[Any]]] = field(factory=dict)
+    compactors: Mapping[str, Offer[Compactor]] = field(factory=dict)
+    agents: Mapping[str, Offer[Agent[Any]]] = field(factory=dict)
+    programs: Mapping[str, Sequence[str]] = field(factory=dict)
+    events: Mapping[str, type[EventMsg]] = field(factory=dict)
+    owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
     notes: tuple[PluginProblem, ...] = ()
     reports: tuple[PluginReport, ...] = ()
-    _collected: Collected | None = attrs.field(default=None, repr=False, eq=False, alias="collected")
+    _collected: Collected | None = field(default=None, repr=False, eq=False, alias="collected")
 
     def without(self, failed: Mapping[str, str]) -> Registry:
         """Return the registry without what some plugins offer, and without the plugins that require them.
@@ -108,11 +106,11 @@ class Registry(Value, kw_only=True):
         """
         failed = {**failed, **self._dependents(failed)}
         changes: dict[str, Any] = {}
-        for field in ("components", "ops", "compactors", "agents"):
-            offers = getattr(self, field)
-            changes[field] = {name: offer for name, offer in offers.items() if offer.plugin not in failed}
-        for field in ("notifiers", "telemetry", "observers", "reviewers"):
-            changes[field] = tuple(offer for offer in getattr(self, field) if offer.plugin not in failed)
+        for offered in ("components", "ops", "compactors", "agents"):
+            offers = getattr(self, offered)
+            changes[offered] = {name: offer for name, offer in offers.items() if offer.plugin not in failed}
+        for offered in ("notifiers", "telemetry", "observers", "reviewers"):
+            changes[offered] = tuple(offer for offer in getattr(self, offered) if offer.plugin not in failed)
         for role in ("providers", "sandboxes", "network_proxies", "thread_stores"):
             mapping = getattr(self, role)
             changes[role] = {
@@ -122,8 +120,10 @@ class Registry(Value, kw_only=True):
             changes[role] = tuple(
                 item for item in getattr(self, role) if self.owners.get((role, item.name)) not in failed
             )
-        for field in ("tools", "tools_by_call"):
-            changes[field] = {name: tool for name, tool in getattr(self, field).items() if tool.plugin not in failed}
+        for offered in ("tools", "tools_by_call"):
+            changes[offered] = {
+                name: tool for name, tool in getattr(self, offered).items() if tool.plugin not in failed
+            }
         changes["programs"] = {
             name: argv for tool in reversed(changes["tools"].values()) for name, argv in tool.programs.items()
         }

@@ -6,9 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["PluginProblem", "PluginReport", "PluginStatus"]
 
@@ -74,7 +72,7 @@ class PluginReport(Value, kw_only=True):
     distribution: str
     version: str
     status: PluginStatus
-    contributes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    contributes: Mapping[str, tuple[str, ...]] = field(factory=dict)
     problems: tuple[PluginProblem, ...] = ()
     load_ms: float = 0.0
     bundled: bool = False

@@ -13,7 +13,7 @@ from codex_framework.plugins.report import PluginProblem
 
 __all__ = ["Requirements"]
 
-_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
+_NAME = r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*"
 _SLUG = "plugin-requires"
 
 
@@ -79,7 +79,7 @@ class Requirements:
 
     def _parsed(self, text: str) -> Loaded | _Fault | None:
         """Return the plugin that a requirement names, or what is wrong, or None if it does not apply here."""
-        plain = _NAME.fullmatch(text)
+        plain = re.fullmatch(_NAME, text)
         if plain is not None:  # without a version there is no need of packaging, which takes 10 ms to import
             return self._named(plain[1])
         from packaging.requirements import InvalidRequirement, Requirement

@@ -22,10 +22,16 @@ from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.toolkit.roles import overrides
 
-__all__ = ["hook_problems", "hooks", "implementation", "role_of", "role_problems"]
+__all__ = ["hook_problems", "hooks", "implementation", "marked", "role_of", "role_problems"]
 
 _MARK = f"{hookspecs.GROUP}_impl"
 _PREFIX = "codex_"
+_HARMLESS = frozenset({"__isabstractmethod__", _MARK})
+"""Attributes of functions that say nothing of their parameters."""
+
+_PUNCTUATION = str.maketrans("[],.|", "     ")
+_NO_ROUTINES = (type, types.ModuleType, str)
+"""What most names of modules stand for; ``inspect.isroutine`` takes long to say no."""
 _ITERABLES = frozenset(
     "Iterable Iterator Generator Sequence Collection list tuple set frozenset List Tuple Set".split()  # noqa: SIM905
 )
@@ -61,6 +67,11 @@ def hook_problems(plugin: object, declared: Collection[str] = ()) -> list[Plugin
         for problem in _of_hook(name, function, mark, declared)
         for path, line in (place_of(function),)
     ]
+
+
+def marked(plugin: object) -> dict[str, Callable[..., Any]]:
+    """Return a plugin's hook implementations by hook."""
+    return {name: function for name, function, mark in _candidates(plugin) if mark is not None}
 
 
 def implementation(plugin: object, hook: str) -> Callable[..., Any] | None:
@@ -108,15 +119,39 @@ def _method_problems(kind: type[Any], role: Any) -> Mapping[str, Sequence[str]]:
 
 def _of_class(kind: type[Any], role: Any) -> Iterator[tuple[str, Sequence[str]]]:
     for member in _members(role):
-        value = inspect.getattr_static(kind, member.name, _NOTHING)
-        if member.default and value is inspect.getattr_static(role, member.name):
+        value = _static(kind, member.name)
+        if member.default and value is _static(role, member.name):
             yield member.name, ()
-        elif member.method and isinstance(value, types.FunctionType) and not _is_the_roles(value, role, member):
-            yield member.name, tuple(_of_method(types.MethodType(value, object()), role, member))
+        elif member.method and isinstance(value, types.FunctionType) and value is not _static(role, member.name):
+            called = () if _is_plainly(value, member) else _of_method(types.MethodType(value, object()), role, member)
+            yield member.name, tuple(called)
 
 
-def _is_the_roles(value: object, role: Any, member: _Member) -> bool:
-    return value is inspect.getattr_static(role, member.name, _NOTHING)
+def _static(kind: type[Any], name: str) -> object:
+    """What ``inspect.getattr_static`` returns, which takes many times as long."""
+    for owner in kind.__mro__:
+        if name in owner.__dict__:
+            return owner.__dict__[name]
+    return inspect.getattr_static(kind, name, _NOTHING)
+
+
+def _is_plainly(function: types.FunctionType, member: _Member) -> bool:
+    """Whether a function has just the parameters that its role's method has, without a look at its signature."""
+    if not _speaks_for_itself(function):
+        return False
+    code = function.__code__
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return (
+        code.co_argcount == 1 + len(member.positional)
+        and set(keywords) == set(member.keywords)
+        and bool(code.co_flags & inspect.CO_COROUTINE) == member.is_async
+    )
+
+
+def _speaks_for_itself(function: types.FunctionType) -> bool:
+    """Whether a function's code tells its signature: nothing is wrapped or marked."""
+    said = function.__dict__
+    return not function.__code__.co_posonlyargcount and (not said or said.keys() <= _HARMLESS)
 
 
 def _candidates(
@@ -128,7 +163,9 @@ def _candidates(
             value = getattr(plugin, name)
         except Exception:  # noqa: S112  # a property of the plugin's own that raises is none of our business
             continue
-        if not inspect.isroutine(value):
+        if not isinstance(value, types.FunctionType) and (
+            isinstance(value, _NO_ROUTINES) or not inspect.isroutine(value)
+        ):
             continue
         mark = getattr(value, _MARK, None)
         if isinstance(mark, Mapping):
@@ -197,6 +234,8 @@ def _near(name: str, declared: Collection[str], cutoff: float = 0.75) -> list[st
 
 
 def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
+    if _says_the_same(spec, function):
+        return
     given = list(inspect.signature(spec).parameters)
     needed = [
         parameter.name
@@ -219,6 +258,28 @@ def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., A
             "plugin-hook",
         )
     yield from _of_annotations(name, spec, function)
+
+
+def _says_the_same(spec: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Whether an implementation repeats the words of its hook, and they mean the same in both modules.
+
+    Annotations are then not evaluated. A word that only a type checker knows in the implementation's module is not checked anyway.
+    """
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, types.FunctionType) or not _speaks_for_itself(plain):
+        return False
+    code, given = plain.__code__, spec.__code__
+    names = code.co_varnames[1 if inspect.ismethod(function) else 0 : code.co_argcount + code.co_kwonlyargcount]
+    if not set(names) <= set(given.co_varnames[: given.co_argcount]):
+        return False
+    here, there = plain.__globals__, spec.__globals__
+    for name, text in plain.__annotations__.items():
+        if not isinstance(text, str) or spec.__annotations__.get(name) != text:
+            return False
+        words = text.translate(_PUNCTUATION).split()
+        if any(word in here and here[word] is not there.get(word, _NOTHING) for word in words):
+            return False
+    return True
 
 
 def _of_annotations(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
@@ -295,6 +356,17 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
     default = not required and value is not _NOTHING and not getattr(value, "__isabstractmethod__", False)
     if not isinstance(value, types.FunctionType):
         return _Member(name, method=False, default=default)
+    if _speaks_for_itself(value) and value.__code__.co_argcount:
+        code = value.__code__
+        end = code.co_argcount + code.co_kwonlyargcount
+        return _Member(
+            name,
+            method=True,
+            default=default,
+            is_async=bool(code.co_flags & inspect.CO_COROUTINE),
+            positional=code.co_varnames[1 : code.co_argcount],
+            keywords=code.co_varnames[code.co_argcount : end],
+        )
     parameters = list(inspect.signature(value).parameters.values())[1:]
     return _Member(
         name,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
-
 from codex_framework.contract.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -23,7 +21,7 @@ from codex_framework.contract.protocol.items import (
     with_paired_outputs,
 )
 from codex_framework.contract.protocol.wire import encode_item
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["History", "HistoryPrompt"]
 
@@ -38,7 +36,7 @@ class HistoryPrompt(Value):
     """The history as one request sees it (see ``roles.models.Prompt``)."""
 
     items: Sequence[ResponseItem]
-    parts: Sequence[bytes] = attrs.field(repr=False)
+    parts: Sequence[bytes] = field(repr=False)
 
     def encoded(self) -> bytes:
         """The items as a JSON array in UTF-8."""

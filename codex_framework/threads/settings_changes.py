@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.events import EventMsg, SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import ThreadSettingsOverrides
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
 
 __all__ = ["changed_settings", "session_configured", "settings_snapshot"]
@@ -29,7 +28,7 @@ def changed_settings(
     Raises:
         CodexError: Two overrides contradict each other, or no profile has the given name.
     """
-    given = attrs.asdict(overrides, recurse=False)
+    given = {each.name: getattr(overrides, each.name) for each in fields_of(type(overrides))}
     changes = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
     if not changes:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, get_args
 
@@ -146,6 +145,8 @@ def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterat
     for field in ("allowed_tools", "disallowed_tools"):
         for pattern in getattr(agent, field) or ():
             if not any(fnmatchcase(name, pattern) for name in tools):
+                from difflib import get_close_matches
+
                 near = get_close_matches(pattern, tools, n=1)
                 hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` shows what there is."
                 yield f"agent {agent.name!r}: its {field} names {pattern!r}, and there is no such tool. {hint}"

@@ -13,7 +13,7 @@ from codex_framework.contract.errors import ToolError
 from codex_framework.contract.protocol.events.requests import Approval
 from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.tool_specs import TOOL_NAME, FreeformFormat, FreeformSpec, FunctionSpec
+from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, is_tool_name
 from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.toolkit.argument_types import Record
 from codex_framework.toolkit.signature import call_form
@@ -322,7 +322,7 @@ def _freeform_parameters(function: Callable[..., Any]) -> tuple[str, str | None]
 
 
 def _checked_name(name: str) -> str:
-    if not TOOL_NAME.match(name):
+    if not is_tool_name(name):
         raise ValueError(f"the tool name {name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'")
     return name
 

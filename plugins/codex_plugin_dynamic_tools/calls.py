@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
-import attrs
-
 from codex_framework import EventMsg, Op, OpHandler, Request, ThreadContext, ThreadError, Value
+from codex_framework.contract.value import field
 
 __all__ = [
     "Duration",
@@ -35,7 +34,7 @@ class ImageContent(Value):
     """An image for the model: an ``https:`` or ``data:`` URL."""
 
     type: ClassVar[Literal["inputImage"]] = "inputImage"
-    image_url: str = attrs.field(metadata={"wire": "imageUrl"})
+    image_url: str = field(metadata={"wire": "imageUrl"})
 
 
 class DynamicToolAnswer(Value):
@@ -71,16 +70,14 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
     type: ClassVar[Literal["dynamic_tool_call_request"]] = "dynamic_tool_call_request"
     answer_type = DynamicToolAnswer
 
-    call_id: str = attrs.field(metadata={"wire": "callId"})
-    turn_id: str = attrs.field(metadata={"wire": "turnId"})
-    started_at_ms: int = attrs.field(metadata={"wire": "startedAtMs"})
+    call_id: str = field(metadata={"wire": "callId"})
+    turn_id: str = field(metadata={"wire": "turnId"})
+    started_at_ms: int = field(metadata={"wire": "startedAtMs"})
     namespace: str | None = None
     tool: str
     arguments: Any
-    limit_s: float | None = attrs.field(default=None, metadata=_OFF_WIRE)
-    request_id: str = attrs.field(
-        default=attrs.Factory(lambda request: request.call_id, takes_self=True), metadata=_OFF_WIRE
-    )
+    limit_s: float | None = field(default=None, metadata=_OFF_WIRE)
+    request_id: str = field(factory=lambda request: request.call_id, takes_self=True, metadata=_OFF_WIRE)
 
     def unattended(self) -> DynamicToolAnswer:
         """Return the mark of a call that no client has answered."""

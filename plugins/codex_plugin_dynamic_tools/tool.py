@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from codex_framework import InputImage, InputText, Tool, ToolCall, ToolContext, ToolError, ToolOutput
-from codex_framework.contract.roles.tool_specs import TOOL_NAME
+from codex_framework.contract.roles.tool_specs import is_tool_name
 from codex_plugin_dynamic_tools.calls import (
     Duration,
     DynamicToolAnswer,
@@ -111,7 +111,7 @@ class DynamicTool(Tool):
 def _aliases(definition: Definition) -> tuple[str, ...]:
     """The name by which a call is found that names the namespace apart."""
     joined = f"{definition.namespace or ''}{definition.name}"
-    return (joined,) if joined != definition.spec.name and TOOL_NAME.match(joined) else ()
+    return (joined,) if joined != definition.spec.name and is_tool_name(joined) else ()
 
 
 def _arguments(text: str) -> Any:

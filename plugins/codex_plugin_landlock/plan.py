@@ -8,10 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import attrs
-
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.toolkit.confinement.paths import is_below
 from codex_framework.toolkit.confinement.placeholders import is_marked
 from codex_plugin_landlock.jail.parts import (
@@ -59,8 +57,8 @@ class Plan(Value, kw_only=True):
     limits: Mapping[str, int | None]
     private_tmp: bool = False
     floor: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = attrs.field(init=False)
-    key: str = attrs.field(init=False, repr=False)
+    parts: tuple[Part, ...] = field(init=False)
+    key: str = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(_parts(self.kinds, private_tmp=self.private_tmp)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
-import attrs
-
 from codex_framework import ModelClient, ModelError, ModelInfo, ModelProvider, ProviderInfo
 from codex_plugin_openai.catalogue import known_model
 
@@ -68,8 +66,10 @@ def _check_options(info: ProviderInfo) -> None:
         if key not in _OPTIONS:
             from difflib import get_close_matches
 
+            from codex_framework.contract.value import fields_of
+
             known = [
-                *(field.name for field in attrs.fields(ProviderInfo) if field.name not in ("id", "options")),
+                *(field.name for field in fields_of(ProviderInfo) if field.name not in ("id", "options")),
                 *_OPTIONS,
             ]
             suggestions = get_close_matches(key, known, 1) or sorted(known)

@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, TypeVar
 import attrs
 import pytest
 
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field, fields_of
 
 
 class Point(Value):
@@ -173,10 +173,168 @@ def test_an_initialiser_of_its_own_is_kept() -> None:
     assert list(inspect.signature(Own).parameters) == ["text"]
 
 
+class Declared(Value):
+    """Fields that need more than a default value."""
+
+    first: int
+    shown: str = field(default="shown", kw_only=True)
+    made: list[int] = field(factory=list)
+    derived: int = field(factory=lambda value: value.first + 1, takes_self=True)
+    hidden: str = field(default="", eq=False, repr=False, alias="secret")
+    fixed: int = field(default=7, init=False)
+    _private: int = field(default=0, metadata={"wire": False})
+
+
+def check_declared() -> None:
+    one, other = Declared(1), Declared(1, shown="shown", secret="s")
+    assert one == other
+    assert hash(Declared(1, derived=3)._private) == hash(0)
+    assert repr(one) == "Declared(first=1, shown='shown', made=[], derived=2, fixed=7, private=0)"
+    assert one.made is not other.made
+    assert other.hidden == "s"
+    assert Declared(5, [1], 9, private=4).__dict__ == {
+        "first": 5,
+        "shown": "shown",
+        "made": [1],
+        "derived": 9,
+        "hidden": "",
+        "fixed": 7,
+        "_private": 4,
+    }
+    for arguments in ((), (1, [], 2, "", 0, 1)):
+        with pytest.raises(TypeError):
+            Declared(*arguments)  # type: ignore[call-arg, arg-type]
+    for names in ({"other": 1}, {"first": 2}, {"fixed": 1}, {"hidden": ""}):
+        with pytest.raises(TypeError, match=next(iter(names))):
+            Declared(1, **names)  # type: ignore[arg-type]
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        one.first = 2  # type: ignore[misc]
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        del one.first  # type: ignore[misc]
+
+
+def test_declared_fields_are_the_same_with_few_instances_with_many_and_with_attrs() -> None:
+    first = fields_of(Declared)
+    check_declared()
+    for _ in range(100):
+        Declared(1)
+    assert "__init__" in Declared.__dict__
+    assert Declared.__init__.__code__.co_varnames[:2] == ("self", "first")
+    check_declared()
+    found = attrs.fields(Declared)
+    assert [each.name for each in found] == [each.name for each in first]
+    assert [each.alias for each in found] == [each.alias for each in first]
+    assert found.fixed.init is False
+    assert found._private.metadata == {"wire": False}
+    check_declared()
+
+
+def test_a_wrong_call_leaves_the_class_usable_and_says_what_python_says() -> None:
+    class Fresh(Value):
+        a: int
+        b: int = 2
+
+    with pytest.raises(TypeError, match=r"Fresh\.__init__\(\) missing 1 required positional argument: 'a'"):
+        Fresh()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+        Fresh(1, c=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values for argument 'a'"):
+        Fresh(1, a=3)  # type: ignore[misc]
+    assert Fresh(1).b == 2
+
+
+def test_what_runs_after_the_fields_are_filled_runs_once_for_each_instance() -> None:
+    class Counted(Value):
+        a: int
+        total: int = field(init=False)
+
+        def __attrs_post_init__(self) -> None:
+            object.__setattr__(self, "total", getattr(self, "total", 0) + self.a)
+
+    assert {Counted(2).total for _ in range(100)} == {2}
+    assert attrs.fields(Counted)
+    assert Counted(3).total == 3
+    with pytest.raises(TypeError):
+        Counted(1, total=1)  # type: ignore[call-arg]
+
+
+def test_fields_that_only_attrs_knows_work_as_well() -> None:
+    class Converted(Value):
+        a: int = attrs.field(converter=int)
+        b: list[int] = attrs.Factory(list)
+
+    class Derived(Converted):
+        c: str = field(default="c", alias="see", repr=False)
+
+    assert Converted("3") == Converted(3, [])  # type: ignore[arg-type]
+    assert repr(Derived("4", [1])).endswith("Derived(a=4, b=[1])")  # type: ignore[arg-type]
+    assert Derived(4, see="x").evolve(a="5") == Derived(5, see="x")
+    assert [(each.name, each.required) for each in fields_of(Derived)] == [("a", True), ("b", False), ("c", False)]
+    assert fields_of(Derived)[1].made(None) == []
+    assert fields_of(Derived)[2].default == "c"
+
+
+def test_a_declaration_without_annotation_is_read_as_attrs_reads_it() -> None:
+    class Bare(Value):
+        a: int = 0
+        b = field(default=1)
+
+    class Likewise(Value):
+        a: int = 0
+        b = attrs.field(default=1)
+
+    assert [each.name for each in fields_of(Bare)] == [each.name for each in fields_of(Likewise)] == ["b"]
+    assert Bare(b=2).b == Likewise(b=2).b == 2
+
+
+def test_matching_does_not_take_the_fields_of_a_parent_in_use() -> None:
+    class Parent(Value):
+        a: int
+
+    class Child(Parent):
+        b: int
+
+    class Sibling(Parent):
+        c: int = field(kw_only=True)
+
+    assert attrs.fields(Parent)
+    match Child(1, 2):
+        case Child(a, b):
+            assert (a, b) == (1, 2)
+    assert Sibling.__match_args__ == ("a",)  # type: ignore[attr-defined]
+    assert Value.__match_args__ == ()  # type: ignore[attr-defined]
+
+
+_WITHOUT_ATTRS = """
+import sys
+from codex_framework.contract.value import Value, field
+
+class Point(Value):
+    x: int
+    y: int = field(default=0, eq=False)
+
+for _ in range(100):
+    point = Point(1, y=2)
+assert point == point.evolve(y=3) and {point: 1} and repr(point) == "Point(x=1, y=2)"
+match point:
+    case Point(x, y):
+        assert (x, y) == (1, 2)
+print([name for name in ("attr", "attrs", "inspect") if name in sys.modules])
+import attrs
+print([each.name for each in attrs.fields(Point)])
+"""
+
+
+def test_values_are_made_compared_copied_and_matched_without_importing_attrs() -> None:
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_ATTRS], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["[]", "['x', 'y']"]
+
+
 _EVERY_VALUE = """
 import importlib, inspect, pkgutil, pydoc
 import codex_framework
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field, fields_of
 
 
 def values(kind):

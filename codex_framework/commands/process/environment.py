@@ -110,8 +110,13 @@ def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[s
     return {
         name: value
         for name, value in variables.items()
-        if (not is_secret(name) or is_exempt(name)) and (not re.search(_REVEALING_VALUE, value) or may_contain(name))
+        if (not is_secret(name) or is_exempt(name)) and (not _is_revealing(value) or may_contain(name))
     }
+
+
+def _is_revealing(value: str) -> bool:
+    """Whether a value has a password in it. The expression is compiled only if a value may match."""
+    return ("://" in value or "-----BEGIN " in value) and re.search(_REVEALING_VALUE, value) is not None
 
 
 def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
@@ -124,6 +129,59 @@ def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, st
 
 @functools.lru_cache(maxsize=64)
 def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    """Return a function that tells whether a name matches one of the patterns.
+
+    Nearly all patterns and names are plain, and compiling 30 alternatives takes longer than comparing all names.
+    """
+    exact: set[str] = set()
+    inside: list[str] = []
+    ends: list[str] = []
+    pieces: list[list[str]] = []
+    if not all(pattern.isascii() and "?" not in pattern for pattern in patterns):
+        return _expression(patterns)
+    for pattern in patterns:
+        first, *rest = pattern.upper().split("*")
+        if not rest:
+            exact.add(first)
+            continue
+        *middle, last = rest
+        if not first and not middle:
+            ends.append(last)
+        elif not first and not last and len(middle) == 1:
+            inside.append(middle[0])
+        else:
+            pieces.append([first, *middle, last])
+    suffixes = tuple(ends)
+
+    def matches(name: str) -> object:
+        if not name.isascii():
+            return _expression(patterns)(name)
+        upper = name.upper()
+        return (
+            upper in exact
+            or upper.endswith(suffixes)
+            or any(part in upper for part in inside)
+            or any(_in_order(upper, parts) for parts in pieces)
+        )
+
+    return matches
+
+
+def _in_order(text: str, pieces: list[str]) -> bool:
+    """Whether a text begins and ends with the first and the last piece, and has the others between them in this order."""
+    first, *middle, last = pieces
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for piece in middle:
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return text.endswith(last) and len(text) - len(last) >= at
+
+
+def _expression(patterns: tuple[str, ...]) -> Callable[[str], object]:
     parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
     return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL).fullmatch
 

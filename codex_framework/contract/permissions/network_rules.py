@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "NetworkRules",
@@ -29,9 +27,9 @@ class NetworkRules(Value, kw_only=True):
         allow_upstream_proxy: Go out by the proxy that the environment of this process names.
     """
 
-    domains: Mapping[str, str] = attrs.field(factory=dict)
+    domains: Mapping[str, str] = field(factory=dict)
     mode: str = "full"
-    unix_sockets: Mapping[str, str] = attrs.field(factory=dict)
+    unix_sockets: Mapping[str, str] = field(factory=dict)
     allow_local_binding: bool = False
     enable_socks5: bool = True
     enable_socks5_udp: bool = False

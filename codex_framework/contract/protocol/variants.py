@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, get_args
 
+from codex_framework.contract.value import Value, fields_of
+
 __all__ = ["variants_of", "wire_fields"]
 
 
@@ -16,5 +18,6 @@ def variants_of(union: Any) -> dict[str, type[Any]]:
 @cache
 def wire_fields(kind: Any) -> tuple[tuple[str, str], ...]:
     """The fields of a class that JSON has, each with its name there."""
-    words = ((field.name, field.metadata.get("wire", True)) for field in kind.__attrs_attrs__)
+    fields = fields_of(kind) if isinstance(kind, type) and issubclass(kind, Value) else kind.__attrs_attrs__
+    words = ((field.name, field.metadata.get("wire", True)) for field in fields)
     return tuple((name, name if word is True else word) for name, word in words if word is not False)

@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol import events, items, ops, permissions, policies
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
+from codex_framework.contract.value import Value
 
 __all__ = ["WireError", "encode_item", "encode_json", "read", "read_event", "read_item", "read_op", "to_wire"]
 
@@ -53,7 +54,7 @@ def to_wire(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, PurePath):
         return str(value)
-    if hasattr(type(value), "__attrs_attrs__"):
+    if isinstance(value, Value) or hasattr(type(value), "__attrs_attrs__"):
         return _object_to_wire(value)
     raise TypeError(f"{type(value).__name__} is not a value of the protocol")
 

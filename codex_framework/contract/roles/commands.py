@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-import attrs
-
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.permissions import AdditionalPermissions
@@ -65,7 +63,7 @@ class CommandRequest(Value, kw_only=True):
 
     argv: tuple[str, ...]
     cwd: str | None = None
-    env: Mapping[str, str] = attrs.field(factory=dict)
+    env: Mapping[str, str] = field(factory=dict)
     timeout_ms: int | None = None
     tty: bool = False
     stdin: bytes | None = None

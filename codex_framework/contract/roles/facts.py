@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.contract.roles.models import ModelInfo
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["TurnFacts"]
 
@@ -40,7 +38,7 @@ class TurnFacts(Value, kw_only=True):
     permissions: Permissions
     access: FileAccess = FileAccess()
     model: ModelInfo = ModelInfo(slug="unknown", known=False)
-    config: Mapping[str, Any] = attrs.field(factory=dict)
+    config: Mapping[str, Any] = field(factory=dict)
     thread_id: str = ""
     turn_id: str = ""
     kind: str = "regular"
@@ -50,7 +48,7 @@ class TurnFacts(Value, kw_only=True):
     depth: int = 0
     first: bool = False
     previous_model: ModelInfo | None = None
-    client_metadata: Mapping[str, str] = attrs.field(factory=dict)
+    client_metadata: Mapping[str, str] = field(factory=dict)
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:

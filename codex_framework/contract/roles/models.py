@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-import attrs
-
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.tool_specs import ToolSpec
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "Completed",
@@ -56,15 +54,15 @@ class ProviderInfo(Value, kw_only=True):
     wire_api: str = "responses"
     env_key: str | None = None
     env_key_instructions: str | None = None
-    experimental_bearer_token: str | None = attrs.field(default=None, repr=False)
-    query_params: Mapping[str, str] = attrs.field(factory=dict)
-    http_headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    env_http_headers: Mapping[str, str] = attrs.field(factory=dict)
+    experimental_bearer_token: str | None = field(default=None, repr=False)
+    query_params: Mapping[str, str] = field(factory=dict)
+    http_headers: Mapping[str, str] = field(factory=dict, repr=False)
+    env_http_headers: Mapping[str, str] = field(factory=dict)
     request_max_retries: int = 4
     stream_max_retries: int = 5
     stream_idle_timeout_ms: int = 300_000
     requires_openai_auth: bool = False
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = field(factory=dict)
 
 
 class ModelInfo(Value, kw_only=True):
@@ -130,7 +128,7 @@ class ModelRequest(Value, kw_only=True):
     reasoning_summary: str | None = None
     verbosity: str | None = None
     service_tier: str | None = None
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Mapping[str, str] = field(factory=dict)
 
 
 class ItemAdded(Value):

@@ -10,10 +10,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from codex_framework.contract.protocol.events import Event
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
 
@@ -83,7 +81,7 @@ class Measurement(Value, kw_only=True):
     time_s: float
     duration_s: float = 0.0
     value: float = 1.0
-    attributes: Mapping[str, Any] = attrs.field(factory=dict)
+    attributes: Mapping[str, Any] = field(factory=dict)
     thread_id: str = ""
     turn_id: str = ""
     trace_id: str = ""

@@ -6,14 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import attrs
-
 from codex_framework.contract.permissions.file_access import (
     FileAccess,
     Protection,
 )
 from codex_framework.contract.roles.networks import NetworkGate
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["ChildProcess", "Confinement", "Launch", "Sandbox", "SandboxLayer", "SandboxReport"]
 
@@ -88,8 +86,8 @@ class SandboxReport(Value, kw_only=True):
 
     available: bool
     level: str = ""
-    protections: Mapping[Protection, str] = attrs.field(factory=dict)
-    partly: Mapping[Protection, str] = attrs.field(factory=dict)
+    protections: Mapping[Protection, str] = field(factory=dict)
+    partly: Mapping[Protection, str] = field(factory=dict)
     reason: str = ""
     hint: str = ""
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import attrs
-
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["Settings"]
 
@@ -44,7 +42,7 @@ class Settings(Value, kw_only=True):
     context_window: int | None = None
     tool_output_token_limit: int | None = None
     reasoning: bool | None = None
-    shell_environment_policy: Mapping[str, Any] = attrs.field(factory=dict)
+    shell_environment_policy: Mapping[str, Any] = field(factory=dict)
     keep_variables: tuple[str, ...] = ()
     hide_agent_reasoning: bool = False
     ephemeral: bool = False

@@ -6,11 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-import attrs
-
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "CompactedEntry",
@@ -44,14 +42,14 @@ class ThreadMeta(Value, kw_only=True):
     base_instructions: str | None = None
     forked_from_id: str | None = None
     git: Mapping[str, Any] | None = None
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = field(factory=dict)
 
 
 class ItemEntry(Value):
     """An item of history. ``encoded`` is its JSON, where it is at hand already."""
 
     item: ResponseItem
-    encoded: bytes | None = attrs.field(default=None, eq=False, repr=False)
+    encoded: bytes | None = field(default=None, eq=False, repr=False)
 
 
 class EventEntry(Value):

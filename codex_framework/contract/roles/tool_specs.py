@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import attrs
-
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
-    "TOOL_NAME",
     "FreeformFormat",
     "FreeformSpec",
     "FunctionSpec",
     "NativeSpec",
     "ToolSpec",
+    "is_tool_name",
     "schema_problems",
     "spec_problems",
 ]
@@ -58,14 +55,18 @@ class NativeSpec(Value):
 
     name: str
     type: str
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = field(factory=dict)
 
 
 ToolSpec: TypeAlias = FunctionSpec | FreeformSpec | NativeSpec
 
 
-TOOL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-"""What model providers accept as a tool's name."""
+_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
+
+def is_tool_name(text: str) -> bool:
+    """Whether model providers accept a text as a tool's name."""
+    return 1 <= len(text) <= 64 and not text.strip(_NAME_CHARACTERS)
 
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -76,7 +77,7 @@ def spec_problems(spec: Any) -> Iterator[str]:
     if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
         yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
         return
-    if not isinstance(spec.name, str) or not TOOL_NAME.match(spec.name):
+    if not isinstance(spec.name, str) or not is_tool_name(spec.name):
         yield f"its name {spec.name!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
     if isinstance(spec, NativeSpec):
         return

@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
-
 from codex_framework.commands.approval import ApprovalCache, folder_to_grant, patch_paths, patch_requirement
 from codex_framework.commands.approval_prompts import requested
 from codex_framework.commands.caller import Caller
@@ -29,7 +27,7 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.threads.background import Background
 from codex_framework.threads.faults import refuse
 from codex_framework.threads.plugin_state import PluginState
@@ -63,7 +61,7 @@ class CallContext(Value, kw_only=True):
     diff: TurnDiff
     plugin: str = ""
     around: PluginTurn | None = None
-    scope: CallScope = attrs.field(factory=lambda: CallScope(), eq=False, repr=False)  # noqa: PLW0108  # defined below
+    scope: CallScope = field(factory=lambda: CallScope(), eq=False, repr=False)  # noqa: PLW0108  # defined below
 
     @property
     def call_id(self) -> str:

@@ -30,8 +30,6 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, assert_never
 
-import attrs
-
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, StreamErrorEvent
@@ -339,13 +337,13 @@ Command: TypeAlias = (
 )
 
 
-@attrs.define(slots=False, eq=False, repr=False)  # attrs then defines it in a third of the time
 class _Call:
-    key: int
-    item: CallItem
-    parallel: bool
-    started: bool = False
-    output: OutputItem | None = None
+    def __init__(self, key: int, item: CallItem, *, parallel: bool) -> None:
+        self.key = key
+        self.item = item
+        self.parallel = parallel
+        self.started = False
+        self.output: OutputItem | None = None
 
 
 class Turn:
@@ -619,7 +617,7 @@ class Turn:
             return [Record((item,))]
         if not item.call_id and isinstance(item, LocalShellCall):
             item = item.evolve(call_id=item.id or f"local_shell_{self._next_key}")
-        self._calls.append(_Call(self._next_key, item, self._parallel(item)))
+        self._calls.append(_Call(self._next_key, item, parallel=self._parallel(item)))
         self._next_key += 1
         self._wanted = True
         return [Record((item,)), *self._start_calls()]

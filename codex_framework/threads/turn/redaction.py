@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, fields_of
 
 __all__ = ["redacted"]
 
@@ -16,7 +16,7 @@ V = TypeVar("V", bound=Value)
 def redacted(value: V, redact: Callable[[str], str]) -> V:
     """Return a value with every text in it redacted."""
     changes: dict[str, Any] = {}
-    for field in value.__attrs_attrs__:
+    for field in fields_of(type(value)):
         before = getattr(value, field.name)
         after = _cleaned(before, redact)
         if after is not before:

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-import attrs
-
 from codex_framework.contract.errors import ToolError, TurnEnded
 from codex_framework.contract.protocol.events import EventMsg, Request
 from codex_framework.contract.protocol.items import ResponseItem
@@ -19,6 +17,7 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
+from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.faults import checked_items, refuse
 from codex_framework.threads.spans import span_of
@@ -30,8 +29,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-@attrs.define(kw_only=True, slots=False, eq=False, repr=False)  # attrs then defines it in a third of the time
-class TurnActions:
+class TurnActions(Value, kw_only=True):
     """What only the parts above the contexts can do. They put it in here when the turn is made."""
 
     call_tool: Callable[[str, Mapping[str, Any]], Awaitable[ToolOutput]]

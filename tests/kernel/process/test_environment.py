@@ -125,3 +125,30 @@ def test_a_malformed_policy_is_an_error_that_names_the_setting(policy: dict[str,
     assert caught.value.key == f"shell_environment_policy.{key}"
     assert caught.value.fact.endswith(fact)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "dropped"),
+    [
+        ("*", {"", "A", "AB", "AXB", "AXYB", "BA", "kB", "A\nB", "ſ", "\u212a"}),
+        ("", {""}),
+        ("A*", {"A", "AB", "AXB", "AXYB", "A\nB"}),
+        ("*a", {"A", "BA"}),
+        ("*X*", {"AXB", "AXYB"}),
+        ("A*B", {"AB", "AXB", "AXYB", "A\nB"}),
+        ("A*X*B", {"AXB", "AXYB"}),
+        ("*X*Y*", {"AXYB"}),
+        ("A*B*B", set()),
+        ("AB*B", set()),
+        ("A**B", {"AB", "AXB", "AXYB", "A\nB"}),
+        ("A?B", {"AXB", "A\nB"}),
+        ("?", {"A", "ſ", "\u212a"}),
+        ("K", {"\u212a"}),
+        ("k*", {"kB", "\u212a"}),
+        ("s", {"ſ"}),
+    ],
+)
+def test_a_pattern_matches_whole_names_whatever_their_case(pattern: str, dropped: set[str]) -> None:
+    names = {"", "A", "AB", "AXB", "AXYB", "BA", "kB", "A\nB", "ſ", "\u212a"}
+    found = command_environment({**CODEX, "exclude": [pattern]}, dict.fromkeys(names, "1"))
+    assert set(found) == names - dropped

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-import attrs
-
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import OFF_WIRE, ApprovalRequest
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "AddFile",
@@ -177,8 +175,9 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     network_approval_context: Mapping[str, str] | None = None
     proposed_network_policy_amendments: tuple[Mapping[str, str], ...] | None = None
     additional_permissions: Mapping[str, Any] | None = None
-    request_id: str = attrs.field(
-        default=attrs.Factory(lambda event: event.approval_id or event.call_id, takes_self=True),
+    request_id: str = field(
+        factory=lambda event: event.approval_id or event.call_id,
+        takes_self=True,
         metadata=OFF_WIRE,
         kw_only=True,
     )
@@ -208,9 +207,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
     changes: Mapping[str, FileChange]
     reason: str | None = None
     grant_root: str | None = None
-    request_id: str = attrs.field(
-        default=attrs.Factory(lambda event: event.call_id, takes_self=True), metadata=OFF_WIRE, kw_only=True
-    )
+    request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
     def with_id(self, request_id: str) -> Self:
         """Return the request under another id."""
@@ -241,9 +238,7 @@ class RequestPermissionsEvent(ApprovalRequest, kw_only=True):
     cwd: str
     permissions: Mapping[str, Any]
     reason: str | None = None
-    request_id: str = attrs.field(
-        default=attrs.Factory(lambda event: event.call_id, takes_self=True), metadata=OFF_WIRE, kw_only=True
-    )
+    request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
     def with_id(self, request_id: str) -> Self:
         """Return the request under another id."""

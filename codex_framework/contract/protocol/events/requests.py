@@ -9,11 +9,9 @@ import enum
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-import attrs
-
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "Approval",
@@ -45,7 +43,7 @@ class Request(EventMsg, Generic[A]):
 
     answer_type: ClassVar[type[Any]] = Value
     timeout_s: ClassVar[float | None] = None
-    request_id: str = attrs.field(default="", kw_only=True)
+    request_id: str = field(default="", kw_only=True)
 
     def unattended(self) -> A:
         """Return the answer for when nobody can be asked, and for when the time is over."""
@@ -99,7 +97,7 @@ class Approval(Value, kw_only=True):
     """
 
     question: str
-    details: Mapping[str, Any] = attrs.field(factory=dict)
+    details: Mapping[str, Any] = field(factory=dict)
     key: str | None = None
     always: bool = False
 
@@ -114,8 +112,8 @@ class ApprovalRequest(Request[ReviewDecision]):
 
     answer_type = ReviewDecision
 
-    call_id: str = attrs.field(kw_only=True)
-    turn_id: str = attrs.field(kw_only=True)
+    call_id: str = field(kw_only=True)
+    turn_id: str = field(kw_only=True)
 
     def unattended(self) -> ReviewDecision:
         """Return a denial."""
