@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.contract.value import Value, field
 from codex_framework.toolkit.confinement.paths import is_below
-from codex_framework.toolkit.confinement.placeholders import is_marked
 from codex_plugin_landlock.jail.parts import (
     DENIED,
     DEV,
@@ -34,8 +32,8 @@ _PLACEHOLDER = "placeholder"
 """The mark of folders that the launcher creates in place of missing names."""
 
 
-class Plan(Value, kw_only=True):
-    """A sandbox's permissions, as paths.
+class Plan:
+    """A sandbox's permissions, as paths. It never changes.
 
     Attributes:
         kinds: The kind of each path: ``writable``, ``read-only`` or ``denied``. The nearest path at or above a given one
@@ -50,19 +48,26 @@ class Plan(Value, kw_only=True):
         key: The whole plan as text. Equal plans have equal keys.
     """
 
-    kinds: Mapping[str, str]
-    globs: tuple[str, ...] = ()
-    glob_depth: int | None = None
-    network: str
-    limits: Mapping[str, int | None]
-    private_tmp: bool = False
-    floor: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = field(init=False)
-    key: str = field(init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(_parts(self.kinds, private_tmp=self.private_tmp)))
-        object.__setattr__(self, "key", json.dumps((self.data, self.globs, self.glob_depth)))
+    def __init__(
+        self,
+        *,
+        kinds: Mapping[str, str],
+        network: str,
+        limits: Mapping[str, int | None],
+        globs: tuple[str, ...] = (),
+        glob_depth: int | None = None,
+        private_tmp: bool = False,
+        floor: tuple[str, ...] = (),
+    ) -> None:
+        self.kinds = kinds
+        self.globs = globs
+        self.glob_depth = glob_depth
+        self.network = network
+        self.limits = limits
+        self.private_tmp = private_tmp
+        self.floor = floor
+        self.parts: tuple[Part, ...] = tuple(_parts(kinds, private_tmp=private_tmp))
+        self.key = json.dumps((self.data, globs, glob_depth))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -101,7 +106,14 @@ class Plan(Value, kw_only=True):
             if not is_private and not any(path == target or is_below(path, target) for path in allowed):
                 kinds[target] = DENIED
         kinds |= dict.fromkeys(matches, DENIED)
-        return self.evolve(kinds=kinds, globs=())
+        return Plan(
+            kinds=kinds,
+            network=self.network,
+            limits=self.limits,
+            glob_depth=self.glob_depth,
+            private_tmp=self.private_tmp,
+            floor=self.floor,
+        )
 
 
 def plan_for(access: FileAccess) -> Plan:
@@ -110,14 +122,10 @@ def plan_for(access: FileAccess) -> Plan:
     Raises:
         SandboxError: A rule names something that a sandbox can neither grant nor deny.
     """
-    plan = Plan(
-        kinds={"/": WRITABLE},
-        network=access.network.value,
-        limits={name: getattr(access.limits, name) for name in _LIMITS},
-        floor=tuple(sorted(access.floor)),
-    )
+    limits = {name: getattr(access.limits, name) for name in _LIMITS}
+    floor = tuple(sorted(access.floor))
     if access.full:
-        return plan
+        return Plan(kinds={"/": WRITABLE}, network=access.network.value, limits=limits, floor=floor)
     kinds = {"/": _KINDS[access.otherwise]}
     for rule in access.rules:
         path = str(rule.path)
@@ -126,7 +134,15 @@ def plan_for(access: FileAccess) -> Plan:
         else:
             kinds[path] = _KINDS[rule.access]
     private = access.private_tmp and kinds.get(TMP, kinds["/"]) == WRITABLE
-    return plan.evolve(kinds=kinds, globs=access.denied_globs, glob_depth=access.glob_depth, private_tmp=private)
+    return Plan(
+        kinds=kinds,
+        network=access.network.value,
+        limits=limits,
+        globs=access.denied_globs,
+        glob_depth=access.glob_depth,
+        private_tmp=private,
+        floor=floor,
+    )
 
 
 def _check_proc(path: str, access: AccessMode) -> None:
@@ -251,6 +267,8 @@ def _identity(path: str) -> object:
     status = _status(path)
     if status is None:
         return None
+    from codex_framework.toolkit.confinement.placeholders import is_marked
+
     if is_marked(status):
         return (_PLACEHOLDER, status.st_dev, status.st_ino)
     return (status.st_dev, status.st_ino)
@@ -265,6 +283,8 @@ def _form(path: str) -> object:
     status = _status(path)
     if status is None:
         return None
+    from codex_framework.toolkit.confinement.placeholders import is_marked
+
     form = (status.st_dev, status.st_ino, status.st_ctime_ns)
     return (_PLACEHOLDER, *form) if is_marked(status) else form
 

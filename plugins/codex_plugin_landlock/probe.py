@@ -61,7 +61,7 @@ def probe() -> SandboxReport:
     if sys.platform != "linux":
         return SandboxReport(available=False, reason=f"Landlock requires Linux, and this system is {sys.platform}")
     from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
-    from codex_plugin_landlock.jail import landlock, seccomp
+    from codex_plugin_landlock.jail import landlock, system
     from codex_plugin_landlock.jail.syscalls import MACHINE
 
     if not ARCHITECTURE:
@@ -70,7 +70,7 @@ def probe() -> SandboxReport:
             reason=f"no system-call filter is known for {MACHINE}",
             hint="use an x86_64 or aarch64 machine",
         )
-    if not seccomp.available():
+    if not system.has_seccomp():
         return SandboxReport(
             available=False,
             reason="the kernel has no seccomp filters",
@@ -109,12 +109,12 @@ def reduced_report(abi: int, reason: str, hint: str) -> SandboxReport:
 
 
 def _protections(*, has_namespaces: bool, abi: int) -> dict[Protection, str]:
-    from codex_plugin_landlock.jail import limits
+    from codex_plugin_landlock.jail import system
     from codex_plugin_landlock.jail.protections import protections
 
     bounds = {
-        "process namespace": has_namespaces and limits.namespaces_can_be_bounded(),
-        "resource limit": limits.counts_processes(),
+        "process namespace": has_namespaces and system.namespaces_can_be_bounded(),
+        "resource limit": system.counts_processes(),
     }
     bounded = ", ".join(means for means, works in bounds.items() if works)
     return {

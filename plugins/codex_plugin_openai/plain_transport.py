@@ -73,6 +73,7 @@ class PlainTransport:
         while self._idle:
             connection = self._idle.pop()
             if connection.alive:
+                connection.renew()
                 return connection
         return None
 
@@ -157,7 +158,7 @@ async def _connect(host: str, port: int, local: socket.socket | None) -> _Connec
     try:
         async with asyncio.timeout(CONNECT_S):
             if local is not None:
-                _, connection = await loop.create_connection(lambda: _Connection(begun=True), sock=local)
+                _, connection = await loop.create_connection(_Connection, sock=local)
             else:
                 _, connection = await loop.create_connection(_Connection, host, port, happy_eyeballs_delay=0.25)
     except TimeoutError as error:
@@ -176,15 +177,10 @@ def _reason(error: OSError) -> str:
 
 
 class _Connection(asyncio.Protocol):
-    """One TCP connection: sends a request, then returns the response's body as it arrives.
+    """One TCP connection: sends a request, then returns the response's body as it arrives."""
 
-    Args:
-        begun: Whether the start of the first request has been sent: the response may begin to arrive before :meth:`send`.
-    """
-
-    def __init__(self, *, begun: bool = False) -> None:
+    def __init__(self) -> None:
         self.alive = False
-        self._begun = begun
         self._parser: AnswerParser | None = None
         self._transport: asyncio.Transport | None = None
         self._queue: list[bytes] = []
@@ -197,6 +193,10 @@ class _Connection(asyncio.Protocol):
         """Whether the connection can be used for another request."""
         return self._parser is not None and self._parser.reusable
 
+    def renew(self) -> None:
+        """Forget the last response."""
+        self._parser = None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -206,7 +206,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         from codex_plugin_openai.http1 import AnswerParser, BadAnswerError
 
-        if self._parser is None:  # a server that speaks first
+        if self._parser is None:  # the start of the request was sent with the connection, and the server was fast
             self._parser = AnswerParser()
         try:
             piece = self._parser.feed(data)
@@ -239,9 +239,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(message)
         from codex_plugin_openai.http1 import AnswerParser  # while the request is on its way
 
-        parser = self._parser if self._begun else None
-        self._parser = parser = AnswerParser() if parser is None else parser
-        self._begun = False
+        self._parser = parser = self._parser or AnswerParser()
         on_sent()
         while not parser.status:
             if self._failure is not None or not self.alive:

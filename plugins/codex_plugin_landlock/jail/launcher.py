@@ -12,13 +12,14 @@ from typing import Any
 
 from codex_framework.toolkit.confinement.placeholders import Placeholders
 
-from . import limits, namespaces
+from . import namespaces
 from .enclosure import NAMESPACES, User
 from .ending import Ending, end_trees, reaped
 from .instance import live
 from .messages import receive, send
 from .parts import wanted
 from .syscalls import pidfd_open, prctl
+from .system import counts_processes
 
 __all__ = ["main"]
 
@@ -49,7 +50,7 @@ class Launcher:
         self._placeholders: dict[int, Placeholders] = {}
         self._without_namespaces: set[int] = set()  # the instances without namespaces
         self._parent = pidfd_open(os.getppid())
-        self._user = User(os.geteuid(), os.getegid(), limits.counts_processes())
+        self._user = User(os.geteuid(), os.getegid(), counts_processes())
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)

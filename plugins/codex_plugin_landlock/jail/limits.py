@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Mapping
 
-__all__ = ["bound", "bound_memory", "bound_namespace", "counts_processes", "namespaces_can_be_bounded"]
+from .system import namespaces_can_be_bounded
+
+__all__ = ["bound", "bound_memory", "bound_namespace"]
 
 _RECYCLED_FROM = 300
 """After wrapping around, process ids start here again (Linux: ``RESERVED_PIDS``), so lower ones are never reused."""
-
-_PID_MAX_PER_NAMESPACE = (6, 14)
-"""The first kernel whose ``kernel.pid_max`` is per process namespace. In older ones it is global."""
 
 _PID_MAX = "/proc/sys/kernel/pid_max"
 _MAX_PROCESSES = 1 << 22
 _UNBOUNDED = 1 << 62
 """Values from here on mean no limit, because larger numbers do not fit."""
-
-
-def counts_processes() -> bool:
-    """Return whether the system counts this user's processes. It does not for root outside of every user namespace."""
-    if os.geteuid() != 0:
-        return True
-    with open("/proc/self/uid_map") as file:
-        return all(line.split()[:2] != ["0", "0"] for line in file)
-
-
-def namespaces_can_be_bounded() -> bool:
-    """Return whether this kernel counts processes per namespace, judged by its version."""
-    release = os.uname().release.split("-")[0].split(".")[:2]
-    return all(part.isdigit() for part in release) and tuple(map(int, release)) >= _PID_MAX_PER_NAMESPACE
 
 
 def bound_namespace(processes: int) -> bool:
@@ -51,7 +35,7 @@ def bound(limits: Mapping[str, int | None], *, counted: bool, has_namespaces: bo
 
     Args:
         limits: The limits of a plan.
-        counted: The result of :func:`counts_processes` outside of the sandbox.
+        counted: The result of :func:`.system.counts_processes` outside of the sandbox.
         has_namespaces: Whether counting starts in this sandbox's user namespace. Otherwise all running processes count too, so
             their number is added to the limit.
     """

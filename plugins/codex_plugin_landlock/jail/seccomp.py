@@ -17,11 +17,10 @@ from codex_framework.toolkit.confinement.seccomp import (
     refused_if,
     socket_rules,
 )
-from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
 
 from .syscalls import prctl
 
-__all__ = ["available", "install", "rules_for"]
+__all__ = ["install", "rules_for"]
 
 _STREAM, _TYPE = 1, 0xF
 _TCP = 6
@@ -102,19 +101,8 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_SECCOMP = 22, 38, 21
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 _MODE_FILTER = 2
-
-
-def available() -> bool:
-    """Return whether this kernel supports seccomp and the architecture is known."""
-    if not ARCHITECTURE:
-        return False
-    try:
-        prctl(_PR_GET_SECCOMP)
-    except OSError:
-        return False
-    return True
 
 
 def install(program: Sequence[Instruction]) -> None:

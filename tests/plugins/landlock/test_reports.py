@@ -10,7 +10,7 @@ import pytest
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import NetworkMode, Protection, ResourceLimits
-from codex_plugin_landlock.jail import limits
+from codex_plugin_landlock.jail import system
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 
@@ -49,8 +49,8 @@ def test_what_is_said_in_advance_is_what_holds(level, place):
 def test_what_a_sandbox_says_of_itself_counts(level, place, monkeypatch):
     """The version of the kernel may say less, or more, than it does."""
     true = LandlockSandbox(level).probe().protections[Protection.PROCESS_COUNT]
-    monkeypatch.setattr(limits, "namespaces_can_be_bounded", lambda: "process namespace" not in true)
-    monkeypatch.setattr(limits, "counts_processes", lambda: "resource limit" not in true)
+    monkeypatch.setattr(system, "namespaces_can_be_bounded", lambda: "process namespace" not in true)
+    monkeypatch.setattr(system, "counts_processes", lambda: "resource limit" not in true)
     before, after = reports(level, place)
     assert before.protections[Protection.PROCESS_COUNT] != true
     assert after.protections[Protection.PROCESS_COUNT] == true

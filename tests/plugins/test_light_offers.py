@@ -1,0 +1,58 @@
+"""What a bundled plugin loads when it is asked for its offers: their names, specs and predicates, and nothing that works for a call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OFFERS = """
+import importlib, sys
+from pathlib import Path
+from codex_framework import PluginContext
+
+class Context:
+    environ = {}
+    def settings(self, kind):
+        return kind()
+
+plugin = importlib.import_module(sys.argv[1])
+for name, hook in list(vars(plugin).items()):
+    if name.startswith("codex_") and callable(hook) and name not in ("codex_commands", "codex_settings"):
+        wants = hook.__code__.co_varnames[: hook.__code__.co_argcount]
+        list(hook(Context()) if wants else hook())
+print(*sorted(name for name in sys.modules if name.startswith(sys.argv[1] + ".")))
+"""
+
+WORKING_PARTS = {
+    "apply_patch": ("application", "grammar", "plan", "preview", "script", "steps"),
+    "compaction": ("writing",),
+    "dynamic_tools": ("definitions", "tool"),
+    "execpolicy": ("calls", "dangerous", "interpretation", "judgement", "rulefile", "verdicts"),
+    "guardian": ("review", "transcript"),
+    "landlock": ("instances", "jail.seccomp", "jail.syscalls", "launcher", "probe"),
+    "network_proxy": ("gate", "rules", "wire"),
+    "openai": ("body", "client", "events", "faults", "plain_transport", "httpx_transport", "sse"),
+    "read_file": ("indentation", "search"),
+    "replay": ("cassette", "clients", "recording"),
+    "rollout": ("git", "reconstruction"),
+    "seatbelt": ("confinement", "process", "profile"),
+    "shell": ("report", "running"),
+    "unified_exec": ("report", "sessions"),
+    "user_shell": ("report", "task"),
+    "view_image": ("shrinking", "signature"),
+}
+
+
+@pytest.mark.parametrize("plugin", WORKING_PARTS)
+def test_an_offer_is_light(plugin: str) -> None:
+    package = f"codex_plugin_{plugin}"
+    result = subprocess.run(
+        [sys.executable, "-c", OFFERS, package], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.stderr == ""
+    loaded = set(result.stdout.split())
+    assert loaded & {f"{package}.{part}" for part in WORKING_PARTS[plugin]} == set()
+    for part in WORKING_PARTS[plugin]:  # none of the names is out of date
+        __import__(f"{package}.{part}")
