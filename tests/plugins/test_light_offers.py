@@ -1,4 +1,4 @@
-"""What a bundled plugin loads when it is asked for its offers: their names, specs and predicates, and nothing that works for a call."""
+"""What a bundled plugin loads when it is asked for its offers: names, specs and predicates, and nothing that works for a call."""
 
 from __future__ import annotations
 
