@@ -25,7 +25,7 @@ else:
 
 __all__ = ["Value", "field", "fields_of"]
 
-_FEW = 40
+_FEW = 6
 """Instances after which an initialiser is written: that takes as long as the loop takes longer for so many."""
 
 

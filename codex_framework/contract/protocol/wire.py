@@ -37,15 +37,29 @@ class WireError(CodexError):
     slug = "wire"
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Made once: ``json.dumps`` makes one for every call with options."""
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""The classes whose values are JSON data as they are."""
+
+
 def to_wire(value: Any) -> Any:
     """A protocol value as plain JSON data (dict, list, str, int, float, bool, None)."""
-    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
+    kind = type(value)
+    if kind in _PLAIN:  # by the exact class first: this is called for every field of every event
         return value
+    if kind is dict:
+        return {str(key): part if type(part) in _PLAIN else to_wire(part) for key, part in value.items()}
     if isinstance(value, enum.Enum):
         return value.value
-    writer = _WRITERS.get(type(value))
+    if isinstance(value, (str, int, float)):
+        return value
+    writer = _WRITERS.get(kind)
     if writer is not None:
         return writer(value)
+    if isinstance(value, Value):
+        return _object_to_wire(value)
     if isinstance(value, Mapping):
         return {str(key): to_wire(part) for key, part in value.items()}
     if isinstance(value, (tuple, list, set, frozenset)):
@@ -54,7 +68,7 @@ def to_wire(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, PurePath):
         return str(value)
-    if isinstance(value, Value) or hasattr(type(value), "__attrs_attrs__"):
+    if hasattr(kind, "__attrs_attrs__"):
         return _object_to_wire(value)
     raise TypeError(f"{type(value).__name__} is not a value of the protocol")
 
@@ -70,7 +84,7 @@ def encode_item(item: items.ResponseItem) -> bytes:
 
 def encode_json(value: Any) -> str:
     """A protocol value, or plain JSON data, as compact JSON text."""
-    return json.dumps(to_wire(value), ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(to_wire(value))
 
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
@@ -129,11 +143,10 @@ def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
 
 
 def _object_to_wire(value: Any) -> dict[str, Any]:
-    wire: dict[str, Any] = {}
-    tag = getattr(type(value), "type", None)
-    if isinstance(tag, str) and tag:
-        wire["type"] = tag
-    for name, word in wire_fields(type(value)):  # type: ignore[arg-type]  # classes are hashable
+    kind = type(value)
+    tag = getattr(kind, "type", None)
+    wire: dict[str, Any] = {"type": tag} if isinstance(tag, str) and tag else {}
+    for name, word in wire_fields(kind):  # type: ignore[arg-type]  # classes are hashable
         part = getattr(value, name)
         if part is None:
             continue
@@ -141,7 +154,7 @@ def _object_to_wire(value: Any) -> dict[str, Any]:
             for key, kept in part.items():
                 wire.setdefault(key, kept)
         else:
-            wire[word] = to_wire(part)
+            wire[word] = part if type(part) in _PLAIN else to_wire(part)
     return wire
 
 
