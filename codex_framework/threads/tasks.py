@@ -37,6 +37,9 @@ from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["RegularInput", "Tasks"]
 
+_STEPS_OF_A_REQUEST = 20
+"""How often the event loop turns until a request on a loopback connection is sent, with some to spare. A turn takes some 10 us."""
+
 WARMING_PATIENCE_S = 5.0
 """Longest time that closing waits for a sandbox that is still being prepared, in seconds."""
 
@@ -130,9 +133,14 @@ class Tasks:
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy for ever
             run.driver.break_down(error)
         if scope.router.specs:  # without any tool, no command will run
-            # The first request is on its way by the time this task runs; the sandbox is prepared while the model responds.
-            warming = conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
-            self._warming = asyncio.ensure_future(warming)
+            self._warming = asyncio.ensure_future(self._warm(scope))
+
+    async def _warm(self, scope: TurnScope) -> None:
+        """Prepare the sandbox while the model responds."""
+        for _ in range(_STEPS_OF_A_REQUEST):  # until the request is sent, or waits for the network itself
+            await asyncio.sleep(0)
+        conversation = self._conversation
+        await conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
 
     def start_task(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> str:
         """Start a task of a plugin.
