@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.settings import fallback_warning
 from codex_framework.contract.errors import ThreadError
@@ -30,10 +30,12 @@ from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.settings_changes import settings_snapshot
 from codex_framework.threads.task_actions import actions_of
-from codex_framework.threads.task_run import CoroutineRun, Run
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.turn_context import TurnContexts
+
+if TYPE_CHECKING:
+    from codex_framework.threads.task_run import Run
 
 __all__ = ["RegularInput", "Tasks"]
 
@@ -139,6 +141,8 @@ class Tasks:
         """Prepare the sandbox while the model responds."""
         for _ in range(_STEPS_OF_A_REQUEST):  # until the request is sent, or waits for the network itself
             await asyncio.sleep(0)
+        import codex_framework.threads.turn.call_runner  # noqa: F401  # which calls of the model need
+
         conversation = self._conversation
         await conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
 
@@ -154,6 +158,8 @@ class Tasks:
         scope = TurnScope(self._conversation, turn_id if beside is None else beside.scope.turn_id, kind=task.kind)
         contexts = TurnContexts(scope)
         record = scope.record if beside is None else self._join
+        from codex_framework.threads.task_run import CoroutineRun
+
         run = CoroutineRun(task, contexts, plugin, given, record=record, marks=beside is None)
         contexts.actions = actions_of(
             contexts, record=record, refused=self._refused, interrupt=lambda: run.interrupt("interrupted")
