@@ -24,7 +24,18 @@ status = main(["exec", "--skip-git-repo-check", "hi"])
 print(status, *sorted(loaded[0]))
 """
 
-_LATER = ["attr", "attrs", "cattrs", "click", "httpx", "tomlkit", "importlib_metadata", "importlib.metadata", "dataclasses", "email", "packaging", "difflib", "hashlib", "platform", "shlex", "shutil", "codex_framework.commands.announced", "codex_framework.commands.approval_prompts", "codex_framework.commands.process.output", "codex_framework.commands.process.output_stream", "codex_framework.commands.process.running", "codex_framework.threads.task_run", "codex_framework.threads.turn.approvals", "codex_framework.threads.turn.call_context", "codex_framework.threads.turn.call_runner", "codex_framework.threads.turn.compacting", "codex_framework.threads.turn.redaction", "codex_framework.toolkit.arguments", "codex_framework.toolkit.replacement", "codex_framework.toolkit.signature"]
+_LATER = """
+attr attrs cattrs click httpx tomlkit importlib_metadata importlib.metadata dataclasses email packaging
+difflib hashlib platform shlex shutil
+codex_framework.commands.announced codex_framework.commands.approval_prompts
+codex_framework.commands.process.output codex_framework.commands.process.output_stream
+codex_framework.commands.process.running
+codex_framework.threads.task_run
+codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
+codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
+codex_framework.threads.turn.redaction
+codex_framework.toolkit.replacement codex_framework.toolkit.signature
+""".split()  # noqa: SIM905
 """Modules that no run needs before its first request, or that only some runs need at all."""
 
 
