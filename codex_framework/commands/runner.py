@@ -15,15 +15,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codex_framework.commands.announced import AnnouncedCommand, begin_event, end_event
 from codex_framework.commands.approval import command_requirement, retry_allowed
-from codex_framework.commands.approval_prompts import HOST_REFUSED, ApprovalPrompts, HostRefused
-from codex_framework.commands.caller import Caller
 from codex_framework.commands.confinement import Confinements, gate_for
 from codex_framework.commands.process.environment import command_environment
-from codex_framework.commands.process.running import start_command
 from codex_framework.commands.shells import user_shell
 from codex_framework.contract.errors import SandboxError, ToolRefused
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
@@ -38,7 +34,12 @@ from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdic
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.contract.value import Value
 
-__all__ = ["AnnouncedCommand", "Caller", "CommandRunner", "Confinements"]
+if TYPE_CHECKING:
+    from codex_framework.commands.announced import AnnouncedCommand
+    from codex_framework.commands.approval_prompts import ApprovalPrompts
+    from codex_framework.commands.caller import Caller
+
+__all__ = ["CommandRunner", "Confinements"]
 
 _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
@@ -78,7 +79,13 @@ class CommandRunner:
         self._search_path = search_path
         self._limit_text = limit_text
         self._proxy = proxy
-        self.questions = ApprovalPrompts(policies)
+
+    @cached_property
+    def questions(self) -> ApprovalPrompts:
+        """The questions to the user."""
+        from codex_framework.commands.approval_prompts import ApprovalPrompts
+
+        return ApprovalPrompts(self._policies)
 
     @cached_property
     def _policy_env(self) -> dict[str, str]:
@@ -103,6 +110,8 @@ class CommandRunner:
         command, plan = await self._start(request, call)
         result = await _wait(command)
         if command.refused_host:
+            from codex_framework.commands.approval_prompts import HOST_REFUSED
+
             raise ToolRefused(HOST_REFUSED)
         without_sandbox = plan.access.without_sandbox
         if (
@@ -141,11 +150,15 @@ class CommandRunner:
         """
         confinement = self._confinements.plan(access, cwd)
         whole = {**self._policy_env, **self._extra_env, **confinement.env, **env}
+        from codex_framework.commands.process.running import start_command
+
         return await start_command(confinement, argv=tuple(argv), cwd=str(cwd), env=whole, keep_stdin_open=True)
 
     async def _start(
         self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
     ) -> tuple[AnnouncedCommand, ExecutionPlan]:
+        from codex_framework.commands.announced import AnnouncedCommand
+
         cwd = _folder(request, call)
         try:
             plan = plan or await self._authorize(request, call, cwd)
@@ -192,6 +205,7 @@ class CommandRunner:
         Raises:
             SandboxError: As for :func:`gate_for`.
         """
+        from codex_framework.commands.approval_prompts import HostRefused
 
         async def ask(target: NetworkTarget) -> bool:
             try:
@@ -207,6 +221,8 @@ class CommandRunner:
 
         If commands run in a login shell by default, the user's profile is read too.
         """
+        import codex_framework.commands.announced  # noqa: F401  # with all that a command needs
+
         with contextlib.suppress(Exception):  # the first command will meet and report the same error
             await self._confinements.warm(access, cwd)
         if config.get("allow_login_shell") is False or not _snapshots(config):
@@ -253,6 +269,8 @@ class CommandRunner:
     def _decline(self, request: CommandRequest, call: Caller, cwd: Path, reason: str) -> None:
         """Show a refused command to clients: its start and end are reported immediately."""
         if request.announce:
+            from codex_framework.commands.announced import begin_event, end_event
+
             call.emit(begin_event(request, call, cwd, None))
             result = CommandResult(
                 exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0

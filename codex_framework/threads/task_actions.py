@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ModelError, ToolError
 from codex_framework.contract.protocol.events import StreamErrorEvent, TokenUsage, WarningEvent
@@ -17,14 +17,14 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
-from codex_framework.threads.task_run import LIMIT_INFO
-from codex_framework.threads.turn.call_runner import CallRunner
-from codex_framework.threads.turn.compacting import compacted
 from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.machine import BACKOFF_BASE_S, InputArrived
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
+
+if TYPE_CHECKING:
+    from codex_framework.threads.turn.call_runner import CallRunner
 
 __all__ = ["actions_of"]
 
@@ -71,6 +71,8 @@ class _Actions:
         self._interrupt = interrupt
 
     def _calls(self) -> CallRunner:
+        from codex_framework.threads.turn.call_runner import CallRunner
+
         return CallRunner(
             self._contexts,
             Interception(self._contexts),
@@ -96,6 +98,8 @@ class _Actions:
         place: ContextPlace = (
             "last_words" if self._scope.samples else "next_turn"
         )  # the compactor will ask the model too
+        from codex_framework.threads.turn.compacting import compacted
+
         edit = await compacted(self._contexts, Interception(self._contexts), reason)
         for text in self._scope.conversation.compact(edit, self._scope.facts, place):
             self._scope.emit(WarningEvent(text))
@@ -133,6 +137,8 @@ class _Actions:
     async def _once(self, request: ModelRequest, items: list[ResponseItem], *, announce: bool) -> Completed:
         reached = self._scope.conversation.budget.reached()
         if reached is not None:
+            from codex_framework.threads.task_run import LIMIT_INFO
+
             raise ModelError(reached, info=LIMIT_INFO)
         sampling = Sampling(
             self._scope, Interception(self._contexts), items.append, announce=announce, of_history=False

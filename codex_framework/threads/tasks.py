@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.settings import fallback_warning
 from codex_framework.contract.errors import ThreadError
@@ -30,12 +30,17 @@ from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.settings_changes import settings_snapshot
 from codex_framework.threads.task_actions import actions_of
-from codex_framework.threads.task_run import CoroutineRun, Run
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.turn_context import TurnContexts
 
+if TYPE_CHECKING:
+    from codex_framework.threads.task_run import Run
+
 __all__ = ["RegularInput", "Tasks"]
+
+_STEPS_OF_A_REQUEST = 20
+"""How often the event loop turns until a request on a loopback connection is sent, with some to spare. A turn takes some 10 us."""
 
 WARMING_PATIENCE_S = 5.0
 """Longest time that closing waits for a sandbox that is still being prepared, in seconds."""
@@ -130,9 +135,16 @@ class Tasks:
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy for ever
             run.driver.break_down(error)
         if scope.router.specs:  # without any tool, no command will run
-            # The first request is on its way by the time this task runs; the sandbox is prepared while the model responds.
-            warming = conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
-            self._warming = asyncio.ensure_future(warming)
+            self._warming = asyncio.ensure_future(self._warm(scope))
+
+    async def _warm(self, scope: TurnScope) -> None:
+        """Prepare the sandbox while the model responds."""
+        for _ in range(_STEPS_OF_A_REQUEST):  # until the request is sent, or waits for the network itself
+            await asyncio.sleep(0)
+        import codex_framework.threads.turn.call_runner  # noqa: F401  # which calls of the model need
+
+        conversation = self._conversation
+        await conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
 
     def start_task(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> str:
         """Start a task of a plugin.
@@ -146,6 +158,8 @@ class Tasks:
         scope = TurnScope(self._conversation, turn_id if beside is None else beside.scope.turn_id, kind=task.kind)
         contexts = TurnContexts(scope)
         record = scope.record if beside is None else self._join
+        from codex_framework.threads.task_run import CoroutineRun
+
         run = CoroutineRun(task, contexts, plugin, given, record=record, marks=beside is None)
         contexts.actions = actions_of(
             contexts, record=record, refused=self._refused, interrupt=lambda: run.interrupt("interrupted")

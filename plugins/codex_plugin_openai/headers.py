@@ -78,18 +78,38 @@ def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
 def _system() -> str:
     """Return the system for the user agent, for example ``(Debian 12; x86_64)``."""
     import os
-    import platform
 
-    name, version = platform.system() or "unknown", platform.release()
     if sys.platform.startswith("linux"):
-        try:
-            release = platform.freedesktop_os_release()
-        except OSError:  # no such file: use the kernel's name and release
-            release = {}
-        name = release.get("NAME", name).split(" ")[0]
-        version = release.get("VERSION_ID", version)
-    elif sys.platform == "darwin":
-        name, version = "Mac OS", platform.mac_ver()[0]
-    machine = os.uname().machine if hasattr(os, "uname") else platform.machine()
+        system = os.uname()
+        release = _os_release()
+        name = release.get("NAME", system.sysname).split(" ")[0]
+        version, machine = release.get("VERSION_ID", system.release), system.machine
+    else:
+        import platform
+
+        name, version = platform.system() or "unknown", platform.release()
+        if sys.platform == "darwin":
+            name, version = "Mac OS", platform.mac_ver()[0]
+        machine = os.uname().machine if hasattr(os, "uname") else platform.machine()
     text = f"({name} {version}; {machine})"
     return text if text.isascii() else "(unknown)"
+
+
+def _os_release() -> dict[str, str]:
+    """Return what ``platform.freedesktop_os_release`` does, whose module takes 2 ms to import. Empty without such a file."""
+    for path in ("/etc/os-release", "/usr/lib/os-release"):
+        try:
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123  # a Path has no more to give
+                pairs = [line.rstrip("\n").partition("=") for line in file]
+        except OSError:
+            continue
+        return {name: _unquoted(value) for name, separator, value in pairs if separator}
+    return {}
+
+
+def _unquoted(value: str) -> str:
+    if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
+        value = value[1:-1]
+    for character in "$\"'`\\":
+        value = value.replace(f"\\{character}", character)
+    return value

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CommandFailed, SandboxError
 from codex_framework.contract.roles.sandboxes import Confinement
 
@@ -73,6 +72,8 @@ class LoginEnvironments:
         argv = (shell, "-lc", f"printf '%s\\0' {marker}; exec env -0")
         home = env.get("HOME", "")
         cwd = home if os.path.isdir(home) else "/"  # noqa: PTH112  # a quick check of a local folder
+        from codex_framework.commands.process.running import start_command
+
         try:
             command = await start_command(confinement, argv=argv, cwd=cwd, env=env, timeout_ms=self._timeout_ms)
         except (CommandFailed, SandboxError):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, assert_never
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, assert_never
 
 from codex_framework.contract.errors import CodexError, FatalToolError, InputRefused, ModelError, StopTurn
 from codex_framework.contract.protocol.events.thread import WarningEvent
@@ -22,9 +23,7 @@ from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
-from codex_framework.threads.turn.call_runner import CallRunner
 from codex_framework.threads.turn.calls import aborted_text, call_name, output_item, tool_call
-from codex_framework.threads.turn.compacting import compacted
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import (
     Admit,
@@ -63,6 +62,9 @@ from codex_framework.threads.turn.machine import (
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 
+if TYPE_CHECKING:
+    from codex_framework.threads.turn.call_runner import CallRunner
+
 __all__ = ["TurnDriver"]
 
 CANCEL_PATIENCE_S = 5.0
@@ -86,14 +88,8 @@ class TurnDriver:
         self._scope = scope
         self._refused = refused
         self._interception = Interception(contexts)
-        self.calls = CallRunner(
-            contexts,
-            self._interception,
-            interrupt=lambda: self.feed(Interrupted()),
-            stop=lambda message: self._later(StopRequested(message)),
-        )
         self._turn = Turn(
-            parallel=self.calls.is_parallel,
+            parallel=lambda item: self.calls.is_parallel(item),  # noqa: PLW0108  # made for the first call
             max_retries=scope.provider.stream_max_retries,
             jitter=jitter,
             guarded=bool(scope.guards.input),
@@ -113,6 +109,18 @@ class TurnDriver:
         self._first_token_at: float | None = None
         self._began = time.monotonic()
         self.done: asyncio.Future[Outcome] = self._loop.create_future()
+
+    @cached_property
+    def calls(self) -> CallRunner:
+        """What runs the calls of the model."""
+        from codex_framework.threads.turn.call_runner import CallRunner
+
+        return CallRunner(
+            self._contexts,
+            self._interception,
+            interrupt=lambda: self.feed(Interrupted()),
+            stop=lambda message: self._later(StopRequested(message)),
+        )
 
     @property
     def time_to_first_token_ms(self) -> int | None:
@@ -294,6 +302,8 @@ class TurnDriver:
     async def _compact(self, reason: str) -> None:
         stop: StopTurn | None = None
         result: Compacted | CompactionFailed
+        from codex_framework.threads.turn.compacting import compacted
+
         try:
             result = Compacted(await compacted(self._contexts, self._interception, reason))
         except StopTurn as error:

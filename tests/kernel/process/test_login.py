@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 import pytest
 
-from codex_framework.commands.process import Unconfined, start_command
 from codex_framework.commands.process.login import LoginEnvironments
+from codex_framework.commands.process.running import start_command
+from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from codex_framework.commands.process import Command, Unconfined, spawn, start_command
+from codex_framework.commands.process import spawn
+from codex_framework.commands.process.running import Command, start_command
+from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.errors import CommandFailed, ToolError
 from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch

@@ -1,0 +1,57 @@
+"""What ``exec`` has loaded when it connects for its first request. Each module costs time that a person waits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from codex_framework.testing.replies import say
+
+_PROGRAM = """
+import sys
+
+loaded = []
+
+def note(event, arguments):
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        loaded.append(set(sys.modules))
+
+sys.addaudithook(note)
+from codex_framework.cli.main import main
+
+status = main(["exec", "--skip-git-repo-check", "hi"])
+print(status, *sorted(loaded[0]))
+"""
+
+_LATER = """
+attr attrs cattrs click httpx tomlkit importlib_metadata importlib.metadata dataclasses email packaging
+difflib hashlib platform shlex shutil
+codex_framework.commands.announced codex_framework.commands.approval_prompts
+codex_framework.commands.process.output codex_framework.commands.process.output_stream
+codex_framework.commands.process.running
+codex_framework.threads.task_run
+codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
+codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
+codex_framework.threads.turn.redaction
+codex_framework.toolkit.replacement codex_framework.toolkit.signature
+""".split()  # noqa: SIM905
+"""Modules that no run needs before its first request, or that only some runs need at all."""
+
+
+def test_the_first_request_waits_for_no_module_that_is_needed_later(cli: Any) -> None:
+    cli.serve(say("ok"))
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=cli.env,
+        cwd=cli.work,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    status, *modules = done.stdout.splitlines()[-1].split()
+    assert status == "0"
+    assert sorted(set(_LATER) & set(modules)) == []
+    assert "codex_framework.threads.turn.driver" in modules
