@@ -11,8 +11,8 @@ from codex_framework import ToolCall, ToolContext, ToolError, ToolOutput, ToolRe
 from codex_framework.contract.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.tools import PatchRequest
-from codex_plugin_apply_patch.arguments import ARGUMENTS
 from codex_plugin_apply_patch.changes import changes_of, readable
+from codex_plugin_apply_patch.descriptions import ARGUMENTS
 from codex_plugin_apply_patch.disk import Disk
 from codex_plugin_apply_patch.grammar import InvalidPatch, parse
 from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary

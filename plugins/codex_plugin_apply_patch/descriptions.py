@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["FREEFORM", "FUNCTION", "LARK"]
+from codex_framework import Argument
+
+__all__ = ["ARGUMENTS", "FREEFORM", "FUNCTION", "LARK"]
 
 FREEFORM = (
     "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain "
@@ -65,3 +67,11 @@ text: /[^\n]+/
 %import common.LF
 """
 """The grammar that a freeform call has to follow, for the model's side (Lark syntax)."""
+
+ARGUMENTS = {
+    "input": Argument("string", "The whole patch, from '*** Begin Patch' on.", required=True),
+    # What the interceptor adds.
+    "workdir": Argument("string", hidden=True),
+    "prefix": Argument("string", hidden=True),
+}
+"""The arguments of a function call."""

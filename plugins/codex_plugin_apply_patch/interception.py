@@ -7,7 +7,7 @@ is left to the shell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from codex_framework import Interceptor, ToolCall, ToolRefused, TurnContext
 
@@ -22,9 +22,8 @@ _UNIFIED_EXEC_PREFIX = "Wall time: 0.0000 seconds\nOutput:\n"
 """What ``exec_command`` answers with has this head; no process runs, so there is no time to tell (measured)."""
 
 
-class _Found(NamedTuple):
-    patch: str
-    folder: str | None = None
+_Found: TypeAlias = "tuple[str, str | None]"
+"""A patch, and the folder that the shell would have changed to."""
 
 
 class PatchInterceptor(Interceptor):
@@ -69,8 +68,9 @@ def _rewritten(call: ToolCall, found: _Found, workdir: str | None) -> ToolCall:
     import json
     from pathlib import PurePath
 
-    arguments = {"input": found.patch}
-    folder = str(PurePath(workdir or ".") / (found.folder or "."))
+    patch, inner = found
+    arguments = {"input": patch}
+    folder = str(PurePath(workdir or ".") / (inner or "."))
     if folder != ".":
         arguments["workdir"] = folder
     if call.name == "exec_command":
@@ -94,7 +94,7 @@ def _in_argv(arguments: Mapping[str, Any]) -> _Found | None:
         case [body]:
             _refuse_bare_patch(body)
         case ["apply_patch" | "applypatch", body]:
-            return _Found(body)
+            return body, None
         case [shell, "-c" | "-lc", script] if shell.rsplit("/", 1)[-1] in _SHELLS:
             return _in_script(script)
     return None
@@ -117,8 +117,7 @@ def _in_script(script: object) -> _Found | None:
         return None
     from codex_plugin_apply_patch.script import heredoc_patch
 
-    found = heredoc_patch(script)
-    return None if found is None else _Found(*found)
+    return heredoc_patch(script)
 
 
 def _refuse_bare_patch(text: str) -> None:

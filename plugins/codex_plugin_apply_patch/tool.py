@@ -20,8 +20,7 @@ from codex_framework import (
     arguments_schema,
 )
 from codex_framework.toolkit.standalone import standalone_argv
-from codex_plugin_apply_patch.arguments import ARGUMENTS
-from codex_plugin_apply_patch.descriptions import FREEFORM, FUNCTION, LARK
+from codex_plugin_apply_patch.descriptions import ARGUMENTS, FREEFORM, FUNCTION, LARK
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent

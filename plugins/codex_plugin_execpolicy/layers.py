@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.projects import is_trusted, project_root
@@ -27,27 +27,29 @@ _FRESH_NS = 100_000_000
 """A file changed less than this long ago may change again without its times showing it (clocks of file systems are coarse)."""
 
 
-class LoadedRules(NamedTuple):
+class LoadedRules:
     """The rules of some folders.
 
     Attributes:
         problems: One sentence for each file that was left out.
     """
 
-    rules: RuleSet
-    problems: tuple[str, ...] = ()
+    def __init__(self, rules: RuleSet, problems: tuple[str, ...] = ()) -> None:
+        self.rules = rules
+        self.problems = problems
 
 
-class _Loaded(NamedTuple):
+class _Loaded:
     """What was read, and what was there then.
 
     Attributes:
         settled: No file is so new that its times might not show the next change.
     """
 
-    state: tuple[object, ...]
-    rules: LoadedRules
-    settled: bool
+    def __init__(self, state: tuple[object, ...], rules: LoadedRules, *, settled: bool) -> None:
+        self.state = state
+        self.rules = rules
+        self.settled = settled
 
 
 class RuleLayers:
@@ -76,7 +78,7 @@ class RuleLayers:
         state = tuple(map(_state, folders))
         loaded = self._loaded.get(folders)
         if loaded is None or not loaded.settled or loaded.state != state:
-            loaded = self._loaded[folders] = _Loaded(state, load_rules(_files(folders)), _settled(state))
+            loaded = self._loaded[folders] = _Loaded(state, load_rules(_files(folders)), settled=_settled(state))
         return loaded.rules
 
     def _places(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Confinement, FileAccess, Launch, Sandbox, SandboxError, SandboxReport
-from codex_plugin_landlock.plan import Plan, check_entries, fits, plan_for, signature
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.networks import NetworkGate
     from codex_framework.contract.roles.sandboxes import SandboxLayer
     from codex_plugin_landlock.instances import ConfinedProcess, Instance, InstanceRefused
     from codex_plugin_landlock.launcher import Launcher
+    from codex_plugin_landlock.plan import Plan
 
 __all__ = ["LandlockConfinement", "LandlockSandbox"]
 
@@ -89,6 +89,8 @@ class LandlockSandbox(Sandbox):
         report = self.probe()
         if not report.available:
             raise SandboxError(f"the landlock sandbox does not work here: {report.reason}", hint=report.hint)
+        from codex_plugin_landlock.plan import plan_for
+
         plan = plan_for(access)
         self.check(plan)
         return LandlockConfinement(self, plan)
@@ -225,6 +227,8 @@ class LandlockSandbox(Sandbox):
         return f" ({log.splitlines()[-1]})" if log else ""
 
     def _take(self, plan: Plan) -> Instance:
+        from codex_plugin_landlock.plan import fits, signature
+
         level = self.level
         state = signature(plan, entries=level == _LANDLOCK)
         idle = self._idle.get(plan.key, [])
@@ -244,6 +248,8 @@ class LandlockSandbox(Sandbox):
         from codex_plugin_landlock.instances import SET_UP_S
 
         if level == _LANDLOCK:
+            from codex_plugin_landlock.plan import check_entries
+
             check_entries(data)
 
         def on_confined(enforced: Mapping[str, str]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from codex_plugin_openai.transport_errors import BadAnswerError
+
 __all__ = ["AnswerParser", "BadAnswerError"]
 
 _HEAD_LIMIT = 65_536
 _SIZE_LINE_LIMIT = 1_024
-
-
-class BadAnswerError(Exception):
-    """The data is not a valid HTTP response."""
 
 
 class AnswerParser:

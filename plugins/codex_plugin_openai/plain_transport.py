@@ -14,7 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from codex_plugin_openai.transport_errors import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
+from codex_plugin_openai.transport_errors import (
+    CONNECT_S,
+    HEAD_SILENCE_S,
+    BadAnswerError,
+    CutError,
+    SendError,
+    SilenceError,
+)
 
 if TYPE_CHECKING:
     from codex_plugin_openai.http1 import AnswerParser
@@ -204,9 +211,9 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
-        from codex_plugin_openai.http1 import AnswerParser, BadAnswerError
-
         if self._parser is None:  # the start of the request was sent with the connection, and the server was fast
+            from codex_plugin_openai.http1 import AnswerParser
+
             self._parser = AnswerParser()
         try:
             piece = self._parser.feed(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CONNECT_S", "HEAD_SILENCE_S", "CutError", "SendError", "SilenceError"]
+__all__ = ["CONNECT_S", "HEAD_SILENCE_S", "BadAnswerError", "CutError", "SendError", "SilenceError"]
 
 HEAD_SILENCE_S = 300.0
 CONNECT_S = 15.0
@@ -19,3 +19,7 @@ class CutError(Exception):
 
 class SilenceError(Exception):
     """Nothing arrived within the time limit."""
+
+
+class BadAnswerError(Exception):
+    """The data is not a valid HTTP response."""

@@ -21,7 +21,6 @@ from codex_framework import (
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import absolute, shortened
 
 __all__ = ["ListDir"]
 
@@ -47,6 +46,8 @@ class ListDir(Offering):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_plugin_read_file.paths import absolute
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset, limit, depth = (
             arguments.get(name, default) for name, default in (("offset", 1), ("limit", 25), ("depth", 2))
@@ -105,6 +106,8 @@ def _readable(path: str) -> list[os.DirEntry[str]]:
 
 
 def _shown(name: str) -> str:
+    from codex_plugin_read_file.paths import shortened
+
     return shortened(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 

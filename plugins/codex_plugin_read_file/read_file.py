@@ -21,7 +21,6 @@ from codex_framework import (
 )
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
-from codex_plugin_read_file.paths import LONGEST_LINE, absolute, shortened
 
 __all__ = ["ReadFile"]
 
@@ -62,6 +61,8 @@ class ReadFile(Offering):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call."""
+        from codex_plugin_read_file.paths import absolute
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset = arguments.get("offset", 1)
         limit = arguments.get("limit", _DEFAULT_LIMIT)
@@ -123,6 +124,8 @@ def _opened(path: Path) -> BinaryIO:
 
 def _lines(file: BinaryIO) -> Iterator[str]:
     """Lines without their ends, long ones cut. A line of any length takes little memory."""
+    from codex_plugin_read_file.paths import LONGEST_LINE, shortened
+
     most = LONGEST_LINE * 4 + 4  # UTF-8 has at most 4 bytes a character
     while part := file.readline(most):
         yield shortened(part.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"))

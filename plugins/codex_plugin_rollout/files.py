@@ -6,21 +6,13 @@ import io
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["decompressed", "file_of", "id_named", "id_of_file", "new_path", "newest_first", "read_head"]
+__all__ = ["decompressed", "file_of", "id_named", "id_of_file", "newest_first", "read_head"]
 
 _FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?"
-
-
-def new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
-    """Return the path for a thread's new file. The folder and file name contain the local time at which the thread started."""
-    began = time.localtime(created_at)
-    name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', began)}-{thread_id}.jsonl"
-    return codex_home / "sessions" / time.strftime("%Y/%m/%d", began) / name
 
 
 def id_of_file(path: Path) -> str | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
-from codex_plugin_rollout import files
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.recorder import RolloutRecorder
 
@@ -28,7 +27,7 @@ class RolloutStore(ThreadStore):
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
         """Return a recorder for a new thread. The first flush after a user message creates its file."""
         home = Path(codex_home)
-        path = files.new_path(home, meta.id, meta.created_at)
+        path = _new_path(home, meta.id, meta.created_at)
         return RolloutRecorder(path, partial(_head, meta), begun=False, archive=home / "archived_sessions")
 
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
@@ -87,6 +86,8 @@ class RolloutStore(ThreadStore):
 
         With ``cwd``, only threads that were started in this folder count. Archived threads never count.
         """
+        from codex_plugin_rollout import files
+
         real = cache(os.path.realpath)
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
@@ -96,6 +97,13 @@ class RolloutStore(ThreadStore):
             if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
                 return str(head["id"])
         return None
+
+
+def _new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
+    """Return the path for a thread's new file. The folder and file name contain the local time at which the thread started."""
+    began = time.localtime(created_at)
+    name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', began)}-{thread_id}.jsonl"
+    return codex_home / "sessions" / time.strftime("%Y/%m/%d", began) / name
 
 
 def _head(meta: ThreadMeta) -> bytes:
@@ -115,6 +123,8 @@ def _find(thread_id: str, home: Path) -> Path:
             slug="thread-not-found",
             hint="Name a rollout file, a thread id or a thread name.",
         )
+    from codex_plugin_rollout import files
+
     path_of_id = files.file_of(home, thread_id) if thread_id else None
     if path_of_id is None and (named := files.id_named(home, thread_id)):
         path_of_id = files.file_of(home, named)
@@ -130,7 +140,9 @@ def _find(thread_id: str, home: Path) -> Path:
 def _reader(path: Path) -> BinaryIO:
     if path.suffix != ".zst":
         return path.open("rb")
-    reader = files.decompressed(path)
+    from codex_plugin_rollout.files import decompressed
+
+    reader = decompressed(path)
     if reader is None:
         raise ThreadError(
             f"{path} is compressed, and reading compressed conversations requires the zstandard package",
@@ -143,7 +155,9 @@ def _reader(path: Path) -> BinaryIO:
 def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
     if state.meta is not None:
         return meta_from_wire(state.meta, modified), ()
-    thread_id = files.id_of_file(path)
+    from codex_plugin_rollout.files import id_of_file
+
+    thread_id = id_of_file(path)
     if thread_id is None:
         raise ThreadError(
             f"{path} is not a rollout file: it does not contain the id of its thread",

@@ -1,4 +1,4 @@
-"""What a bundled plugin loads when it is asked for its offers: names, specs and predicates, and nothing that works for a call."""
+"""What a bundled plugin loads when it is asked for its offers: names, specs and predicates, and nothing that only a call needs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WORKING_PARTS = {
     "dynamic_tools": ("definitions", "tool"),
     "execpolicy": ("calls", "dangerous", "interpretation", "judgement", "rulefile", "verdicts"),
     "guardian": ("review", "transcript"),
-    "landlock": ("instances", "jail.seccomp", "jail.syscalls", "launcher", "probe"),
+    "landlock": ("instances", "jail.seccomp", "jail.syscalls", "launcher", "plan", "probe"),
     "network_proxy": ("gate", "rules", "wire"),
     "openai": ("body", "client", "events", "faults", "plain_transport", "httpx_transport", "sse"),
-    "read_file": ("indentation", "search"),
+    "read_file": ("indentation", "paths", "search"),
     "replay": ("cassette", "clients", "recording"),
-    "rollout": ("git", "reconstruction"),
+    "rollout": ("files", "git", "reconstruction"),
     "seatbelt": ("confinement", "process", "profile"),
     "shell": ("report", "running"),
     "unified_exec": ("report", "sessions"),
