@@ -331,7 +331,7 @@ def test_a_project_whose_symlinks_lead_out_of_it_is_not_written_to(cli, tmp_path
         refused = cli.run("config", *arguments)
         assert refused.err.startswith(f"Error: {folder}/config.toml leads out of the project, to {victim}\n")
     assert victim.read_text() == "[build]\njobs = 4\n"
-    assert os.listdir(outside) == ["config.toml"]
+    assert [path.name for path in outside.iterdir()] == ["config.toml"]
 
 
 def test_a_project_file_that_leads_to_the_own_configuration_is_not_written_to(cli, file):
