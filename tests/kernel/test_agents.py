@@ -162,9 +162,7 @@ def test_an_agent_of_the_configuration_cannot_have_a_policy_that_lets_more_throu
             await kernel.start_thread(agent=kernel.agent("x"))
         return caught.value
 
-    error = with_kernel(
-        make_kernel, story, f"approval_policy = {session}\n[agents.x]\napproval_policy = '{agent}'\n"
-    )
+    error = with_kernel(make_kernel, story, f"approval_policy = {session}\n[agents.x]\napproval_policy = '{agent}'\n")
     assert str(error) == f"agent 'x' asks for the approval policy {agent!r}, and the session has another"
     assert (error.slug, error.hint) == ("wider-agent", hint)
 
