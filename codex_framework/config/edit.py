@@ -214,18 +214,24 @@ def _replace(target: Path, content: bytes, *, unless_changed_from: bytes | None)
 
 @contextlib.contextmanager
 def _locked(path: Path, file: Path) -> Iterator[None]:
-    """Hold a lock file. It is removed at the end; if the process is killed, the lock is released and the next writer takes it."""
+    """Hold a lock file. It is removed at the end; if the process is killed, the lock is released and the next writer takes it.
+
+    Nothing is written to it, and a symlink in its place is not followed: the folder of a project is not the user's own.
+    """
     import fcntl
 
     deadline = time.monotonic() + _LOCK_WAIT_S
     while True:
-        with path.open("w") as stream:
-            if _acquired(fcntl, stream.fileno()) and _is_same(path, stream.fileno()):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        try:
+            if _acquired(fcntl, descriptor) and _is_same(path, descriptor):
                 try:
                     yield
                 finally:
                     path.unlink(missing_ok=True)
                 return
+        finally:
+            os.close(descriptor)
         if time.monotonic() > deadline:
             raise ConfigError(
                 f"{file} is being changed by another process, which has locked it for {_LOCK_WAIT_S:.0f} seconds",

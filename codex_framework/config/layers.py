@@ -46,10 +46,23 @@ NOT_FROM_PROJECTS = (
     ("profiles",),
     ("experimental_realtime_ws_base_url",),
     ("otel",),
-    ("framework", "plugins", "paths"),
+    *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
+    *(
+        ("framework", word)
+        for word in (
+            "keep_variables",
+            "sandbox",
+            "sandbox_floor",
+            "sandbox_limits",
+            "sandbox_loopback",
+            "sandbox_private_tmp",
+            "thread_store",
+            "unknown_keys",
+        )
+    ),
 )
-"""Keys that a project's own file cannot set, because they name servers and programs that can see everything (Codex's list), or
-code to load."""
+"""Keys that a project's own file cannot set: those that name servers and programs that can see everything (Codex's list), and
+those of this framework that choose the code to load, or weaken what protects the user from commands."""
 
 
 _OF_KERNEL = (

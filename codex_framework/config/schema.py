@@ -242,7 +242,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "agents.*.approval_policy": Key(
             '"untrusted" | "on-failure" | "on-request" | "never"',
-            "its approval policy: untrusted, never or that of the session",
+            "its approval policy: that of the session or a stricter one",
             "",
             _USED,
         ),

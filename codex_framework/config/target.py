@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,18 +110,26 @@ def project_target(environ: Mapping[str, str], cwd: Path) -> Target:
     """Return the file of a project, ``.codex/config.toml`` in its root.
 
     Raises:
-        ConfigError: ``$CODEX_HOME`` does not exist, or the file would be the user's own one.
+        ConfigError: ``$CODEX_HOME`` does not exist, the file would be the user's own one, or symlinks of the project lead out of it.
     """
     home = find_codex_home(environ)
     content = read_toml(home / "config.toml")
     markers = (content[0] if content else {}).get("project_root_markers")
     root = project_root(cwd, [str(name) for name in markers] if isinstance(markers, list) else (".git",))
     file = root / ".codex" / "config.toml"
-    if file == home / "config.toml":
+    real = os.path.realpath(file)
+    if real == os.path.realpath(home / "config.toml"):
         raise ConfigError(
             f"{file} is your own configuration, not that of a project",
             path=str(file),
             slug="config-project",
             hint="Change to the folder of a project, or leave out --project.",
+        )
+    if not Path(real).is_relative_to(os.path.realpath(root)):
+        raise ConfigError(
+            f"{file} leads out of the project, to {real}",
+            path=str(file),
+            slug="config-project",
+            hint="Replace the symlink by a file, or edit the file that it leads to yourself.",
         )
     return Target(kind="project", path=file, home=home)

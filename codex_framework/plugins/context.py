@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import dotted, lookup
 from codex_framework.contract.errors import PluginError
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
+    from codex_framework.contract.errors import ConfigError
 
 __all__ = ["LoadContext"]
 
@@ -40,6 +41,19 @@ class LoadContext:
     def configured(self) -> bool:
         """Whether the configuration has a table of the plugin."""
         return self._config.get(f"framework.plugins.{dotted([self.name])}") is not None
+
+    def set_by_project(self) -> ConfigError | None:
+        """Return the error that a project's own file sets up the plugin, or None if none does."""
+        key = ("framework", "plugins", self.name)
+        for layer in self._config.layers:
+            if layer.name == "project" and lookup(layer.table, key) is not None:
+                return layer.error(
+                    key,
+                    f"`{dotted(key)}`: a project's own file cannot set up the plugin {self.name!r}, on which your safety depends",
+                    hint="Take the table out of this file, and set it in your own config.toml.",
+                    slug="config-project",
+                )
+        return None
 
     @property
     def has_settings(self) -> bool:

@@ -27,8 +27,23 @@ _DECIDING = frozenset(
 """Hooks whose objects decide what may run. A mistake in the settings of their plugin must not take them away silently."""
 
 
+_NOT_FOR_PROJECTS = _DECIDING | {
+    "codex_model_providers",
+    "codex_notifiers",
+    "codex_observers",
+    "codex_telemetry",
+    "codex_thread_stores",
+}
+"""Hooks whose plugins a project's own file cannot set up: what they offer also sees or keeps the whole conversation."""
+
+
 def declare(loaded: Loaded) -> None:
     """Ask a plugin for its declarations. A plugin with a wrong one is left out as a whole."""
+    if loaded.context.configured and loaded.hooks.keys() & _NOT_FOR_PROJECTS:
+        loaded.fatal = loaded.context.set_by_project()
+        if loaded.fatal is not None:
+            loaded.fail(problem_of(loaded.fatal, loaded.source, "be configured"))
+            return
     readers: Mapping[str, Callable[[Loaded, Any], PluginProblem | None]] = {
         "codex_settings": _settings,
         "codex_requires": _requires,

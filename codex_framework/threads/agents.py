@@ -10,7 +10,7 @@ from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
 from codex_framework.contract.errors import CodexError, ConfigError, ThreadError
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.settings import Settings
@@ -148,11 +148,26 @@ def narrowed(
             slug="wider-agent",
             hint=f"Give it permissions within those of {around.removeprefix('its ')}, or none, to have the same.",
         )
-    policies = (parent.approval_policy, ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED)
-    if settings.approval_policy not in policies:
-        raise ThreadError(
-            f"agent {agent.name!r} asks for the approval policy {agent.approval_policy!r}, and {around} has another",
-            slug="wider-agent",
-            hint=f"Give it never, untrusted, or the policy of {around.removeprefix('its ')}.",
-        )
+    if settings.approval_policy != parent.approval_policy:
+        stricter = _stricter(parent.approval_policy)
+        if settings.approval_policy not in stricter:
+            words = "".join(f"{policy}, " for policy in stricter)
+            raise ThreadError(
+                f"agent {agent.name!r} asks for the approval policy {agent.approval_policy!r}, and {around} has another",
+                slug="wider-agent",
+                hint=f"Give it {words}{'or ' if words else ''}the policy of {around.removeprefix('its ')}.",
+            )
     return settings
+
+
+def _stricter(policy: ApprovalPolicy | GranularApproval) -> tuple[ApprovalPolicy, ...]:
+    """Return the policies under which nothing runs that would be asked about, or refused, under this one.
+
+    ``never`` refuses what has to be asked about, and ``untrusted`` asks about every command that is not known to be harmless. So
+    neither is stricter than the other.
+    """
+    if policy in (ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED):
+        return ()
+    if isinstance(policy, GranularApproval) and not (policy.sandbox_approval and policy.rules):
+        return (ApprovalPolicy.NEVER,)
+    return (ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED)

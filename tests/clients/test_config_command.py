@@ -315,6 +315,35 @@ def test_the_home_is_no_project(cli):
     assert done.err.startswith(f"Error: {home}/config.toml is your own configuration, not that of a project\n")
 
 
+@pytest.mark.parametrize("link", ["file", "folder"])
+def test_a_project_whose_symlinks_lead_out_of_it_is_not_written_to(cli, tmp_path, link):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    victim = outside / "config.toml"
+    victim.write_text("[build]\njobs = 4\n")
+    folder = cli.work / ".codex"
+    if link == "folder":
+        folder.symlink_to(outside)
+    else:
+        folder.mkdir()
+        (folder / "config.toml").symlink_to(victim)
+    for arguments in (["set", "--project", "model", "o4"], ["unset", "--project", "build"]):
+        refused = cli.run("config", *arguments)
+        assert refused.err.startswith(f"Error: {folder}/config.toml leads out of the project, to {victim}\n")
+    assert victim.read_text() == "[build]\njobs = 4\n"
+    assert [path.name for path in outside.iterdir()] == ["config.toml"]
+
+
+def test_a_project_file_that_leads_to_the_own_configuration_is_not_written_to(cli, file):
+    folder = cli.work / ".codex"
+    folder.mkdir()
+    (folder / "config.toml").symlink_to(file)
+    before = file.read_bytes()
+    refused = cli.run("config", "set", "--project", "sandbox_mode", "danger-full-access")
+    assert refused.err.startswith(f"Error: {folder}/config.toml is your own configuration, not that of a project\n")
+    assert file.read_bytes() == before
+
+
 def test_set_warns_if_another_file_overrides_the_setting(cli, file):
     project = project_file(cli, 'model = "o4"\n')
     done = cli.run("config", "set", "model", "o5")

@@ -140,12 +140,51 @@ def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(mak
     assert widened, "a program's own agent may"
 
 
-def test_an_agent_of_the_configuration_cannot_ask_more_often_than_the_session(make_kernel):
-    async def story(kernel):
-        with pytest.raises(ThreadError, match="asks for the approval policy 'on-request', and the session has another"):
-            await kernel.start_thread(agent=kernel.agent("x"))
+_GRANULAR = "{granular = {sandbox_approval = %s, rules = %s, mcp_elicitations = true}}"
 
-    with_kernel(make_kernel, story, 'approval_policy = "never"\n[agents.x]\napproval_policy = "on-request"\n')
+
+@pytest.mark.parametrize(
+    ("session", "agent", "hint"),
+    [
+        ("'never'", "on-request", "Give it the policy of the session."),
+        ("'never'", "on-failure", "Give it the policy of the session."),
+        ("'never'", "untrusted", "Give it the policy of the session."),
+        ("'untrusted'", "never", "Give it the policy of the session."),
+        ("'untrusted'", "on-request", "Give it the policy of the session."),
+        ("'on-request'", "on-failure", "Give it never, untrusted, or the policy of the session."),
+        (_GRANULAR % ("false", "true"), "untrusted", "Give it never, or the policy of the session."),
+        (_GRANULAR % ("true", "false"), "untrusted", "Give it never, or the policy of the session."),
+    ],
+)
+def test_an_agent_of_the_configuration_cannot_have_a_policy_that_lets_more_through(make_kernel, session, agent, hint):
+    async def story(kernel):
+        with pytest.raises(ThreadError) as caught:
+            await kernel.start_thread(agent=kernel.agent("x"))
+        return caught.value
+
+    error = with_kernel(make_kernel, story, f"approval_policy = {session}\n[agents.x]\napproval_policy = '{agent}'\n")
+    assert str(error) == f"agent 'x' asks for the approval policy {agent!r}, and the session has another"
+    assert (error.slug, error.hint) == ("wider-agent", hint)
+
+
+@pytest.mark.parametrize(
+    ("session", "agent"),
+    [
+        ("'never'", "never"),
+        ("'untrusted'", "untrusted"),
+        ("'on-request'", "never"),
+        ("'on-request'", "untrusted"),
+        ("'on-failure'", "untrusted"),
+        (_GRANULAR % ("true", "true"), "untrusted"),
+        (_GRANULAR % ("false", "false"), "never"),
+    ],
+)
+def test_an_agent_of_the_configuration_can_have_a_stricter_policy(make_kernel, session, agent):
+    async def story(kernel):
+        return (await kernel.start_thread(agent=kernel.agent("x"))).settings.approval_policy
+
+    config = f"approval_policy = {session}\n[agents.x]\napproval_policy = '{agent}'\n"
+    assert with_kernel(make_kernel, story, config) == agent
 
 
 @pytest.mark.parametrize(("trust", "known"), [("untrusted", False), (None, False), ("trusted", True)])

@@ -183,7 +183,8 @@ class CallRunner:
         """Tell where a tool raised what it should not raise."""
         registered = router.find(call.name)
         plugin = "" if registered is None else f" of plugin {registered.plugin!r}"
-        self._scope.conversation.notices.tell(f"tool {call.name!r}{plugin}: {described(error)}{place_of(error)}")
+        text = self._interception.redact(described(error))
+        self._scope.conversation.notices.tell(f"tool {call.name!r}{plugin}: {text}{place_of(error)}")
 
 
 def _is_content(content: object) -> bool:

@@ -31,7 +31,9 @@ def _cleaned(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, Value):
         return redacted(value, redact)
     if isinstance(value, Mapping):
-        return {key: _cleaned(part, redact) for key, part in value.items()}
+        return {_cleaned(key, redact): _cleaned(part, redact) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(part, redact) for part in value]
     if isinstance(value, tuple):
         return tuple(_cleaned(part, redact) for part in value)
     return value

@@ -264,3 +264,24 @@ def test_a_change_of_another_program_in_between_is_kept(tmp_path):
     assert file.read_text() == '# theirs\nmodel = "b"\n'
     replace_content(file, file.read_bytes(), b"# mine\n", lambda _: None)
     assert file.read_text() == "# mine\n"
+
+
+def test_a_symlink_in_place_of_the_lock_is_not_followed(tmp_path):
+    victim = tmp_path / "keys"
+    victim.write_text("precious")
+    folder = tmp_path / "project" / ".codex"
+    folder.mkdir(parents=True)
+    (folder / ".config.toml.lock").symlink_to(victim)
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be written") as caught:
+        set_path(folder / "config.toml", ["model"], "b")
+    assert caught.value.slug == "config-unwritable"
+    assert victim.read_text() == "precious"
+    assert not (folder / "config.toml").exists()
+
+
+def test_a_lock_that_is_there_already_keeps_its_content(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("precious")
+    os.link(other, tmp_path / ".config.toml.lock")
+    set_path(tmp_path / "config.toml", ["model"], "b")
+    assert other.read_text() == "precious"

@@ -157,6 +157,32 @@ def test_a_project_cannot_name_servers_and_programs(place):
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("[framework.plugins]\ndisabled = ['execpolicy']", "framework.plugins.disabled"),
+        ("[framework.plugins]\nprefer = ['mine']", "framework.plugins.prefer"),
+        ("[framework.plugins]\npaths = ['mine.py']", "framework.plugins.paths"),
+        ("[framework]\nkeep_variables = ['*']", "framework.keep_variables"),
+        ("[framework]\nsandbox = 'weak'", "framework.sandbox"),
+        ("[framework]\nsandbox_floor = []", "framework.sandbox_floor"),
+        ("[framework]\nsandbox_limits.processes = 0", "framework.sandbox_limits"),
+        ("[framework]\nsandbox_loopback = true", "framework.sandbox_loopback"),
+        ("[framework]\nsandbox_private_tmp = false", "framework.sandbox_private_tmp"),
+        ("[framework]\nthread_store = 'mine'", "framework.thread_store"),
+        ("[framework]\nunknown_keys = 'warn'", "framework.unknown_keys"),
+    ],
+)
+def test_a_project_cannot_choose_code_or_drop_a_safeguard(place, line, key):
+    place.trust()
+    file = place.write_project(f"{line}\n")
+    config = place.load()
+    assert config.get(key) is None
+    assert config.warnings == (
+        f"{file}:2: `{key}` is ignored, because a project's own file cannot set it. Set it in your config.toml.",
+    )
+
+
 def test_a_project_cannot_trust_itself(place):
     place.write_project(f'[projects."{place.project}"]\ntrust_level = "trusted"\n')
     assert place.load().trust is None

@@ -25,7 +25,7 @@ from codex_framework import (
     UserInput,
     tool,
 )
-from codex_framework.contract.protocol.events import ErrorEvent
+from codex_framework.contract.protocol.events import ErrorEvent, ToolCallBeginEvent, ToolCallEndEvent
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.testing import answer, call, say
@@ -364,6 +364,32 @@ def test_redact_that_fails_leaves_nothing_of_the_text(thread_with):
     _, _, thread = told(thread_with, call("here"), HELLO, tools=[here], interceptors=[guard])
     (output,) = thread.outputs
     assert output.startswith(f"[withheld: {GUARD}: redact() failed: RuntimeError: no idea (")
+
+
+def test_nothing_of_a_call_leaves_it_unredacted(thread_with):
+    @tool
+    def spill(word: str) -> ToolOutput:
+        """Spill."""
+        return ToolOutput(word, details={word: [word, {"deep": [word]}, (word,)], "number": 3})
+
+    guard = interceptor(redacts=True, redact=lambda self, text, turn: text.replace("s3cret", "***"))
+    _, _, thread = told(thread_with, call("spill", word="s3cret"), HELLO, tools=[spill], interceptors=[guard])
+    (end,) = (event for event in thread.events if isinstance(event, ToolCallEndEvent))
+    assert end.details == {"***": ["***", {"deep": ["***"]}, ("***",)], "number": 3}
+    assert thread.outputs == ["***"]
+    assert "s3cret" not in repr([event for event in thread.events if isinstance(event, ToolCallBeginEvent)])
+
+
+def test_the_warning_of_a_tool_that_raises_is_redacted(thread_with):
+    @tool
+    def spill() -> str:
+        """Spill."""
+        raise RuntimeError("the key s3cret was refused")
+
+    guard = interceptor(redacts=True, redact=lambda self, text, turn: text.replace("s3cret", "***"))
+    _, warnings, thread = told(thread_with, call("spill"), HELLO, tools=[spill], interceptors=[guard])
+    assert any("the key *** was refused" in warning for warning in warnings)
+    assert "s3cret" not in repr([warnings, thread.outputs])
 
 
 def test_an_interceptor_that_cannot_say_whether_a_call_runs_alone_makes_it_run_alone(thread_with):

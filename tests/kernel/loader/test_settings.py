@@ -227,3 +227,54 @@ def test_settings_without_a_class_are_told_to_have_no_effect(tmp_path):
     (problem,) = report.problems
     assert problem.fact == "the settings of the plugin 'Silent' have no effect: the plugin declares none"
     assert problem.line == 1
+
+
+class Tooled(Words):
+    @hookimpl
+    def codex_tools(self) -> list[Any]:
+        return []
+
+
+class Toolbox(Plugin):
+    @hookimpl
+    def codex_settings(self) -> type[Settings]:
+        return Settings
+
+    @hookimpl
+    def codex_tools(self) -> list[Any]:
+        self.context.settings(Settings)
+        return []
+
+
+def loaded_in_project(tmp_path: Path, text: str, plugin: type[Plugin], **options: Any) -> Registry:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".codex").mkdir()
+    (project / ".codex" / "config.toml").write_text(text)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(f'[projects."{project}"]\ntrust_level = "trusted"\n')
+    config = load_config(cwd=project, environ={}, codex_home=home)
+    return load_registry(config, environ={}, entry_points=(), extra_plugins=[plugin], **options)
+
+
+@pytest.mark.parametrize("plugin", [Guarded, Tooled])
+def test_a_project_cannot_set_up_a_plugin_that_decides_or_that_sees_everything(tmp_path, plugin):
+    text = f"\n[framework.plugins.{plugin.__name__}]\nlimit = 3\n"
+    with pytest.raises(ConfigError) as caught:
+        loaded_in_project(tmp_path, text, plugin)
+    file = tmp_path / "project" / ".codex" / "config.toml"
+    assert caught.value.fact.startswith(f"{file}:2: `framework.plugins.{plugin.__name__}`: a project's own file cannot")
+    assert (caught.value.slug, caught.value.line) == ("config-project", 2)
+
+
+def test_such_settings_of_a_project_are_reported_where_no_turn_can_run(tmp_path):
+    registry = loaded_in_project(tmp_path, "[framework.plugins.Guarded]\nlimit = 3\n", Guarded, tolerant=True)
+    (report,) = registry.reports
+    assert report.status == "failed"
+    assert [problem.slug for problem in report.problems] == ["config-project"]
+
+
+def test_a_project_can_set_up_a_plugin_of_tools(tmp_path):
+    registry = loaded_in_project(tmp_path, "[framework.plugins.Toolbox]\nlimit = 3\n", Toolbox)
+    assert [report.status for report in registry.reports] == ["loaded"]
