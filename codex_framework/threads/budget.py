@@ -21,22 +21,36 @@ class Budget:
 
     def __init__(self, limits: Limits = Limits(), *, parent: Budget | None = None, usage: Usage = Usage()) -> None:  # noqa: B008  # frozen
         self.limits = limits
-        self.usage = usage
+        self._limited = limits != Limits()
+        self._requests = usage.requests
+        self._tool_calls = usage.tool_calls
+        self._tokens = usage.tokens
         self._parent = parent
         self._seconds = 0.0
         self._running_since: float | None = None
 
+    @property
+    def usage(self) -> Usage:
+        """What has been used so far."""
+        return Usage(self._requests, self._tool_calls, self._tokens)
+
     def request(self) -> None:
         """Count a request."""
-        self._spend(Usage(requests=1))
+        self._requests += 1
+        if self._parent is not None:
+            self._parent.request()
 
     def tool_call(self) -> None:
         """Count a call of a tool."""
-        self._spend(Usage(tool_calls=1))
+        self._tool_calls += 1
+        if self._parent is not None:
+            self._parent.tool_call()
 
     def tokens(self, usage: TokenUsage) -> None:
         """Count the tokens of a response."""
-        self._spend(Usage(tokens=usage))
+        self._tokens += usage
+        if self._parent is not None:
+            self._parent.tokens(usage)
 
     def begin(self) -> None:
         """A turn begins: its time counts."""
@@ -50,17 +64,17 @@ class Budget:
 
     def reached(self) -> str | None:
         """Return the sentence that tells which limit is reached, here or above, or None."""
-        found = self._reached()
+        found = self._reached() if self._limited else None
         if found is not None or self._parent is None:
             return found
         return self._parent.reached()
 
     def _reached(self) -> str | None:
-        limits, usage = self.limits, self.usage
+        limits = self.limits
         for most, used, noun in (
-            (limits.requests, usage.requests, "requests"),
-            (limits.tokens, usage.tokens.total_tokens, "tokens"),
-            (limits.tool_calls, usage.tool_calls, "tool calls"),
+            (limits.requests, self._requests, "requests"),
+            (limits.tokens, self._tokens.total_tokens, "tokens"),
+            (limits.tool_calls, self._tool_calls, "tool calls"),
             (limits.seconds, self._elapsed(), "seconds"),
         ):
             if most is not None and used >= most:
@@ -70,8 +84,3 @@ class Budget:
     def _elapsed(self) -> float:
         running = 0.0 if self._running_since is None else time.monotonic() - self._running_since
         return self._seconds + running
-
-    def _spend(self, usage: Usage) -> None:
-        self.usage += usage
-        if self._parent is not None:
-            self._parent._spend(usage)  # noqa: SLF001  # of the same class

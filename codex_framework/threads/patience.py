@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from codex_framework.threads.faults import PluginExit, WrongValue, described
@@ -31,7 +32,7 @@ async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """
     try:
         work: Any = method(*arguments)
-        if not inspect.isawaitable(work):
+        if type(work) is not CoroutineType and not inspect.isawaitable(work):
             name = getattr(method, "__name__", "the method")
             raise WrongValue(f"{name} is not async; write `async def {name}`", method)
         result: T = await work
