@@ -103,9 +103,8 @@ class CallRunner:
             await context.scope.aclose()
             if told is not None:
                 self._end(call, registered, output, told)
-        if output.truncate:
-            output = output.evolve(content=self._scope.limited(output.content))
-        return output
+        limited = self._scope.limited(output.content) if output.truncate else output.content
+        return output if limited is output.content else output.evolve(content=limited)
 
     async def _called(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
         result: object = await contained(registered.tool.run, call, context)

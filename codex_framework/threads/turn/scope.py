@@ -92,7 +92,9 @@ class TurnScope:
             client_metadata=client_metadata or {},
         )
         self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
-        self.compactor = self._chosen_compactor()
+        self.compactor = compactor = self._chosen_compactor()
+        name, plugin = ("", "") if compactor is None else (compactor.item.name, compactor.plugin)
+        self._compactor_label = Label("compactor", name, plugin)
         self.router = self._routed()
         self._instructions = conversation.base_instructions or host.models.instructions(self.model)
         self._schema = schema
@@ -221,8 +223,8 @@ class TurnScope:
             first=not self.sampled,
             previous_model=None if previous is None or previous.slug == self.model.slug else previous,
         )
-        label = Label("compactor", self.compactor.item.name, self.compactor.plugin)
         due = self.compactor.item.due
+        label = self._compactor_label
         try:
             reason = self.conversation.notices.timed(label, "due", due, status, self.facts)
             return None if reason is None else checked(reason, str, "it", due)
