@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from codex_framework import (
     Argument,
     FunctionSpec,
@@ -10,6 +13,7 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    ToolRefused,
     TurnFacts,
     arguments_schema,
     parse_arguments,
@@ -38,7 +42,7 @@ class RequestPermissions(Tool):
 
     def offered(self, turn: TurnFacts) -> bool:
         """Where ``features.request_permissions_tool`` is on (as in Codex, it is off by default)."""
-        return (turn.config.get("features") or {}).get("request_permissions_tool") is True
+        return _is_on(turn.config)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
@@ -46,6 +50,10 @@ class RequestPermissions(Tool):
 
         from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
 
+        if not _is_on(context.config):  # a model can call what it is not offered
+            raise ToolRefused(
+                "request_permissions is switched off in the configuration (features.request_permissions_tool)"
+            )
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         try:
             wanted = additional_from_wire(arguments["permissions"])
@@ -57,3 +65,7 @@ class RequestPermissions(Tool):
         return ToolOutput(
             json.dumps({"permissions": additional_to_wire(granted) or {}, "scope": scope}), truncate=False
         )
+
+
+def _is_on(config: Mapping[str, Any]) -> bool:
+    return (config.get("features") or {}).get("request_permissions_tool") is True

@@ -14,9 +14,11 @@ async def run_to_end(request: CommandRequest, context: ToolContext) -> CommandRe
     """Run a command.
 
     Raises:
-        ToolRefused: It may not run.
+        ToolRefused: It may not run, or command tools are switched off; a model can call them all the same.
         ToolError: It could not be started; the text says so.
     """
+    if (context.config.get("features") or {}).get("shell_tool") is False:
+        raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
     try:
         return await context.run(request)
     except ToolRefused:

@@ -101,6 +101,8 @@ class ExecCommand(Tool):
         from codex_plugin_unified_exec.report import report
         from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
 
+        if (context.config.get("features") or {}).get("shell_tool") is False:  # a model can call what it is not offered
+            raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         request = _request(arguments, context.config)
         running = await _start(request, context)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from codex_framework import (
     Argument,
@@ -51,8 +53,7 @@ class ViewImage(Tool):
 
     def offered(self, turn: TurnFacts) -> bool:
         """To models that can see, unless config says ``tools.view_image = false``."""
-        tools = turn.config.get("tools")
-        return turn.model.supports_images and not (isinstance(tools, dict) and tools.get("view_image") is False)
+        return turn.model.supports_images and not _is_off(turn.config)
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """With a choice of detail where the model knows more than one."""
@@ -63,6 +64,8 @@ class ViewImage(Tool):
         from codex_framework import InputImage
         from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
 
+        if _is_off(context.config):  # a model can call what it is not offered
+            raise ToolRefused("view_image is switched off in the configuration (tools.view_image = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
@@ -73,6 +76,11 @@ class ViewImage(Tool):
         url = await asyncio.to_thread(_data_url, path, original=original)
         context.emit(ViewImageToolCallEvent(context.call_id, str(path)))
         return ToolOutput((InputImage(url, "original" if original else "high"),), truncate=False)
+
+
+def _is_off(config: Mapping[str, Any]) -> bool:
+    tools = config.get("tools")
+    return isinstance(tools, Mapping) and tools.get("view_image") is False
 
 
 def _data_url(path: Path, *, original: bool) -> str:

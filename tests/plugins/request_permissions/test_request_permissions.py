@@ -193,3 +193,12 @@ def test_an_answer_that_cannot_be_read_is_an_error_and_the_question_stays_open(m
             assert errors[1] == "the scope is 'for ever'. Answer with turn or session."
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_nobody_is_asked_where_it_is_switched_off(make_kernel: Any, tmp_path: Path) -> None:
+    played = Played(make_kernel)
+    wanted = {"permissions": {"network": {"enabled": True}}}
+    config = CONFIG.replace("tool = true", "tool = false")
+    outputs = played.play(wanted, {"network": {"enabled": True}}, May(tmp_path), config=config)
+    assert outputs[0] == "request_permissions is switched off in the configuration (features.request_permissions_tool)"
+    assert played.asked == []

@@ -190,3 +190,21 @@ def test_at_most_one_of_them_is_offered(shell_type: str, features: dict[str, boo
 def test_names_and_forms() -> None:
     assert list(SHELL.aliases) == ["container.exec"]
     assert LOCAL_SHELL.spec == NativeSpec("local_shell", "local_shell")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (SHELL, {"command": ["touch", "made"]}),
+        (LOCAL_SHELL, {"command": ["touch", "made"]}),
+        (SHELL_COMMAND, {"command": "touch made"}),
+    ],
+)
+def test_what_is_switched_off_does_not_run_for_a_model_that_calls_it_all_the_same(
+    open_thread: Any, tmp_path: Path, tool: Any, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(ToolRefused, match="switched off in the configuration"):
+        call(open_thread, tool, arguments, config={"features": {"shell_tool": False}})
+    assert not (tmp_path / "made").exists()
+    call(open_thread, tool, arguments, config={"features": {"shell_tool": True}})
+    assert (tmp_path / "made").exists()

@@ -343,3 +343,9 @@ def test_login_scripts_see_the_profile_which_is_read_once(
     assert asyncio.run(main()) == [noise + expected] * 2
     reads = (tmp_path / "log").read_text().count("read") if (tmp_path / "log").exists() else 0
     assert reads == (0 if not login else 2 if noise else 1)
+
+
+def test_it_does_not_run_where_command_tools_are_switched_off(open_thread: Any, tmp_path: Path) -> None:
+    with pytest.raises(ToolRefused, match="switched off in the configuration"):
+        exec_once(open_thread, {"cmd": "touch made"}, config={"features": {"shell_tool": False}})
+    assert not (tmp_path / "made").exists()

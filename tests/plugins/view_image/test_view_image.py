@@ -46,9 +46,10 @@ def view(
     *,
     model: ModelInfo | None = None,
     access: FileAccess | None = None,
+    config: dict[str, Any] | None = None,
 ) -> tuple[Any, list[Any]]:
     async def viewed() -> tuple[Any, list[Any]]:
-        async with open_thread(model=model) as thread:
+        async with open_thread(model=model, config=config) as thread:
             context = thread.context
             if access is not None:
                 caller = context.caller
@@ -115,6 +116,13 @@ def test_what_may_not_be_read_is_not_shown(open_thread: Callable[..., Any], tmp_
     access = FileAccess.writing(deny=[tmp_path])
     assert refused(open_thread, {"path": "dot.png"}, access=access) == (
         f"unable to locate image at `{tmp_path}/dot.png`: reading it is not permitted"
+    )
+
+
+def test_nothing_is_shown_where_it_is_switched_off(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(png())
+    assert refused(open_thread, {"path": "dot.png"}, config={"tools": {"view_image": False}}) == (
+        "view_image is switched off in the configuration (tools.view_image = false)"
     )
 
 
