@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codex_framework.contract.protocol.events import (
+    ContextCompactedEvent,
     EventMsg,
     TokenCountEvent,
     TokenUsage,
@@ -41,7 +42,8 @@ def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
 def tokens_counted(past: Sequence[EventMsg]) -> int:
     """Return how long the history was when a server last counted it, in tokens; 0 if that is not known.
 
-    A count that stands outside of a turn is left from turns that were rolled back, and tells nothing of the history.
+    A count that stands outside of a turn is left from turns that were rolled back, and tells nothing of the history. A count from
+    before a compaction tells nothing either.
     """
     outside = False
     count = 0
@@ -53,6 +55,8 @@ def tokens_counted(past: Sequence[EventMsg]) -> int:
                 outside = True
             case TokenCountEvent(info=info) if info is not None:
                 count = 0 if outside else info.last_token_usage.total_tokens
+            case ContextCompactedEvent():
+                count = 0
             case _:
                 pass
     return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codex_framework.contract.protocol.events import (
+    ContextCompactedEvent,
     TokenCountEvent,
     TokenUsage,
     TokenUsageInfo,
@@ -32,6 +33,12 @@ def test_without_a_count_nothing_is_known():
 
 def test_the_count_of_a_turn_that_was_rolled_back_tells_nothing():
     assert tokens_counted([BEGIN, count(1), END, count(5)]) == 0
+
+
+def test_a_count_from_before_a_compaction_tells_nothing():
+    assert tokens_counted([BEGIN, count(1), END, ContextCompactedEvent()]) == 0, "by a plugin, between turns"
+    assert tokens_counted([BEGIN, count(9), END, BEGIN, ContextCompactedEvent()]) == 0, "the program was killed"
+    assert tokens_counted([BEGIN, count(9), ContextCompactedEvent(), count(2), END]) == 2
 
 
 def test_a_record_without_turns_is_taken_as_it_is():
