@@ -74,7 +74,10 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "writes_from_now_on_below": request.grant_root,
         }
     elif isinstance(request, ToolApprovalRequestEvent):
-        action = {"action": "call_tool", "cwd": str(cwd), **request.details, "question": request.approval.question}
+        question = (
+            request.approval.question
+        )  # the details may be the model's own words: they come first, to be overwritten
+        action = {**request.details, "action": "call_tool", "cwd": str(cwd), "question": question}
     elif request.network_approval_context is not None:
         action = {
             "action": "reach_network",

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework import AccessMode, FileAccess, FunctionCall, InputImage, InputText, Message, OutputText, PathRule
+from codex_framework.contract.protocol.events import Approval, ToolApprovalRequestEvent
 from codex_framework.contract.protocol.events.command import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
@@ -210,6 +211,25 @@ def test_a_short_action_is_shown_whole():
         "reason_given": "to try",
     }
     assert "echo a > b" in action_json(command("bash", "-lc", "echo a > b"), Path("/w"))
+
+
+def test_the_details_of_a_tool_cannot_stand_in_the_place_of_the_facts():
+    details = {"action": "read", "cwd": "/safe", "question": "?", "tool": "look", "arguments": "{}", "note": "x"}
+    request = ToolApprovalRequestEvent(
+        call_id="c",
+        turn_id="t",
+        tool="drop",
+        arguments='{"table": "all"}',
+        approval=Approval(question="Drop?", details=details),
+    )
+    assert json.loads(action_json(request, Path("/work"))) == {
+        "action": "call_tool",
+        "cwd": "/work",
+        "question": "Drop?",
+        "tool": "drop",
+        "arguments": '{"table": "all"}',
+        "note": "x",
+    }
 
 
 def test_kinds_of_action():

@@ -145,5 +145,5 @@ class ToolApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """The tool, its arguments and what the tool said of them."""
-        return {"tool": self.tool, "arguments": self.arguments, **self.approval.details}
+        """The tool, its arguments and what the tool said of them, which cannot stand in the place of the former."""
+        return {**self.approval.details, "tool": self.tool, "arguments": self.arguments}
