@@ -155,13 +155,13 @@ class Kernel:
             base_instructions: Instead of those of the configuration or of the model.
             source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
-            extra: Further fields of the thread's head (``thread_source``, ...).
+            extra: Further fields of the thread's head (``thread_source``, ...), as plain JSON data.
             services: Services for this thread alone, before those of components.
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
             ConfigError: As :meth:`settings`; or a key of ``config`` is unknown, mistyped, or of the whole kernel.
-            ThreadError: The agent asks for more than the settings permit.
+            ThreadError: The agent asks for more than the settings permit, or ``extra`` cannot be kept.
         """
         host, settings = self._configured(settings, config, overrides)
         return self._threads.start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ from codex_framework.threads.stored import known_events, model_changed, started_
 from codex_framework.threads.thread import Thread
 
 __all__ = ["Threads"]
+
+_DEEPEST_EXTRA = 256
 
 
 class Threads:
@@ -47,11 +50,12 @@ class Threads:
         extra: Mapping[str, Any],
         services: Mapping[ServiceKey[Any], object] | None,
     ) -> Thread:
-        """Start a conversation. Raises CodexError and TypeError for an agent that cannot be used."""
+        """Start a conversation. Raises CodexError and TypeError for an agent or an ``extra`` that cannot be used."""
         if agent is not None:
             check_agent(agent, "start_thread")
             settings = started_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
+        _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
         return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
 
@@ -196,6 +200,30 @@ def _meta(
         base_instructions=base_instructions or host.models.instructions(host.models.info(settings)),
         extra=dict(extra),
     )
+
+
+def _check_extra(extra: Mapping[str, Any]) -> None:
+    """Check that the fields of a head can be kept: with a head that cannot, nothing of the conversation would be.
+
+    Raises:
+        ThreadError: They are no plain JSON data, or nested too deeply.
+    """
+    level: list[Any] = [extra]
+    depth = 0
+    while level and depth <= _DEEPEST_EXTRA:
+        parts = (part.values() if isinstance(part, Mapping) else part for part in level)
+        level = [one for part in parts for one in part if isinstance(one, (Mapping, list, tuple))]
+        depth += 1
+    problem = f"it is nested more than {_DEEPEST_EXTRA} levels deep" if level else None
+    try:
+        if problem is None and extra:
+            json.dumps(dict(extra), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    if problem is not None:
+        raise ThreadError(
+            f"the `extra` of a thread cannot be kept: {problem}", slug="bad-request", hint="Give plain JSON data."
+        )
 
 
 def _originator(host: Host) -> str:

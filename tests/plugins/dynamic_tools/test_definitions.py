@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import Offer, say
 from codex_plugin_dynamic_tools.definitions import definitions
@@ -193,3 +195,32 @@ def test_a_kernel_without_the_plugin_knows_no_such_tools(scene):
 
     scene.play(story, [say("Done.")], 'framework.plugins.disabled=["dynamic_tools"]', plugins=[Offer()])
     assert "good" not in [tool.get("name") for tool in scene.asked[0]["tools"]]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"part": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("extra", "fact"),
+    [
+        ({"dynamic_tools": [{"name": "deep", "description": "", "inputSchema": nested(5_000)}]}, "256 levels deep"),
+        ({"thread_source": object()}, "not JSON serializable"),
+        ({"thread_source": float("nan")}, "not JSON compliant"),
+    ],
+)
+def test_a_head_that_cannot_be_kept_is_refused_before_the_thread_begins(make_kernel, extra, fact) -> None:
+    async def story() -> None:
+        async with make_kernel([say("Hi.")]) as kernel:
+            with pytest.raises(ThreadError, match=fact) as caught:
+                await kernel.start_thread(extra=extra)
+            assert caught.value.slug == "bad-request"
+            assert not kernel.threads
+            thread = await kernel.start_thread(extra={"dynamic_tools": [{"name": "deep", "inputSchema": nested(60)}]})
+            result = await thread.run("Hello!")
+            assert not [event for event in result.events if "Failed to save" in getattr(event, "message", "")]
+
+    asyncio.run(story())
