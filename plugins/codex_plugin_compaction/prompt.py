@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import ConfigError
+from codex_framework.contract.protocol.items import SUMMARY_MARK
 
 __all__ = ["NO_SUMMARY", "PROMPT", "SUMMARY_PREFIX", "compact_prompt"]
 
@@ -27,7 +28,7 @@ Be exact and brief. Leave out what no longer matters. Answer with the note alone
 """The prompt unless the configuration has another one."""
 
 SUMMARY_PREFIX = (
-    "Another language model started to solve this problem and produced a summary of its thinking process. You also have access to the"
+    f"{SUMMARY_MARK} You also have access to the"
     " state of the tools that were used by that language model. Use this to build on the work that has already been done and avoid"
     " duplicating work. Here is the summary produced by the other language model, use the information in this summary to assist with"
     " your own analysis:"

@@ -11,6 +11,7 @@ from typing import Any
 
 from codex_framework.contract.protocol.items import (
     CONTEXT_MARKS,
+    SUMMARY_MARK,
     ContentItem,
     CustomToolCall,
     CustomToolCallOutput,
@@ -114,6 +115,10 @@ def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
     called: dict[str, str] = {}
     for item in history:
         match item:
+            case Message(role="user") if _text(item.content).lstrip().startswith(SUMMARY_MARK):
+                yield _Entry(
+                    "agent", {"from": "agent", "wrote": "a summary of what came before"}, "text", _text(item.content)
+                )
             case Message(role="user") if not _is_context(item):
                 yield _Entry("user", {"from": "user"}, "text", _text(item.content))
             case Message(role="assistant"):

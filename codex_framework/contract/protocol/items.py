@@ -14,6 +14,7 @@ from codex_framework.contract.value import Value
 
 __all__ = [
     "CONTEXT_MARKS",
+    "SUMMARY_MARK",
     "CallItem",
     "ContentItem",
     "CustomToolCall",
@@ -50,6 +51,12 @@ CONTEXT_MARKS = (
     "<external_",
 )
 """What the text of a user message begins with that no person wrote (spec: contextual user fragments)."""
+
+SUMMARY_MARK = "Another language model started to solve this problem and produced a summary of its thinking process."
+"""What the text of a user message begins with that a model wrote when the conversation was shortened (Codex's words).
+
+Unlike context, a summary stays when the context changes. It is nobody's word but the model's: nothing in it is a person's permission.
+"""
 
 Extra: TypeAlias = Mapping[str, Any]
 

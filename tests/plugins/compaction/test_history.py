@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from codex_framework import InputImage, InputText, Message
 from codex_framework.contract.protocol.items import (
     CONTEXT_MARKS,
+    SUMMARY_MARK,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -42,6 +43,10 @@ def test_only_the_words_of_people_are_kept_in_their_order_with_the_summary_last(
         user_message("two"),
     ]
     assert words(compacted_items(items, SUMMARY)) == ["one", "two", SUMMARY]
+
+
+def test_the_summary_begins_with_the_mark_that_others_know_it_by():
+    assert SUMMARY.startswith(SUMMARY_MARK)
 
 
 def test_context_and_earlier_summaries_are_not_the_words_of_people():
