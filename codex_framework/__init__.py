@@ -1,7 +1,7 @@
 """A coding-agent kernel whose every capability is a plugin.
 
 Everything that a plugin author or an embedding program needs is importable from here. Names are loaded at first use, so
-``import codex_framework`` itself costs next to nothing.
+``import codex_framework`` itself costs almost nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel: loads plugins once, starts and resumes threads, and lets everything go at the end."""
+"""The kernel: loads plugins once, starts and resumes threads, and releases all resources at the end."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ class Kernel:
         plugins: Sequence[object] = (),
         entry_points: Sequence[EntryPointLike] | None = None,
     ) -> Kernel:
-        """Load plugins, make a kernel and start its components.
+        """Load plugins, create a kernel and start its components.
 
         Args:
-            config: From ``load_config``; by default that of the current folder.
-            environ: Instead of ``os.environ``.
+            config: The configuration from ``load_config``. None means that of the current folder.
+            environ: Environment variables to use instead of ``os.environ``.
             plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
                 file.
-            entry_points: Instead of those of the installed distributions; ``()`` gives a kernel without any plugin.
+            entry_points: Entry points to use instead of those of the installed distributions. ``()`` loads no installed plugin.
 
         Raises:
-            ConfigError: The configuration is wrong. A broken plugin is no error: see ``kernel.registry.reports``.
-            PluginError: A component that is required did not start.
+            ConfigError: The configuration is invalid. A broken plugin is not an error: see ``kernel.registry.reports``.
+            PluginError: A required component did not start.
         """
         env = dict(os.environ if environ is None else environ)
         if config is None:
@@ -109,16 +109,16 @@ class Kernel:
         await self.aclose()
 
     def settings(self, **overrides: Any) -> Settings:
-        """Return the settings that a thread starts with: those of the configuration, with some replaced.
+        """Return the settings that a thread starts with: those of the configuration, with some fields replaced.
 
         Raises:
-            ConfigError: They cannot be made of this configuration (unknown provider, ...).
+            ConfigError: The configuration does not permit these settings (unknown provider, ...).
         """
         settings = settings_from(self.config, self.registry.builtin_providers)
         return settings.evolve(**overrides) if overrides else settings
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent: of ``[agents.NAME]`` in the configuration, else of a plugin.
+        """Return an agent by name: from ``[agents.NAME]`` in the configuration, or else from a plugin.
 
         Raises:
             ThreadError: There is none of this name.
@@ -126,7 +126,7 @@ class Kernel:
         return agent_named(name, self.config, self.registry)
 
     def op(self, tag: str, **fields: Any) -> Op:
-        """Return an op of whichever plugin handles this tag, so that the plugin need not be imported.
+        """Return an op by its tag, without importing the plugin that handles it.
 
         Raises:
             ThreadError: No plugin handles it, or the fields do not fit.
@@ -149,19 +149,20 @@ class Kernel:
         """Start a conversation.
 
         Args:
-            agent: What the thread is made of: its instructions, model, tools, permissions and limits. An agent that was found by
-                its name can only narrow what the settings permit.
-            config: Keys of the configuration with the values that they have in this thread: ``{"model_verbosity": "low"}``.
-            base_instructions: Instead of those of the configuration or of the model.
-            source: Who asks (``cli``, ``exec``, ...); kept in the thread's head.
+            agent: The agent that defines the instructions, model, tools, permissions and limits of the thread. An agent selected by
+                name can only restrict the permissions of the settings.
+            config: Configuration keys with their values for this thread: ``{"model_verbosity": "low"}``.
+            base_instructions: Base instructions to use instead of those of the configuration or of the model.
+            source: The origin of the thread (``cli``, ``exec``, ...), stored in its metadata.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
-            extra: Further fields of the thread's head (``thread_source``, ...), as plain JSON data.
-            services: Services for this thread alone, before those of components.
+            extra: Further fields of the thread's metadata (``thread_source``, ...), as plain JSON data.
+            services: Services for this thread only. They have priority over those of components.
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
-            ConfigError: As :meth:`settings`; or a key of ``config`` is unknown, mistyped, or of the whole kernel.
-            ThreadError: The agent asks for more than the settings permit, or ``extra`` cannot be kept.
+            ConfigError: As for :meth:`settings`; or a key of ``config`` is unknown, has the wrong type, or applies to the whole
+                kernel.
+            ThreadError: The agent asks for more than the settings permit, or ``extra`` cannot be stored.
         """
         host, settings = self._configured(settings, config, overrides)
         return self._threads.start(
@@ -185,12 +186,12 @@ class Kernel:
         originator: str | None = None,
         **overrides: Any,
     ) -> Thread:
-        """Go on with a stored conversation, named by id, name or file. Arguments are those of :meth:`start_thread`.
+        """Resume a stored conversation by id, name or file. The arguments are those of :meth:`start_thread`.
 
         Raises:
-            ThreadError: There is none, it cannot be read, it is running already in this kernel, or the agent asks for more
-                than the settings permit.
-            ConfigError: As :meth:`start_thread`.
+            ThreadError: There is none, it cannot be read, it is already running in this kernel, or the agent asks for more than the
+                settings permit.
+            ConfigError: As for :meth:`start_thread`.
         """
         stored = self._threads.stored(self._host, thread_id)
         host, settings = self._configured(settings, config, overrides)
@@ -209,13 +210,13 @@ class Kernel:
         """Run an agent for one turn, in a thread of its own.
 
         Args:
-            services: Services for this run alone.
-            on_request: Answers approvals and other requests. Without it they are answered by themselves: approvals with no.
-            on_event: Hears every event.
+            services: Services for this run only.
+            on_request: Answers approvals and other requests. Without it requests get their unattended answer; approvals are denied.
+            on_event: Called with every event.
             overrides: Fields of ``Settings`` to replace.
 
         Raises:
-            CodexError: The thread could not be started. What goes wrong in the turn is in the result.
+            CodexError: The thread could not be started. Errors of the turn are in the result.
         """
         thread = await self.start_thread(agent=agent, services=services, **overrides)
         following = None if on_event is None else asyncio.ensure_future(thread.events(answers=False).each(on_event))
@@ -228,7 +229,7 @@ class Kernel:
         return result
 
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
-        """Return the id of the newest stored thread, of those begun in ``cwd`` if that is given.
+        """Return the id of the newest stored thread. With ``cwd``, only threads that were started there are considered.
 
         Raises:
             ThreadError: No plugin stores threads.
@@ -236,18 +237,18 @@ class Kernel:
         return self._threads.latest(self._host, None if cwd is None else str(cwd))
 
     def warn(self, text: str) -> None:
-        """Tell the clients of all threads a sentence, as a warning."""
+        """Send a warning to the clients of all threads."""
         for thread in list(self.threads.values()):
             thread.warn(text)
 
     async def aclose(self) -> None:
-        """Shut every thread down and let clients, components, sandboxes, proxies and watchers go. Safe to call twice."""
+        """Shut down all threads and close clients, components, sandboxes, proxies and watchers. Safe to call twice."""
         for thread in list(self.threads.values()):
             await thread.shutdown()
         await self._background.aclose()
         problems = [*await self._components.aclose(), *(("", text) for text in await self._state.aclose())]
         self.registry = self.registry.noting(problems)
-        # One that cannot be closed must not keep the others open; the first error is told when all have had their turn.
+        # If one cannot be closed, the others are closed nevertheless, and the first error is raised at the end.
         ends = [
             self._models.aclose(),
             *(proxy.aclose() for proxy in self.registry.network_proxies.values()),
@@ -276,7 +277,7 @@ class Kernel:
             self._make_parts()
 
     def _make_parts(self) -> None:
-        """Make what is made of the registry."""
+        """Create the parts that depend on the registry."""
         registry, config = self.registry, self.config
         self._models = Models(registry, config, self._environ)
         wanted = config.get("framework.sandbox")
@@ -301,7 +302,7 @@ class Kernel:
     def _configured(
         self, settings: Settings | None, config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
     ) -> tuple[Host, Settings]:
-        """Return what a thread is started with."""
+        """Return the shared parts and the settings for a new thread."""
         if config is None:
             return self._host, (settings or self.settings()).evolve(**overrides)
         own = overridden(self.config, config, self._environ)
@@ -344,11 +345,11 @@ def run(
         prompt: Text, or input items.
         config: As for ``Kernel.create``.
         plugins: As for ``Kernel.create``.
-        output_schema: A JSON Schema the final message must follow.
+        output_schema: A JSON Schema that the final message must follow.
         overrides: As for ``Kernel.start_thread``.
 
     Raises:
-        CodexError: The turn failed, or could not begin.
+        CodexError: The turn failed or could not start.
     """
 
     async def turn() -> RunResult[Any]:

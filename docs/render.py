@@ -1,8 +1,8 @@
-"""Renders the reference pages that are made from the code.
+"""Render the reference pages from the code.
 
     python docs/render.py
 
-writes them; a test compares them with what this would write.
+writes the pages. A test checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ A plugin is a module, a subclass of `codex_framework.Plugin` or any other object
 returns what the plugin offers: a list, or any other iterable. Hooks are called once, when a kernel is created; the kernel then works
 with the objects. All names in the examples are importable from `codex_framework` itself.
 
-Every hook may take one parameter, `plugin`: what the plugin knows of the kernel that loads it. A hook that does not need it leaves it
-out, as most examples do. See [Keep state and settings in a plugin](../how-to/plugin-classes.md).
+Every hook can take one parameter, `plugin`: the plugin's context in the kernel that loads it. A hook that does not need it omits it,
+as most examples do. See [Keep state and settings in a plugin](../how-to/plugin-classes.md).
 
 {{context}}
 
-What is wrong with a plugin never stops the others: see it with `codex-framework plugins`.
+A faulty plugin does not affect the others. `codex-framework plugins` shows the faults:
 
-- A hook that does not exist, takes other parameters, is `async` or annotated with another type: the plugin is left out.
-- A class that cannot be made with one `PluginContext`, or forgets `super().__init__(context)`: the plugin is left out.
-- A hook that raises, or returns something that is not iterable: the plugin is left out.
-- Settings that do not fit the plugin's class, or a required plugin that is missing, too old or broken: the plugin is left out.
-- An object that lacks a member of its role, or whose methods cannot be called as they will be: this object is left out.
-- A name that two plugins offer: both are told, one has it.
+- A hook that does not exist, takes other parameters, is `async` or annotated with another type: the plugin is not loaded.
+- A class that cannot be created with one `PluginContext`, or does not call `super().__init__(context)`: the plugin is not loaded.
+- A hook that raises, or returns something that is not iterable: the plugin is not loaded.
+- Settings that do not fit the plugin's class, or a required plugin that is missing, too old or broken: the plugin is not loaded.
+- An object that lacks a member of its role, or whose methods cannot be called as the kernel calls them: this object is ignored.
+- A name that two plugins offer: both plugins are reported, and one of them gets the name.
 """
 
 
 def hooks_reference() -> str:
     """The page ``reference/hooks.md``."""
     rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in hooks().items()]
-    table = "\n".join(["| hook | returns | in a sentence |", "|---|---|---|", *rows])
+    table = "\n".join(["| hook | returns | summary |", "|---|---|---|", *rows])
     sections = [_hook_section(name, hook) for name, hook in hooks().items()]
     introduction = _INTRODUCTION.replace("{context}", _source(PluginContext))
     return "\n".join([introduction, table, "", *sections])

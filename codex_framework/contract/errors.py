@@ -4,17 +4,17 @@
     |-- ConfigError        a config file, a -c override or a flag is wrong
     |-- PluginError        a plugin is broken, missing or contradicts another one
     |-- ThreadError        a thread cannot be found, loaded or written
-    |-- RunError           a run has no output; says why
+    |-- RunError           a run has no output, for the stated reason
     |-- ServiceError       nobody provides a service
     |-- TurnEnded          a context was used after its turn
     |-- InputRefused       an interceptor refuses an input
     |-- StopTurn           an interceptor or a tool ends the turn as a normal stop
-    |-- ModelError         a model provider failed; knows whether trying again helps
-    |-- SandboxError       a command cannot be confined as asked
-    |-- CommandFailed      a command could not be started at all
-    |-- ToolError          a tool call went wrong; the text goes back to the model
+    |-- ModelError         a model provider failed; records whether a retry can help
+    |-- SandboxError       the sandbox cannot enforce the policy for a command
+    |-- CommandFailed      a command could not be started
+    |-- ToolError          a tool call failed; the text is returned to the model
     |   `-- ToolRefused    the call was not allowed (policy, reviewer or person)
-    `-- FatalToolError     a tool call went so wrong that the turn has to end
+    `-- FatalToolError     a tool call failed in a way that must end the turn
 
 Each error is a *fact* with its values, a *slug* (a heading in ``docs/errors.md``) and a *hint* in the imperative.
 Programming mistakes stay ``TypeError`` and ``ValueError``.
@@ -48,9 +48,9 @@ class CodexError(Exception):
     """Base of the tree. ``str(error)`` is the fact alone.
 
     Attributes:
-        fact: What is the case, with its values.
+        fact: A sentence that states the problem, with its values.
         slug: The heading in ``docs/errors.md`` that explains it.
-        hint: What to do about it, in the imperative; empty where nothing sensible can be said.
+        hint: What to do about it, in the imperative. Empty if there is no useful advice.
     """
 
     slug: str = "error"
@@ -67,7 +67,7 @@ class ConfigError(CodexError):
     """A setting is unknown, mistyped or contradictory.
 
     Attributes:
-        path: The file it stands in, or ``"-c"`` / the flag's name.
+        path: The file that contains the setting, or ``"-c"``, or the name of the flag.
         line: 1-based line in that file, if known.
         key: Dotted path of the setting, if known.
     """
@@ -105,34 +105,34 @@ class PluginError(CodexError):
 
 
 class ThreadError(CodexError):
-    """A thread cannot be found, loaded, written or driven as asked."""
+    """A thread cannot be found, loaded or written, or cannot do what was requested."""
 
     slug = "thread"
 
 
 class RunError(CodexError):
-    """A run has no output: the turn failed or was stopped, or what the model said does not fit the output type."""
+    """A run has no output: the turn failed or was stopped, or the model's answer does not fit the output type."""
 
     slug = "turn-failed"
 
 
 class ServiceError(CodexError):
-    """No component provides the service. The fact names the plugins that would."""
+    """No component provides the service. The fact names the plugins that could provide it."""
 
     slug = "service"
 
 
 class TurnEnded(CodexError):
-    """A context was used after the turn, task or call it belongs to had ended."""
+    """A context was used after the end of its turn, task or call."""
 
     slug = "turn-ended"
 
 
 class InputRefused(CodexError):
-    """An input is not taken: it is never recorded, and its sender is told the fact.
+    """An interceptor refuses an input. The input is not recorded, and its sender receives the fact.
 
     Attributes:
-        context: Texts for the model that are recorded all the same, as developer messages.
+        context: Texts for the model that are still recorded, as developer messages.
     """
 
     slug = "input-refused"
@@ -143,17 +143,17 @@ class InputRefused(CodexError):
 
 
 class StopTurn(CodexError):
-    """The turn has to end now, as a normal stop. The fact is shown to the person."""
+    """The turn must end now, as a normal stop. The fact is shown to the user."""
 
     slug = "stop-turn"
 
 
 class ModelError(CodexError):
-    """A model provider could not deliver a whole response.
+    """A model provider could not deliver a complete response.
 
     Attributes:
         retryable: Whether sending the same history again can help.
-        retry_after_s: Seconds the server asked us to wait, if it did.
+        retry_after_s: Seconds to wait, as requested by the server. None if it requested no delay.
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
     """
 
@@ -176,7 +176,7 @@ class ModelError(CodexError):
 
 
 class SandboxError(CodexError):
-    """A command cannot be confined as its policy demands; nothing of it has run."""
+    """The sandbox cannot enforce the policy for this command. The command was not started."""
 
     slug = "sandbox"
 
@@ -188,13 +188,13 @@ class CommandFailed(CodexError):
 
 
 class ToolError(CodexError):
-    """A tool call failed. The fact is what the model reads as the call's output."""
+    """A tool call failed. The model reads the fact as the output of the call."""
 
     slug = "tool"
 
 
 class ToolRefused(ToolError):
-    """A tool call was not allowed; the fact is what the model reads."""
+    """A tool call was not allowed. The model reads the fact."""
 
     slug = "refused"
 

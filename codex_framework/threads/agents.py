@@ -1,4 +1,4 @@
-"""Agents: found by name, and turned into the settings of a thread."""
+"""Agents: lookup by name, and conversion to the settings of a thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXTS = ("description", "instructions", "model", "permissions", "approval_polic
 
 
 def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
-    """Return an agent: of ``[agents.NAME]``, else of a plugin.
+    """Return an agent by name: from ``[agents.NAME]``, or else from a plugin.
 
     Raises:
         ThreadError: There is none of this name.
@@ -47,10 +47,10 @@ def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
 
 
 def check_agent(agent: object, method: str) -> None:
-    """Check an agent that a program or a plugin made.
+    """Check an agent of a program or a plugin.
 
     Raises:
-        TypeError: It is no agent, or a field of it is of the wrong class.
+        TypeError: It is not an agent, or one of its fields has the wrong class.
     """
     problems = list(agent_problems(agent))
     if problems:
@@ -59,7 +59,7 @@ def check_agent(agent: object, method: str) -> None:
 
 
 def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[Any]:
-    """Return the agent of a table, whose types are checked already."""
+    """Return the agent of a table, whose types have already been checked."""
     given: dict[str, Any] = {key: table[key] for key in _TEXTS if key in table}
     given |= {key: tuple(table[key]) for key in _LISTS if key in table}
     if "model_reasoning_effort" in table:
@@ -76,7 +76,7 @@ def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[An
 
 
 def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:
-    """Return whether an agent may do what the configuration or a plugin says of it, and not what the program says."""
+    """Return whether the configuration or a plugin declares the agent, and not the program."""
     try:
         declared = agent_named(agent.name, config, registry)
     except CodexError:
@@ -90,10 +90,11 @@ def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:
 def started_settings(settings: Settings, agent: Agent[Any], host: Host) -> Settings:
     """Return the settings of a thread that a program starts with an agent.
 
-    An agent of the configuration or of a plugin only narrows what the session may do. The program's own may widen it.
+    An agent of the configuration or of a plugin can only restrict the session's permissions. An agent of the program can extend
+    them.
 
     Raises:
-        CodexError: There is no permission profile, or no approval policy, of that name; or the agent asks for more.
+        CodexError: The permission profile or approval policy does not exist, or the agent asks for more.
     """
     wanted = agent_settings(settings, agent, host.named_permissions)
     if not _is_declared(agent, host.config, host.registry):
@@ -131,14 +132,14 @@ def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[
 def narrowed(
     settings: Settings, parent: Settings, agent: Agent[Any], environ: Mapping[str, str], *, around: str = "its parent"
 ) -> Settings:
-    """Return an agent's settings if they allow nothing that those around it do not.
+    """Return an agent's settings if they permit no more than the surrounding ones.
 
     Args:
-        parent: The settings around it.
-        around: Whose these are.
+        parent: The surrounding settings.
+        around: The owner of these settings, for errors.
 
     Raises:
-        ThreadError: They do; the fact names the agent.
+        ThreadError: They permit more. The fact names the agent.
     """
     wanted = file_access(settings.permissions, settings.cwd, environ)
     allowed = file_access(parent.permissions, parent.cwd, environ)

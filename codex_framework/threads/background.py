@@ -1,4 +1,4 @@
-"""Coroutines that plugins run beside everything else, each within a scope that ends them."""
+"""Background coroutines of plugins, each within a scope that ends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Background:
     """The running coroutines of one scope.
 
     Args:
-        warn: Told, in a sentence, of one that failed.
+        warn: Called with a sentence if a coroutine fails.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -29,7 +29,7 @@ class Background:
         self._closed = False
 
     def start(self, work: Coroutine[Any, Any, None], label: str) -> None:
-        """Run a coroutine. After the scope has ended it is not started at all."""
+        """Run a coroutine. After the end of the scope it is not started."""
         if not inspect.iscoroutine(work):
             refuse("a coroutine: call the async function", work, "background")
         if self._closed:
@@ -41,7 +41,7 @@ class Background:
         task.add_done_callback(self._ended)
 
     async def aclose(self) -> None:
-        """Cancel what is running and wait for its end, no longer than the patience."""
+        """Cancel all coroutines and wait for their end, within the time limit."""
         self._closed = True
         tasks = list(self._tasks)
         for task in tasks:

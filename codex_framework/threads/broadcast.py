@@ -1,8 +1,10 @@
-"""Telling observers, notifiers and telemetry, so that none of them can hurt a turn.
+"""Delivery to observers, notifiers and telemetry, none of which can affect a turn.
 
-Each watcher has a thread of its own, begun at its first delivery. It is called there, one call at a time and in order; the event
-loop only puts things on its queue. A watcher that raises :data:`FAILURES` times for one conversation is muted for it; one that
-does not come back within :data:`PATIENCE_S` is muted altogether. Both are reported once, with the plugin's name.
+Each watcher has its own operating-system thread, started at its first delivery. It is called there, one call at a time and in
+order;
+the event loop only fills its queue. A watcher that raises :data:`FAILURES` times for one conversation is muted for that
+conversation.
+A watcher that does not return within :data:`PATIENCE_S` is muted for good. Both are reported once, with the plugin's name.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ FAILURES = 3
 """Failures for one conversation after which a watcher is muted for it."""
 
 PATIENCE_S = 5.0
-"""Longest time one call may take, in seconds, before its watcher is given up."""
+"""Time limit of one call in seconds; beyond it the watcher is muted."""
 
 _BACKLOG = 10_000
-"""Undelivered things after which a watcher counts as hanging, so that its queue cannot grow without end."""
+"""Maximum queue length; beyond it the watcher is considered stuck."""
 
 Report = Callable[[str, str], None]
-"""Takes a conversation's id and a sentence for a person."""
+"""Called with a conversation's id and a sentence for the user."""
 
 
 class Watcher:
-    """One watching object and the thread it is called on."""
+    """A watching object and its operating-system thread."""
 
     def __init__(self, plugin: str, target: Any, report: Report) -> None:
         self.plugin = plugin
@@ -50,7 +52,7 @@ class Watcher:
 
     @property
     def label(self) -> str:
-        """How it is named to people."""
+        """Its name in messages."""
         return f"{type(self.target).__name__.lower()} {self.target.name!r} of plugin {self.plugin!r}"
 
     def tell(self, thread_id: str, call: Callable[[], None]) -> None:
@@ -67,7 +69,7 @@ class Watcher:
         self._queue.put((thread_id, call))
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
-        """Deliver what is queued, then ``last``; wait for it no longer than :data:`PATIENCE_S`."""
+        """Deliver the queued calls, then ``last``, and wait at most :data:`PATIENCE_S`."""
         if self._given_up:
             return
         if last is not None:
@@ -93,7 +95,7 @@ class Watcher:
             self._busy_since = time.monotonic()
             try:
                 call()
-            except (Exception, SystemExit) as error:  # a watcher may raise anything; that is what this class is for
+            except (Exception, SystemExit) as error:  # a watcher may raise anything, and this class contains it
                 self._failed(thread_id, error)
             finally:
                 self._busy_since = None
@@ -131,14 +133,14 @@ class Broadcast:
         self.measures = bool(self._telemetry)
 
     def withdraw(self, plugins: Container[str]) -> None:
-        """Leave out the watchers of some plugins."""
+        """Remove the watchers of some plugins."""
         self._observers = [watcher for watcher in self._observers if watcher.plugin not in plugins]
         self._notifiers = [watcher for watcher in self._notifiers if watcher.plugin not in plugins]
         self._telemetry = [watcher for watcher in self._telemetry if watcher.plugin not in plugins]
         self.measures = bool(self._telemetry)
 
     def event(self, thread_id: str, event: Event) -> None:
-        """Tell the observers of an event; deltas are left out."""
+        """Deliver an event to the observers, unless it is a delta."""
         if not self._observers or event.msg.is_delta:
             return
         self._remember_loop()
@@ -146,19 +148,19 @@ class Broadcast:
             watcher.tell(thread_id, lambda target=watcher.target: target.observe(thread_id, event))  # type: ignore[misc]
 
     def notification(self, notification: Notification) -> None:
-        """Tell the notifiers."""
+        """Deliver a notification to the notifiers."""
         self._remember_loop()
         for watcher in self._notifiers:
             watcher.tell(notification.thread_id, lambda target=watcher.target: target.notify(notification))  # type: ignore[misc]
 
     def measurement(self, thread_id: str, measurement: Measurement) -> None:
-        """Tell telemetry."""
+        """Deliver a measurement to telemetry."""
         self._remember_loop()
         for watcher in self._telemetry:
             watcher.tell(thread_id, lambda target=watcher.target: target.record(measurement))  # type: ignore[misc]
 
     def current(self) -> Trace | None:
-        """The trace of the program around the kernel, as telemetry knows it."""
+        """Return the trace of the surrounding program, if telemetry provides one."""
         for watcher in self._telemetry:
             current = getattr(watcher.target, "current", None)
             trace = None if current is None else current()
@@ -167,7 +169,7 @@ class Broadcast:
         return None
 
     async def close(self) -> None:
-        """Let everybody finish, each within its time."""
+        """Let all watchers finish, each within its time limit."""
         await asyncio.gather(
             *(watcher.close() for watcher in (*self._observers, *self._notifiers)),
             *(watcher.close(watcher.target.flush) for watcher in self._telemetry),
@@ -178,10 +180,10 @@ class Broadcast:
             self._loop = asyncio.get_running_loop()
 
     def _relay(self, thread_id: str, sentence: str) -> None:
-        """Bring a report from a watcher's thread to the event loop."""
+        """Pass a report from a watcher's thread to the event loop."""
         if self._loop is None or self._loop.is_closed():
             return
         try:
             self._loop.call_soon_threadsafe(self._report, thread_id, sentence)
-        except RuntimeError:  # the loop was closed in between: nobody is left to tell
+        except RuntimeError:  # the loop was closed in between, so nobody can receive it
             return

@@ -1,4 +1,4 @@
-"""What a thread and its children have used, against their limits."""
+"""The usage of a thread and its children, checked against their limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Counts what a thread uses. What a child uses counts for its parent as well.
+    """Counts the usage of a thread. The usage of a child also counts for its parent.
 
     Args:
-        limits: The most that may be used.
+        limits: The limits.
         parent: The budget of the thread that spawned this one.
-        usage: What was used before.
+        usage: The previous usage.
     """
 
     def __init__(self, limits: Limits = Limits(), *, parent: Budget | None = None, usage: Usage = Usage()) -> None:  # noqa: B008  # frozen
@@ -53,17 +53,17 @@ class Budget:
             self._parent.tokens(usage)
 
     def begin(self) -> None:
-        """A turn begins: its time counts."""
+        """Start to count the time of a turn."""
         self._running_since = time.monotonic()
 
     def end(self) -> None:
-        """The turn has ended."""
+        """Stop to count the time of a turn."""
         if self._running_since is not None:
             self._seconds += time.monotonic() - self._running_since
             self._running_since = None
 
     def reached(self) -> str | None:
-        """Return the sentence that tells which limit is reached, here or above, or None."""
+        """Return a sentence that names a limit reached here or by an ancestor. None means that no limit is reached."""
         found = self._reached() if self._limited else None
         if found is not None or self._parent is None:
             return found

@@ -1,4 +1,4 @@
-"""The components of a kernel: started, asked and closed in order, each failure contained."""
+"""The components of a kernel, which are started, called and closed in order, with each failure contained."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Components:
     """The components of one kernel.
 
     Args:
-        offers: By name, with the plugin's name.
-        services: Where the services that they provide go.
+        offers: The components by name, each with its plugin's name.
+        services: The table to which their services are added.
     """
 
     def __init__(self, offers: Mapping[str, Offer[Component]], services: Services) -> None:
@@ -37,14 +37,14 @@ class Components:
         self._providers: dict[ServiceKey[Any], str] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there are any."""
         return bool(self._offers)
 
     async def start(self, kernel: Callable[[str], KernelContext]) -> Mapping[str, str]:
-        """Start all: concurrently, each after those that provide what it requires.
+        """Start all components concurrently, each after those that provide its required services.
 
         Returns:
-            Why plugins failed, by name. What these plugins offer is to be withdrawn.
+            The reasons of failed plugins, by plugin name. The caller must withdraw the offers of these plugins.
 
         Raises:
             PluginError: A required component did not start.
@@ -73,7 +73,7 @@ class Components:
         return self._failed
 
     def _find_providers(self) -> None:
-        """Find who provides what. A service that two provide is that of the first."""
+        """Find the provider of each service. If two components provide a service, the first one gets it."""
         for name, offer in self._offers.items():
             for key in offer.item.provides:
                 first = self._providers.setdefault(key, name)
@@ -115,7 +115,7 @@ class Components:
             raise PluginError(offer.plugin, f"plugin {offer.plugin!r}: {reason}", hint="Fix the plugin, or disable it.")
 
     async def _unmet(self, name: str, ended: Mapping[str, asyncio.Future[str | None]]) -> str | None:
-        """Wait for what a component requires; return why it cannot start."""
+        """Wait for the required services of a component. Return why it cannot start, or None."""
         for key in self._offers[name].item.requires:
             if key not in self._providers:
                 return f"component {name!r} requires the service {key.name!r}, which no plugin provides; install one that does"
@@ -139,7 +139,7 @@ class Components:
             self._services.provide(key, service)
 
     def _withdraw_dependents(self) -> None:
-        """A plugin of which one component failed is left out: its other services go, and who requires them goes with it."""
+        """Withdraw the services of a failed plugin, and the components that require them."""
         waiting = [offer for offer in self._order if offer.plugin not in self._failed]
         while True:
             lost = {
@@ -160,12 +160,12 @@ class Components:
             waiting = [offer for offer in waiting if offer.plugin not in self._failed]
 
     def leave_out(self, plugins: Iterable[str]) -> None:
-        """Give threads nothing of some plugins any more."""
+        """Remove the components of some plugins from new threads."""
         for plugin in plugins:
             self._failed.setdefault(plugin, f"plugin {plugin!r} is left out")
 
     def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
-        """Make the parts of a thread, in the order of components."""
+        """Create the parts of a thread, in the order of components."""
         parts: list[Part] = []
         for name, offer in self._offers.items():
             if offer.plugin in self._failed:
@@ -175,7 +175,7 @@ class Components:
             try:
                 part = notices.timed(label, "for_thread", make, context(offer.plugin))
                 _check_part(part, make)
-            except Exception as error:  # the thread goes on without
+            except Exception as error:  # the thread continues without it
                 notices.tell(f"{label.failed('for_thread', error)}. The thread goes on without it.")
                 continue
             if part is not None:
@@ -183,10 +183,10 @@ class Components:
         return ThreadParts(parts, notices)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:
-        """Close all that were started, in reverse order of their start.
+        """Close all started components, in reverse order of their start.
 
         Returns:
-            What went wrong: the plugin's name and a sentence.
+            The errors: the plugin's name and a sentence.
         """
         order, self._order = self._order, []
         problems: list[tuple[str, str]] = []
@@ -213,7 +213,7 @@ def _check_part(part: object, source: Any) -> None:
 
 
 def _circles(needs: Mapping[str, Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the circles of names that wait for each other. Whoever is left out waits for the end of nobody."""
+    """Return the circles of names that wait for each other."""
     circles: list[tuple[str, ...]] = []
     done: set[str] = set()
 

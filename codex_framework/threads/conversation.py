@@ -1,4 +1,4 @@
-"""What a thread consists of: the parts that its turns, its tasks and its plugins share."""
+"""The parts of a thread that its turns, tasks and plugins share."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ Origin: TypeAlias = Literal["new", "resumed", "forked", "spawned"]
 _ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
 
 ContextPlace = Literal["next_turn", "end", "last_words"]
-"""Where the initial context stands after a compaction: nowhere yet, at the end, or before the last words of a person."""
+"""The place of the initial context after a compaction: none yet, at the end, or before the last user message."""
 
 
 class Conversation:
-    """One conversation. Its attributes are its parts; what happens to them is the business of turns, tasks and ops.
+    """One conversation. Its attributes are the parts that turns, tasks and ops work on.
 
     Attributes:
-        base_instructions: Those of the thread's head. None leaves them to the model.
-        agent: What the thread is made of. None for a thread without an agent.
-        patches, tool_approvals: What was approved for the session.
-        granted: Permissions that were granted for the session.
+        base_instructions: Those of the thread's metadata. None means those of the model.
+        agent: The agent of the thread. None means that it has none.
+        patches, tool_approvals: Approvals for the session.
+        granted: Permissions granted for the session.
         total_usage: Tokens of all turns.
-        previous_model: The model of the turn before. None for the first turn.
-        output: The check of the agent's output. None for text as it is.
-        notices: What is wrong with plugins in this thread, each told once.
-        turn: The facts of the running turn. None while nothing runs.
+        previous_model: The model of the previous turn. None for the first turn.
+        output: The check of the agent's output. None for plain text.
+        notices: Warnings about plugins in this thread, each emitted once.
+        turn: The facts of the running turn. None while the thread is idle.
         tools_version: Counts the changes of the thread's tools.
         deliveries: Delivered items that no turn has recorded yet.
-        context: The thread as a plugin has it, by the plugin's name.
+        context: The thread's context for a plugin, by the plugin's name.
         spawn: Starts a child.
     """
 
@@ -146,16 +146,16 @@ class Conversation:
         return self.host.config.tables
 
     def update_context(self, facts: TurnFacts) -> Sequence[str]:
-        """Record the context that is new or has changed; return what went wrong, for people."""
+        """Record new and changed context. Return warnings for the user."""
         update = context_update(self._sources(), facts, self.journal.history)
         self.journal.record(update.messages)
         return update.warnings
 
     def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
-        """Put a compaction in the place of the history and bring it to disk.
+        """Replace the history by a compaction and flush it to disk.
 
         Args:
-            place: Where the initial context goes. ``next_turn`` leaves it to the next turn, which finds none in the history.
+            place: Where the initial context is inserted. ``next_turn`` means that the next turn adds it.
 
         Returns:
             What went wrong, for people.
@@ -174,13 +174,13 @@ class Conversation:
         return warnings
 
     def _tell_length(self, facts: TurnFacts) -> None:
-        """Tell clients how long the history is now, as an estimate: no server has counted it."""
+        """Report the estimated length of the history to clients, because no server has counted it yet."""
         now = TokenUsage(total_tokens=self.journal.history.tokens)
         info = TokenUsageInfo(self.total_usage, now, facts.model.context_window)
         self.journal.emit(facts.turn_id, TokenCountEvent(info))
 
     def compact_idle(self, compaction: Compaction) -> None:
-        """Put a compaction in the place of the history while nothing runs."""
+        """Replace the history by a compaction while the thread is idle."""
         self.journal.compact(compaction.items, compaction.message)
         self.journal.emit("", ContextCompactedEvent())
         self.journal.flush("")
@@ -202,7 +202,7 @@ class Conversation:
         return process
 
     async def aclose(self) -> Sequence[str]:
-        """End what belongs to the conversation; return what went wrong, for people."""
+        """Close the parts of the conversation. Return warnings for the user."""
         await self.background.aclose()
         for child in self.children:
             await child.shutdown()
@@ -218,7 +218,7 @@ class Conversation:
 
 
 def _last_words(items: Sequence[ResponseItem], summary: str) -> int:
-    """Return the place of the last message of a person; of the summary where there is none."""
+    """Return the index of the last user message, or of the summary if there is none."""
     at_summary = len(items)
     for place in range(len(items) - 1, -1, -1):
         item = items[place]

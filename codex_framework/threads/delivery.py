@@ -1,4 +1,4 @@
-"""Items that somebody else than the running task puts into a conversation."""
+"""Items that are added to a conversation by others than the running task."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Delivered(Value):
 
 
 def delivered(items: Sequence[ResponseItem], when: Delivery, event: EventMsg | None) -> Delivered:
-    """Return a delivery of what a plugin or a program passed.
+    """Return a delivery from the arguments of a plugin or a program.
 
     Raises:
-        TypeError: It is no list of items, no known word, or no event.
+        TypeError: An argument is not a list of items, a known mode or an event.
     """
     if when not in get_args(Delivery):
         refuse(f"one of {', '.join(get_args(Delivery))} as `when`", when, "deliver")

@@ -1,4 +1,4 @@
-"""What is wrong, in words: exceptions of plugins with their place, values of the wrong class, a plugin that is not there."""
+"""Error messages: exceptions of plugins with their place, values of the wrong class, missing plugins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WrongValue(TypeError):  # noqa: N818  # a value, not an error of ours
     """A plugin returned or passed something of the wrong class.
 
     Attributes:
-        place: `` (file, line N)`` of the method that returned it; empty if that is not known.
+        place: `` (file, line N)`` of the method that returned it. Empty if that is unknown.
     """
 
     def __init__(self, text: str, source: Any = None) -> None:
@@ -44,7 +44,7 @@ class PluginExit(Exception):  # noqa: N818  # the exit of a plugin is an error l
 
 
 class Label(NamedTuple):
-    """How something that a plugin offers is named to people.
+    """The name of a plugin's offer in messages.
 
     Attributes:
         noun: ``component``, ``interceptor``, ...
@@ -58,7 +58,7 @@ class Label(NamedTuple):
         return f"{self.noun} {self.name!r} of plugin {self.plugin!r}"
 
     def failed(self, method: str, error: BaseException) -> str:
-        """Return the sentence about a method that raised, or that returned something of the wrong class."""
+        """Return the sentence about a method that raised or returned a value of the wrong class."""
         return f"{self}: {method}() failed: {explained(error)}"
 
     def late(self, method: str, seconds: float, source: Any) -> str:
@@ -73,7 +73,7 @@ def checked(value: object, kind: type[T], who: str, source: Any = None) -> T:
         source: The method that returned it.
 
     Raises:
-        WrongValue: It is something else; the text names ``who`` returned it.
+        WrongValue: It has another class. The text names ``who`` returned it.
     """
     if not isinstance(value, kind):
         raise WrongValue(f"{who} returned {_kind_of(value)} instead of {kind.__name__}", source)
@@ -87,7 +87,7 @@ def checked_items(items: Iterable[Any], who: str, source: Any = None) -> tuple[R
     """Return items of a conversation as a tuple.
 
     Raises:
-        WrongValue: It is no list, or one of its items is no item of a conversation.
+        WrongValue: It is not a list, or one of its elements is not an item of a conversation.
     """
     if isinstance(items, str) or not isinstance(items, Iterable):
         raise WrongValue(f"{who} is {_kind_of(items)}, not a list of items", source)
@@ -102,7 +102,7 @@ def checked_items(items: Iterable[Any], who: str, source: Any = None) -> tuple[R
 
 
 def refuse(expected: str, value: object, method: str) -> NoReturn:
-    """Raise the error of a method that was called with something of the wrong class.
+    """Raise the error of a method that was called with a value of the wrong class.
 
     Raises:
         TypeError: Always.
@@ -111,7 +111,7 @@ def refuse(expected: str, value: object, method: str) -> NoReturn:
 
 
 def explained(error: BaseException) -> str:
-    """Return what an exception says: fact and hint of an error of ours; class, text and place of any other."""
+    """Return the text of an exception: fact and hint of a CodexError; class, text and place of any other."""
     if isinstance(error, CodexError):
         return f"{error}. {error.hint}" if error.hint else str(error)
     return f"{described(error)}{place_of(error)}"
@@ -123,12 +123,12 @@ def described(error: BaseException) -> str:
         return str(error)
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # an exception whose own text cannot be made
+    except Exception:  # an exception whose text cannot be produced
         return type(error).__name__
 
 
 def place_of(error: BaseException) -> str:
-    """Return `` (file, line N)`` of where an exception was raised."""
+    """Return the place where an exception was raised, as `` (file, line N)``."""
     if isinstance(error, WrongValue):
         return error.place
     trace = error.__traceback__
@@ -138,7 +138,7 @@ def place_of(error: BaseException) -> str:
 
 
 def source_place(source: Any) -> str:
-    """Return `` (file, line N)`` of where a function, a method or a class is defined."""
+    """Return the place where a function, a method or a class is defined, as `` (file, line N)``."""
     path, line = source_of(inspect.unwrap(source) if callable(source) else source)
     return f" ({path}, line {line})" if path else ""
 

@@ -1,7 +1,8 @@
-"""A thread's history: appended to, encoded once, never walked again per turn.
+"""A thread's history, which encodes each item once and is not traversed again in each turn.
 
-``append`` encodes each item as it comes. A prompt is a snapshot of the lists, and its JSON a join of parts that exist already;
-so a request costs what copying its bytes costs, however long the thread is.
+``append`` encodes each item when it is added. A prompt is a snapshot of the lists, and its JSON is joined from the encoded items.
+So a
+request costs only the copying of its bytes, however long the thread is.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ _BYTES_PER_TOKEN = 4
 """Codex's estimate of a token."""
 
 _IMAGE_BYTES = 7373
-"""What an image within a request counts as, in bytes (Codex's estimate)."""
+"""The estimated size of an image within a request, in bytes (Codex's estimate)."""
 
 
 class HistoryPrompt(Value):
-    """The history as one request sees it (see ``roles.models.Prompt``)."""
+    """The history for one request (see ``roles.models.Prompt``)."""
 
     items: Sequence[ResponseItem]
     parts: Sequence[bytes] = field(repr=False)
 
     def encoded(self) -> bytes:
-        """The items as a JSON array in UTF-8."""
+        """Return the items as a JSON array in UTF-8."""
         return b"[" + b",".join(self.parts) + b"]"
 
 
 class History:
-    """The items a prompt is made of, oldest first."""
+    """The items of a conversation, oldest first."""
 
     def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
         self._items: list[ResponseItem] = []
@@ -58,25 +59,25 @@ class History:
 
     @classmethod
     def resumed(cls, items: Iterable[ResponseItem]) -> History:
-        """The history for the items of an earlier conversation: a call that was cut off gets an output."""
+        """Return the history of a stored conversation. An interrupted call gets an output."""
         return cls(with_paired_outputs(items))
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """Return the number of items."""
         return len(self._items)
 
     @property
     def items(self) -> Sequence[ResponseItem]:
-        """The items; not to be changed."""
+        """The items. Do not change them."""
         return self._items
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the history is: what the server counted last, and an estimate of what came after."""
+        """The approximate length in tokens: the last count of the server, plus an estimate of later items."""
         return self._counted_tokens + self._uncounted_bytes // _BYTES_PER_TOKEN
 
     def counted(self, tokens: int) -> None:
-        """Take the server's count of everything up to now."""
+        """Set the server's count of all items so far."""
         self._counted_tokens = tokens
         self._uncounted_bytes = 0
 
@@ -87,7 +88,7 @@ class History:
         return encoded
 
     def replace(self, items: Sequence[ResponseItem]) -> None:
-        """Put other items in the place of all. Items that stay keep their encoding."""
+        """Replace all items. Items that stay keep their encoding."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
         self._items, self._parts, self._open_calls, self._orphans = [], [], {}, False
         self._counted_tokens = self._uncounted_bytes = 0
@@ -95,19 +96,19 @@ class History:
             self._add(item, known.get(id(item)) or encode_item(item))
 
     def prompt(self) -> HistoryPrompt:
-        """A snapshot, normalised: every call has exactly one output, right or later behind it, and no output lacks its call."""
+        """Return a normalised snapshot: every call is followed by exactly one output, and every output has a call."""
         if self._orphans or self._open_calls:
             return self.prompt_of(self._items)
         return HistoryPrompt(self._items.copy(), self._parts.copy())
 
     def prompt_of(self, items: Sequence[ResponseItem]) -> HistoryPrompt:
-        """A prompt of other items, normalised. Those that stand in the history are not encoded again."""
+        """Return a normalised prompt of other items. Items of the history are not encoded again."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
         whole = with_paired_outputs(items)
         return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole])
 
     def last_with(self, start: str) -> str | None:
-        """The newest text part of a user or developer message that begins with ``start``, or None."""
+        """Return the newest text part of a user or developer message that starts with ``start``, or None."""
         for item in reversed(self._items):
             if isinstance(item, Message) and item.role != "assistant":
                 for part in reversed(item.content):
@@ -123,7 +124,7 @@ class History:
         self._track(item)
 
     def _track(self, item: ResponseItem) -> None:
-        """Keep count of calls without output, so that the usual prompt needs no walk."""
+        """Count calls without output, so that the usual prompt needs no traversal."""
         if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
             call_id = item.call_id or ""
             self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
@@ -136,7 +137,7 @@ class History:
 
 
 def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
-    """How many bytes of text an item counts as. Codex's estimates for what is not text."""
+    """Return the estimated size of an item in bytes of text. Codex's estimates are used for other content."""
     if isinstance(item, Reasoning) and item.encrypted_content:
         return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
     parts = item.content if isinstance(item, Message) else getattr(item, "output", ())

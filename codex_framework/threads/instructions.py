@@ -1,4 +1,4 @@
-"""The base instructions: what a model is told about its work before anything else."""
+"""The base instructions, which a model gets before anything else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PERSONALITY = "{{ personality }}"
 
 
 def base_instructions(config: Config, model: ModelInfo) -> str:
-    """The base instructions of a new thread.
+    """Return the base instructions of a new thread.
 
     The first of these that is set: the file named by ``model_instructions_file`` (older name:
     ``experimental_instructions_file``), the text ``base_instructions``, the model's own, and :func:`default_instructions`.

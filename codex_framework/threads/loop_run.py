@@ -1,4 +1,4 @@
-"""The built-in loop as what fills a turn: the kernel's own task, without a coroutine around it."""
+"""The built-in loop as a run of a turn, without a coroutine around it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LoopRun:
         self.done: asyncio.Future[Outcome] = self.driver.done
 
     def steer(self, arrived: InputArrived) -> None:
-        """Take a person's input: the first one starts the loop."""
+        """Take user input. The first input starts the loop."""
         if not self.asked and isinstance(arrived.event, UserMessageEvent):
             self.asked.append(arrived.event.message)
         self.driver.feed(arrived)

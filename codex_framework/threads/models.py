@@ -1,4 +1,4 @@
-"""The models that threads talk to: clients, what is known of a model, and its instructions."""
+"""The models of threads: their clients, properties and instructions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Models:
         self._clients: list[tuple[ProviderInfo, ModelClient]] = []
 
     def configured(self, config: Config) -> Models:
-        """Return the models as another configuration describes them. The clients are the same."""
+        """Return the models of another configuration, with the same clients."""
         models = Models(self._registry, config, self._environ)
         models._clients = self._clients
         return models
 
     def client(self, provider: ProviderInfo) -> ModelClient:
-        """Return the client of a provider, made at first use and shared by all threads. Interceptors may wrap it.
+        """Return the client of a provider, created at first use and shared by all threads. Interceptors may wrap it.
 
         Raises:
             CodexError: No plugin serves the provider's wire.
@@ -57,13 +57,13 @@ class Models:
         return client
 
     def info(self, settings: Settings) -> ModelInfo:
-        """Return what is known of the model of these settings, with what the configuration says instead."""
+        """Return the properties of the settings' model, overridden by the configuration."""
         plugin = self._registry.providers.get(settings.provider.wire_api)
         info = plugin.model(settings.model) if plugin is not None else None
         return settings.with_overrides(info or fallback_model(settings.model))
 
     def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
-        """Return what is known of the model that a stored thread has used last. None if the record does not name it."""
+        """Return the properties of the model that a stored thread used last. None means that the record does not name it."""
         slug = (stored.last_turn_context or {}).get("model")
         return self.info(settings.evolve(model=slug)) if isinstance(slug, str) and slug else None
 
@@ -72,7 +72,7 @@ class Models:
         return base_instructions(self._config, model)
 
     async def aclose(self) -> None:
-        """Close all clients; the first error is raised when all have been closed."""
+        """Close all clients, then raise the first error."""
         clients = list(self._clients)
         self._clients.clear()
         results = await asyncio.gather(*(client.aclose() for _, client in clients), return_exceptions=True)

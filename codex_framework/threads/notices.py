@@ -1,4 +1,4 @@
-"""What people are told about plugins in one thread: each cause once, calls that take too long among them."""
+"""Warnings about plugins in one thread, each cause once, including calls that take too long."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["SLOW_S", "Notices"]
 T = TypeVar("T")
 
 SLOW_S = 0.05
-"""How long a plain call of a plugin may hold up the event loop before it is told by name, in seconds."""
+"""How long a plain call of a plugin may block the event loop before it is reported, in seconds."""
 
 
 class Notices:
-    """Warnings about plugins in one thread, each told once.
+    """Warnings about plugins in one thread, each emitted once.
 
     Args:
         tell: Tells the clients of the thread.
@@ -29,10 +29,10 @@ class Notices:
         self._told: set[str] = set()
 
     def tell(self, text: str, *, cause: str | None = None) -> None:
-        """Tell a sentence, unless it was told before.
+        """Emit a warning, unless it was emitted before.
 
         Args:
-            cause: What makes it the same sentence as another one. None is the sentence itself.
+            cause: The key by which repetitions are recognised. None means the sentence itself.
         """
         cause = cause or text
         if cause not in self._told:
@@ -40,7 +40,7 @@ class Notices:
             self._tell(text)
 
     def timed(self, label: Label, method: str, call: Callable[..., T], *arguments: Any) -> T:
-        """Call a plain method of a plugin; tell if it was slow.
+        """Call a plain method of a plugin, and warn if it was slow.
 
         Raises:
             WrongValue: It is async.

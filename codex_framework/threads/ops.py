@@ -40,7 +40,7 @@ HANDLER_PATIENCE_S = 10.0
 """How long a plugin may take to handle an op, in seconds."""
 
 LAST_STEPS_S = 0.05
-"""How long a handler may go on when its thread shuts down, in seconds: it may have asked for that as its last step."""
+"""How long a handler may continue when its thread shuts down, in seconds. The shutdown may be its own last step."""
 
 
 class _Ended(Exception):  # noqa: N818  # what has happened, in a word
@@ -48,7 +48,7 @@ class _Ended(Exception):  # noqa: N818  # what has happened, in a word
 
 
 class _Handling:
-    """The handling of one op; what is submitted within is handled after it."""
+    """The handling of one op. Ops submitted during it are handled after it."""
 
     def __init__(self) -> None:
         self.running = True
@@ -82,7 +82,7 @@ class Ops:
         self._later: set[asyncio.Task[None]] = set()
 
     async def handle(self, submission: str, op: Op) -> None:
-        """Handle an op; what is wrong with it becomes an error event."""
+        """Handle an op. A failure becomes an error event."""
         given: object = op
         if not isinstance(given, Op):
             self._refuse(submission, f"{type(given).__name__} is not an op")
@@ -103,7 +103,7 @@ class Ops:
                 task.add_done_callback(self._later.discard)
 
     def _answered(self, submission: str, op: Op) -> bool:
-        """Take an answer to a request; return whether the op is one."""
+        """Handle the op if it answers a request. Return whether it does."""
         requests = self._conversation.requests
         try:
             match op:
@@ -133,7 +133,7 @@ class Ops:
                 _HANDLING.reset(token)
 
     async def close(self) -> None:
-        """End the handler that runs; what waits behind it is refused."""
+        """End the running handler and refuse the ops that wait behind it."""
         self._closed = True
         if self._handler is not None:
             await asyncio.wait((self._handler,), timeout=LAST_STEPS_S)
@@ -208,7 +208,7 @@ class Ops:
         return offer
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a handler so that the end of the thread can end it, and not whoever has submitted the op.
+        """Run a handler such that the end of the thread ends it, but the cancellation of its submitter does not.
 
         Raises:
             _Ended: The thread has ended.

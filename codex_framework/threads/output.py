@@ -1,4 +1,4 @@
-"""The typed output of an agent: its schema for the model, and the check of what the model says."""
+"""The typed output of an agent: its schema for the model, and the check of the model's answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from codex_framework.contract.roles.outcomes import Outcome, Status
 __all__ = ["Output"]
 
 _WRAPPED = "value"
-"""Where an output stands that is not an object by itself: providers take schemas of objects only."""
+"""The property that holds an output that is not an object, because providers accept only schemas of objects."""
 
 
 class Output:
-    """What an agent is to give.
+    """The expected output of an agent.
 
     Raises:
-        TypeError: The output type cannot be told to a model; the text names it.
+        TypeError: The output type cannot be expressed for a model. The text names it.
     """
 
     def __init__(self, agent: Agent[Any]) -> None:
@@ -36,10 +36,10 @@ class Output:
         self.schema: Mapping[str, Any] = schema if not self._wrapped else _object_of(schema)
 
     def read(self, message: str | None) -> Any:
-        """Return the output that a message holds.
+        """Return the output that a message contains.
 
         Raises:
-            RunError: It does not fit; the fact says why, for the model and for people.
+            RunError: It does not fit. The fact gives the reason, for the model and the user.
         """
         try:
             raw = json.loads(message or "")
@@ -57,7 +57,7 @@ class Output:
         return value
 
     def problem(self, message: str | None) -> str | None:
-        """Return what the model is told of an output that does not fit, or None if it fits."""
+        """Return the message to the model about an invalid output. None means that it is valid."""
         try:
             self.read(message)
         except RunError as error:
@@ -65,7 +65,7 @@ class Output:
         return None
 
     def result(self, outcome: Outcome) -> tuple[Any, str | None]:
-        """Return the output of a turn and what is wrong with it."""
+        """Return the output of a turn and its fault."""
         if outcome.status is not Status.COMPLETED:
             return None, None
         try:

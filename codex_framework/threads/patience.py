@@ -1,4 +1,4 @@
-"""A plugin's coroutine under a time limit: whatever it does, what waits for it goes on."""
+"""Time limits for plugins' coroutines. Whatever a coroutine does, its caller continues."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CLEAN_UP_S = 5.0
 
 
 class Late(Exception):  # noqa: N818  # what has happened, in a word
-    """A plugin's work did not end in time. No ``TimeoutError``: the plugin may raise one of its own."""
+    """A plugin's work did not end in time. Not a ``TimeoutError``, because the plugin may raise one of its own."""
 
 
 async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Await a plugin's method. Whatever it raises is an ``Exception`` or a cancellation.
+    """Await a plugin's method, such that it raises only an ``Exception`` or a cancellation.
 
     Raises:
         WrongValue: The method is not async.
@@ -42,17 +42,17 @@ async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
 
 async def within(seconds: float | None, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Await a plugin's method for a bounded time.
+    """Await a plugin's method with a time limit.
 
-    Work that is cancelled, because its time is over or because the caller is, may clean up for a while. If it goes on, it is
-    left to itself.
+    If the time limit expires or the caller is cancelled, the work is cancelled and may clean up for a while. If it continues
+    after that, it is abandoned.
 
     Args:
-        seconds: None is no limit.
+        seconds: The time limit. None means no limit.
 
     Raises:
         Late: It did not end in time.
-        Exception: As :func:`contained`.
+        Exception: As for :func:`contained`.
     """
     task = asyncio.ensure_future(contained(method, *arguments))
     try:
@@ -69,7 +69,7 @@ async def within(seconds: float | None, method: Callable[..., Awaitable[T]], *ar
 
 
 async def end(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> bool:
-    """Cancel a task and wait for its end, no longer than it may clean up; return whether it has ended."""
+    """Cancel a task and wait for its end while it may clean up. Return whether it has ended."""
     task.cancel()
     task.add_done_callback(_seen)
     done, _ = await asyncio.wait((task,), timeout=patience_s)
@@ -77,6 +77,6 @@ async def end(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> boo
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """Take a late end, so that nobody complains that it was never looked at."""
+    """Retrieve a late result, so that asyncio does not report it as never retrieved."""
     if not task.cancelled():
         task.exception()

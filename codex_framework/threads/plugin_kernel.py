@@ -1,4 +1,4 @@
-"""A kernel as a plugin has it: the kernel's side of ``KernelContext``."""
+"""The implementation of ``KernelContext``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PluginKernel:
-    """A kernel as one plugin has it. See the contract for what each member means."""
+    """The kernel for one plugin. The contract describes the members."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class PluginKernel:
         self._loop = asyncio.get_running_loop()
 
     def warn(self, text: str) -> None:
-        """Tell the clients of all threads."""
+        """Send a warning to the clients of all threads."""
         self._warn(text)
 
     def op(self, tag: str, **fields: Any) -> Op:
-        """Return an op of whichever plugin handles this tag."""
+        """Return an op by its tag."""
         return op_of(self._registry(), tag, fields)
 
     def agent(self, name: str) -> Agent[Any]:
@@ -65,7 +65,7 @@ class PluginKernel:
         return self._agent(name)
 
     async def resume_thread(self, thread_id: str) -> ThreadClient:
-        """Return a stored thread, started again."""
+        """Resume a stored thread."""
         return await self._resume(thread_id)
 
     def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Any:
@@ -94,7 +94,7 @@ class PluginKernel:
 
 
 def op_of(registry: Registry, tag: str, fields: Mapping[str, Any]) -> Op:
-    """Return an op of a plugin, made of plain values or of values of the protocol.
+    """Return an op of a plugin from plain values or protocol values.
 
     Raises:
         ThreadError: No plugin handles it, or the fields do not fit.
@@ -112,7 +112,7 @@ def op_of(registry: Registry, tag: str, fields: Mapping[str, Any]) -> Op:
     try:
         from codex_framework.contract.protocol.wire import to_wire
 
-        whole: Op = read(offer.item.op, to_wire(made))  # plain values become those of the protocol
+        whole: Op = read(offer.item.op, to_wire(made))  # plain values become protocol values
     except (WireError, TypeError) as error:
         raise ThreadError(f"the op {tag!r} cannot be made: {error}", slug="bad-request") from None
     return whole

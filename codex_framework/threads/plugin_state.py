@@ -26,14 +26,14 @@ class PluginState:
         self._objects: dict[object, Any] = {}
 
     def get(self, key: object, factory: Callable[[], T]) -> T:
-        """The object under ``key``, made at first use."""
+        """Return the object under ``key``, created at first use."""
         if key not in self._objects:
             self._objects[key] = factory()
         found: T = self._objects[key]
         return found
 
     async def aclose(self) -> list[str]:
-        """Close what can be closed; returns what went wrong, for people."""
+        """Close the objects that can be closed. Return warnings for the user."""
         problems = []
         for key, kept in list(self._objects.items()):
             close = getattr(kept, "aclose", None)

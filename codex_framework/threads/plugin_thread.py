@@ -1,4 +1,4 @@
-"""A thread as a plugin has it: the kernel's side of ``ThreadContext``."""
+"""The implementation of ``ThreadContext``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ A = TypeVar("A")
 
 
 class PluginThread:
-    """A thread as one plugin has it. See the contract for what each member means."""
+    """A thread for one plugin. The contract describes the members."""
 
     def __init__(self, conversation: Conversation, tasks: Tasks, ops: Ops, plugin: str) -> None:
         self._conversation = conversation
@@ -52,17 +52,17 @@ class PluginThread:
 
     @property
     def meta(self) -> ThreadMeta:
-        """The thread's head."""
+        """The thread's metadata."""
         return self._conversation.meta
 
     @property
     def path(self) -> str | None:
-        """Where the thread is stored."""
+        """The file of the thread."""
         return self._conversation.journal.path
 
     @property
     def origin(self) -> Origin:
-        """How the thread came to be."""
+        """How the thread was created."""
         return self._conversation.origin
 
     @property
@@ -73,7 +73,7 @@ class PluginThread:
 
     @property
     def depth(self) -> int:
-        """How many parents it has."""
+        """The number of its ancestors."""
         return self._conversation.depth
 
     @property
@@ -110,7 +110,7 @@ class PluginThread:
         return self._conversation.parts.find(kind)
 
     async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
-        """Hand in an op."""
+        """Submit an op."""
         submission = new_id()
         with span_of(self._conversation.host.broadcast, "op.dispatch", thread_id=self.id, trace=trace):
             await self._ops.handle(submission, op)
@@ -130,7 +130,7 @@ class PluginThread:
         trigger: bool = False,
         event: EventMsg | None = None,
     ) -> None:
-        """Put items into the conversation where they do no harm."""
+        """Add items to the conversation at the next suitable point."""
         self._tasks.deliver(delivered(items, when, event), trigger=trigger)
 
     async def request(self, request: Request[A]) -> A:
@@ -144,17 +144,17 @@ class PluginThread:
         return self._conversation.requests.answer(request_id, answer)
 
     def emit(self, event: EventMsg, *, id: str = "") -> None:  # noqa: A002  # the wire's name
-        """Tell the clients of the thread."""
+        """Send an event to the clients of the thread."""
         if not isinstance(event, EventMsg):
             refuse("an EventMsg", event, "emit")
         self._conversation.journal.emit(id, event)
 
     def warn(self, text: str) -> None:
-        """Tell the clients of the thread a sentence."""
+        """Send a warning to the clients of the thread."""
         self._conversation.journal.warn(text)
 
     def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
-        """Write a line of the plugin's own into the record."""
+        """Write a plugin's own entry to the record."""
         check_json(kind, data)
         turn = self._conversation.turn if per_turn else None
         entry = PluginEntry(plugin=self._plugin, kind=kind, data=data, turn_id=None if turn is None else turn.turn_id)
@@ -165,7 +165,7 @@ class PluginThread:
         return self._conversation.journal.entries(self._plugin, kind)
 
     async def edit_history(self, edit: HistoryEdit) -> None:
-        """Shorten the history, or take turns back."""
+        """Shorten the history, or roll back turns."""
         if self._tasks.running:
             raise ThreadError(
                 "the history cannot be edited while a turn is running",
@@ -198,7 +198,7 @@ class PluginThread:
         journal.reload(stored.history, stored.entries)
 
     def tools_changed(self) -> None:
-        """Have the components asked for their tools again before the next sample."""
+        """Ask the components for their tools again before the next sample."""
         self._conversation.tools_version += 1
 
     async def start_process(
@@ -235,7 +235,7 @@ class PluginThread:
         return self._conversation.plugin_state.get(key, factory)
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine beside everything else."""
+        """Run a coroutine in the background."""
         self._conversation.background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
@@ -244,10 +244,10 @@ class PluginThread:
 
 
 def check_json(kind: str, data: Mapping[str, Any]) -> None:
-    """Check what a plugin wants to have in the record.
+    """Check a plugin's entry for the record.
 
     Raises:
-        TypeError: It is no plain JSON data.
+        TypeError: It is not plain JSON data.
     """
     import json
 

@@ -15,11 +15,11 @@ __all__ = ["ContextUpdate", "context_update"]
 
 
 class ContextUpdate(Value):
-    """What to record before the input of a turn.
+    """The context to record before the input of a turn.
 
     Attributes:
         messages: At most one developer message and one user message, in that order.
-        warnings: For the person: sources that could not give what they should.
+        warnings: Warnings for the user about sources that failed.
     """
 
     messages: tuple[Message, ...]
@@ -27,7 +27,7 @@ class ContextUpdate(Value):
 
 
 def context_update(sources: Iterable[ContextSource], facts: TurnFacts, history: History | None) -> ContextUpdate:
-    """Return the context that is new or has changed; all of it for ``history`` None."""
+    """Return new and changed context. If ``history`` is None, return all context."""
     fragments: list[Fragment] = []
     warnings: list[str] = []
     for source in sources:
@@ -35,7 +35,7 @@ def context_update(sources: Iterable[ContextSource], facts: TurnFacts, history: 
             fragments.extend(source.fragments(facts))
         except CodexError as error:
             warnings.append(f"context source {source.name!r}: {error}. {error.hint}".strip())
-        except Exception as error:  # a broken source must not keep the person from working; they are told
+        except Exception as error:  # a broken source must not stop the user from working; it causes a warning
             warnings.append(f"context source {source.name!r} failed: {type(error).__name__}: {error}")
     fresh = [
         fragment

@@ -1,4 +1,4 @@
-"""What a thread consists of and can be asked, and where it is kept."""
+"""The hooks for the parts of a thread, its operations and its storage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["codex_agents", "codex_compactors", "codex_components", "codex_ops", 
 
 @hookspec
 def codex_components(plugin: PluginContext) -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer components: what lives as long as the kernel or a thread, provides services, or has tools that come and go.
+    """Offer components: objects that live as long as the kernel or a thread, and provide services or changing sets of tools.
 
     Example:
         ```python
@@ -55,7 +55,7 @@ def codex_components(plugin: PluginContext) -> Iterable[Component]:  # type: ign
 
 @hookspec
 def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:  # type: ignore[empty-body]
-    """Offer handlers of ops: what a thread can be asked beside the built-in ops. A handler may start a task, which fills a turn.
+    """Offer handlers of ops, which clients submit to a thread besides the built-in ops. A handler can start a task as a turn.
 
     Example:
         ```python
@@ -87,7 +87,7 @@ def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:  # type: ignor
 
 @hookspec
 def codex_compactors(plugin: PluginContext) -> Iterable[Compactor]:  # type: ignore[empty-body]
-    """Offer compactors: how a conversation is shortened. ``[framework] compactor`` names the one to use, else it is the first.
+    """Offer compactors, which shorten conversations. ``[framework] compactor`` selects one; the default is the first.
 
     Example:
         ```python
@@ -113,7 +113,7 @@ def codex_compactors(plugin: PluginContext) -> Iterable[Compactor]:  # type: ign
 
 @hookspec
 def codex_agents(plugin: PluginContext) -> Iterable[Agent[Any]]:  # type: ignore[empty-body]
-    """Offer agents by name: what a thread is made of.
+    """Offer agents: named configurations of a thread.
 
     Example:
         ```python
@@ -129,7 +129,7 @@ def codex_agents(plugin: PluginContext) -> Iterable[Agent[Any]]:  # type: ignore
 
 @hookspec
 def codex_thread_stores(plugin: PluginContext) -> Iterable[ThreadStore]:  # type: ignore[empty-body]
-    """Offer thread stores: where conversations live. The one named in ``[framework] thread_store`` is used, else ``rollout``.
+    """Offer thread stores, which keep conversations. ``[framework] thread_store`` selects one; the default is ``rollout``.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""What a plugin declares about itself: its settings, what it requires, its own hooks and its own events."""
+"""The hooks by which a plugin declares its settings, requirements, hooks and events."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-bo
     """Declare the class of the plugin's settings: a subclass of ``Value`` or another attrs class.
 
     The table ``[framework.plugins.<name>]`` is read into it when the plugin is loaded: ``plugin.settings(Settings)`` returns the
-    value, and ``thread.plugin_settings(Settings)`` that of a thread. A key that the class does not have, a value of the wrong type
-    and a missing key are reported with file, line and key, and the plugin is left out. If it offers anything that decides what may
-    run (a sandbox, network proxy, command policy, reviewer or interceptor), ``Kernel.create`` raises the error instead.
+    value for the kernel, and ``thread.plugin_settings(Settings)`` the value for a thread. An unknown key, a value of the wrong type
+    or a missing key is reported with file, line and key, and the plugin is not loaded. If the plugin offers an object that
+    decides about commands (a sandbox, network proxy, command policy, reviewer or interceptor), ``Kernel.create`` raises the error.
 
     Example:
         ```python
@@ -53,12 +53,12 @@ def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-bo
 
 @hookspec
 def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
-    """Name the plugins that this one requires, each with the versions that it works with: ``"execpolicy>=0.1"``.
+    """Name the plugins that this one requires, each with the supported versions: ``"execpolicy>=0.1"``.
 
-    A version is that of the plugin's distribution; that of a one-file plugin is its ``__version__``. Environment markers are
+    The version of a plugin is the version of its distribution; for a one-file plugin it is ``__version__``. Environment markers are
     allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if plugins
-    require each other, this plugin is left out and reported, and so are the plugins that require it. The hooks of a plugin are
-    called after those of the plugins that it requires.
+    require each other, this plugin is reported and not loaded, and neither are the plugins that require it. The hooks of a plugin
+    are called after those of the plugins that it requires.
 
     Example:
         ```python
@@ -86,11 +86,10 @@ def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empt
 def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: ignore[empty-body]
     """Declare hooks of the plugin's own: the name of each hook, and the class or protocol of the objects that it collects.
 
-    Other plugins implement such a hook as they implement any other: marked with ``hookimpl``, with a parameter ``plugin`` or none,
-    and returning an iterable of objects. ``plugin.offers(Role)`` returns the objects, in the order of the plugins. They are
-    collected once, after all plugins have been imported and before the hooks of the framework that offer objects are called
-    (``codex_tools`` and the like); ask for them in one of these, or later. An object that does not fulfil the role is left out and
-    reported.
+    Other plugins implement such a hook like any other: marked with ``hookimpl``, with one parameter ``plugin`` or none, and
+    returning an iterable of objects. ``plugin.offers(Role)`` returns the objects, in the order of the plugins. They are collected
+    once, after all plugins have been imported and before the framework's own offering hooks (such as ``codex_tools``) are called.
+    Call ``plugin.offers`` in one of these hooks or later. An object that does not fulfil the role is ignored and reported.
 
     Example:
         ```python
@@ -136,9 +135,9 @@ def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: igno
 
 @hookspec
 def codex_events(plugin: PluginContext) -> Iterable[type[EventMsg]]:  # type: ignore[empty-body]
-    """Declare event classes of the plugin's own, so that stored events are read back as values of these classes.
+    """Declare the plugin's own event classes, so that stored events are read back as values of these classes.
 
-    ``type`` is the tag on the wire. It must not be the tag of another event. Clients of ``exec --json`` get such an event as
+    ``type`` is the tag on the wire. It must differ from the tags of all other events. ``exec --json`` prints such an event as
     ``{"type": "plugin.event", "plugin": ..., "event": {...}}``.
 
     Example:

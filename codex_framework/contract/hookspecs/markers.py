@@ -1,4 +1,4 @@
-"""The marks of hooks and of their implementations."""
+"""The markers of hooks and of their implementations."""
 
 from __future__ import annotations
 

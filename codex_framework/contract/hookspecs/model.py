@@ -1,4 +1,4 @@
-"""What the model gets: its tools, what serves it, and what it is told."""
+"""The hooks for the model: its tools, providers and context."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["codex_context_sources", "codex_model_providers", "codex_tools"]
 
 @hookspec
 def codex_tools(plugin: PluginContext) -> Iterable[Tool]:  # type: ignore[empty-body]
-    """Offer tools: what the model may call.
+    """Offer tools, which the model can call.
 
-    Two plugins that offer one name are both reported, and the name goes to the one that stands first in
-    ``[framework] plugins.prefer``, else to one the program itself passed to ``Kernel.create``, else to the bundled one, else
-    to the first by entry-point name.
+    If two plugins offer the same name, both are reported and one of them gets the name. The order of priority is: the plugin that
+    is first in ``[framework] plugins.prefer``, a plugin that the program passed to ``Kernel.create``, a bundled plugin, the first
+    plugin by entry-point name.
 
     Example:
         ```python
@@ -41,7 +41,7 @@ def codex_tools(plugin: PluginContext) -> Iterable[Tool]:  # type: ignore[empty-
 
 @hookspec
 def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # type: ignore[empty-body]
-    """Offer kinds of model provider: where replies stream from. ``wire_api`` in config picks one by name.
+    """Offer model providers, which stream responses. ``wire_api`` in the configuration selects one by name.
 
     Example:
         ```python
@@ -74,7 +74,7 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # 
 
 @hookspec
 def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:  # type: ignore[empty-body]
-    r"""Offer context sources: fragments of instructions and context that go into the prompt.
+    r"""Offer context sources, which add fragments of instructions and context to the prompt.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""What keeps commands in bounds, and who decides about them."""
+"""The hooks that confine commands and decide about them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 
 @hookspec
 def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:  # type: ignore[empty-body]
-    """Offer ways to confine commands.
+    """Offer sandboxes, which confine commands.
 
-    The kernel takes the one named in ``[framework] sandbox``, else the first that is available here, bundled ones first.
+    ``[framework] sandbox`` selects one. The default is the first sandbox that works on this machine, bundled ones first.
 
     Example:
         ```python
@@ -51,7 +51,7 @@ def codex_sandboxes(plugin: PluginContext) -> Iterable[Sandbox]:  # type: ignore
 
 @hookspec
 def codex_network_proxies(plugin: PluginContext) -> Iterable[NetworkProxy]:  # type: ignore[empty-body]
-    """Offer network proxies: the only way out for commands whose profile names the hosts they may reach. The first one is used.
+    """Offer network proxies, for commands whose profile names the hosts that they may reach. The first one is used.
 
     Example:
         ```python
@@ -90,7 +90,9 @@ def codex_network_proxies(plugin: PluginContext) -> Iterable[NetworkProxy]:  # t
 
 @hookspec
 def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  # type: ignore[empty-body]
-    """Offer command policies: may this command run, ask, or never? The most severe verdict counts; an exception forbids.
+    """Offer command policies, which allow a command, require approval, or forbid it. The most severe verdict is used.
+
+    If a policy raises, the command is forbidden.
 
     Example:
         ```python
@@ -115,7 +117,9 @@ def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  #
 
 @hookspec
 def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer]:  # type: ignore[empty-body]
-    """Offer approval reviewers: they answer in place of a person; the first answer wins; an exception denies.
+    """Offer approval reviewers, which answer requests instead of the user. The first answer is used.
+
+    If a reviewer raises, the request is denied.
 
     Example:
         ```python
@@ -140,7 +144,9 @@ def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer
 
 @hookspec
 def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:  # type: ignore[empty-body]
-    """Offer interceptors: they see and may change a request, a tool call, a tool result. An exception stops the thing at hand.
+    """Offer interceptors, which see and can change requests, tool calls and tool results.
+
+    If an interceptor raises, the request or call is not made, and a result is replaced by an error.
 
     Example:
         ```python

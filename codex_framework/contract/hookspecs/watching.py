@@ -1,4 +1,4 @@
-"""Who hears and measures what happens."""
+"""The hooks for notification, measurement and observation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["codex_notifiers", "codex_observers", "codex_telemetry"]
 
 @hookspec
 def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignore[empty-body]
-    r"""Offer notifiers: who is told when a turn ends or needs a person.
+    r"""Offer notifiers, which tell the user that a turn has ended or needs an answer.
 
     Example:
         ```python
@@ -36,7 +36,7 @@ def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignor
 
 @hookspec
 def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:  # type: ignore[empty-body]
-    """Offer telemetry: who measures spans, events and counters.
+    """Offer telemetry, which receives spans, events and counters.
 
     Example:
         ```python
@@ -62,7 +62,7 @@ def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:  # type: igno
 
 @hookspec
 def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignore[empty-body]
-    """Offer observers: they hear every event but deltas, on a thread of their own.
+    """Offer observers, which receive every event except deltas, on a separate operating-system thread.
 
     Example:
         ```python

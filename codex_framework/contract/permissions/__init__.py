@@ -1,1 +1,1 @@
-"""What may be done: profiles, paths and patterns, hosts."""
+"""Permissions: profiles, paths and patterns, hosts."""

@@ -1,4 +1,4 @@
-"""What may be read, written and reached in one turn, with real paths: rules of which the longest decides."""
+"""The resolved permissions of one turn: rules for real paths, of which the longest decides, and the network."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class NetworkMode(enum.StrEnum):
     OFF = "off"
     """Not at all."""
     LOOPBACK = "loopback"
-    """Only servers on this machine; a sandbox with a network of its own gives it one, so that it reaches only what it started."""
+    """Only servers on this machine. In a sandbox with its own network, the command reaches only servers that it started."""
     PROXY = "proxy"
-    """Only by the gate of its launch (see :class:`codex_framework.contract.roles.networks.NetworkGate`)."""
+    """Only through the gate of its launch (see :class:`codex_framework.contract.roles.networks.NetworkGate`)."""
     ON = "on"
     """Without limits."""
 
 
 class Protection(enum.StrEnum):
-    """What a sandbox can hold back: the words of its report, of ``sandbox doctor`` and of ``[framework] sandbox_floor``."""
+    """A kind of access that a sandbox can prevent, as named in its report, ``sandbox doctor`` and ``[framework] sandbox_floor``."""
 
     WRITING = "writing"
-    """Writing, making, moving and removing files outside of the roots."""
+    """Writing, creating, moving and removing files outside of the roots."""
     METADATA = "metadata"
     """Changing modes, owners, times and attributes outside of the roots."""
     PROTECTED_NAMES = "protected-names"
-    """Changing ``.git``, ``.codex`` and the like in the roots, also making them where they do not exist."""
+    """Changing or creating ``.git``, ``.codex`` and similar names in the roots."""
     READING = "reading"
     """Reading what the profile denies."""
     PROCESSES = "processes"
@@ -59,28 +59,28 @@ class Protection(enum.StrEnum):
     SIGNALS = "signals"
     """Sending signals to them."""
     SHARED_MEMORY = "shared-memory"
-    """Shared memory, semaphores and message queues of others."""
+    """Shared memory, semaphores and message queues of other processes."""
     TERMINALS = "terminals"
-    """Other terminals, and typing into the person's own."""
+    """Access to other terminals, and typing into the user's own."""
     NETWORK = "network"
-    """Network access that the profile does not give."""
+    """Network access that the profile does not grant."""
     UNIX_SOCKETS = "unix-sockets"
     """Sockets of services on this machine."""
     KERNEL = "kernel"
-    """Kernel interfaces that programs for ordinary work do not need, and privileges."""
+    """Privileges, and kernel interfaces that ordinary programs do not need."""
     LIFETIME = "lifetime"
     """Processes that outlive their command."""
     PROCESS_COUNT = "process-count"
     """Making processes without end."""
     RESOURCES = "resources"
-    """Memory and file size without end."""
+    """Unlimited memory and file size."""
 
 
 class ResourceLimits(Value, kw_only=True):
-    """How much a command may use, with all its descendants together or each, as the system can count it. None: no limit of ours.
+    """Resource limits of a command, for all its descendants together or for each, as the system counts. None means no limit.
 
     Attributes:
-        processes: Processes and threads that exist at a time.
+        processes: Processes and threads that exist at the same time.
         memory_bytes: Address space of each process.
         file_bytes: Size of each file that is written.
     """
@@ -91,7 +91,7 @@ class ResourceLimits(Value, kw_only=True):
 
 
 class PathRule(Value):
-    """What may be done with a path and everything below it, where no longer rule speaks of it.
+    """The access to a path and everything below it, unless a longer rule applies.
 
     Attributes:
         path: Absolute and real (no symlink in it).
@@ -102,10 +102,11 @@ class PathRule(Value):
 
 
 class WritableRoot(Value):
-    """A folder that may be written, with what may not be in it.
+    """A writable folder, with its exceptions.
 
     Attributes:
-        read_only: What below it may only be read, or not even that: protected names, the target of a ``.git`` file, entries.
+        read_only: Paths below it that cannot be written, and perhaps not read: protected names, the target of a ``.git`` file,
+            entries.
     """
 
     root: Path
@@ -115,20 +116,20 @@ class WritableRoot(Value):
 class FileAccess(Value, kw_only=True):
     """A thread's permissions, resolved for one turn: symbolic places replaced by real paths. Frozen; plans are cached by it.
 
-    Of all rules (and matches of ``denied_globs``) that a path lies at or below, the one with the longest path decides. With the
-    defaults everything may be read and nothing written.
+    Of all rules (and matches of ``denied_globs``) for a path or its parents, the one with the longest path decides. By default
+    everything can be read and nothing can be written.
 
     Attributes:
         full: No limit at all on files.
         rules: One for each path, by path.
-        otherwise: What may be done where no rule speaks: ``read`` or ``deny``.
-        denied_globs: Patterns with absolute beginnings (see :mod:`globs`): what matches is denied, and what is
-            below it. An equally long rule does not lift that.
-        glob_depth: How many folders deep to look for matches; None: as deep as it goes.
+        otherwise: The access where no rule applies: ``read`` or ``deny``.
+        denied_globs: Patterns with absolute beginnings (see :mod:`globs`). Matches and everything below them are denied. A rule of
+            equal length does not override this.
+        glob_depth: How many folder levels are searched for matches. None means no limit.
         network: How the network is reached.
-        network_rules: What the gate lets through, where ``network`` is ``proxy``.
-        floor: What has to be held back: where it cannot be, nothing runs.
-        private_tmp: Where ``/tmp`` may be written: give commands one of their own, which other programs do not see.
+        network_rules: The rules of the gate, if ``network`` is ``proxy``.
+        floor: The required protections. Commands are refused if the sandbox cannot enforce all of them.
+        private_tmp: Whether commands get a private ``/tmp``, which other programs do not see, if ``/tmp`` is writable.
     """
 
     full: bool = False
@@ -162,12 +163,12 @@ class FileAccess(Value, kw_only=True):
 
     @property
     def confines_files(self) -> bool:
-        """Whether there is anything that may not be read or not be written."""
+        """Whether any file is protected from reading or writing."""
         return not self.full
 
     @property
     def denies(self) -> bool:
-        """Whether there is anything that may not be read."""
+        """Whether any file is protected from reading."""
         if self.full:
             return False
         deny = AccessMode.DENY
@@ -175,7 +176,7 @@ class FileAccess(Value, kw_only=True):
 
     @property
     def roots(self) -> tuple[WritableRoot, ...]:
-        """The folders that may be written, each with what in it may not."""
+        """The writable folders, each with its exceptions."""
         kept = [rule.path for rule in self.rules if rule.access is not AccessMode.WRITE]
         return tuple(
             WritableRoot(rule.path, tuple(path for path in kept if path.is_relative_to(rule.path)))
@@ -190,7 +191,7 @@ class FileAccess(Value, kw_only=True):
 
     @property
     def without_sandbox(self) -> FileAccess:
-        """The same for a command that was approved to run without the sandbox: only what is denied by name stays denied."""
+        """Return the access for a command that was approved to run without the sandbox: only paths denied by name stay denied."""
         denied = [rule for rule in self.rules if rule.access is AccessMode.DENY]
         if self.full or not (denied or self.denied_globs):
             return FileAccess(full=True, network=NetworkMode.ON)
@@ -207,11 +208,11 @@ class FileAccess(Value, kw_only=True):
 
     @functools.cached_property
     def _lookup(self) -> tuple[Mapping[str, AccessMode], Callable[[str], object] | None]:
-        """The rules by path, and what matches patterns."""
+        """The rules by path, and the matcher of the patterns."""
         return {str(rule.path): rule.access for rule in self.rules}, deny_matcher(self.denied_globs)
 
     def mode_of(self, path: Path) -> AccessMode:
-        """What may be done with ``path``, which is absolute and real. Looks at no file."""
+        """Return the access to ``path``, which is absolute and real. Does not touch the file system."""
         if self.full:
             return AccessMode.WRITE
         modes, matches = self._lookup
@@ -224,10 +225,10 @@ class FileAccess(Value, kw_only=True):
         return self.otherwise
 
     def within(self, other: FileAccess) -> bool:
-        """Return whether it lets nothing be done that ``other`` does not.
+        """Return whether this permits nothing that ``other`` does not permit.
 
-        Modes change only at the paths of rules, so the paths of both are all that has to be compared. Patterns are compared by
-        their text: those of ``other`` must be among its own.
+        Modes change only at the paths of rules, so comparing at the paths of both is sufficient. Patterns are compared by their
+        text: the patterns of ``other`` must be among those of this value.
         """
         return self._files_within(other) and self._network_within(other)
 
@@ -246,7 +247,7 @@ class FileAccess(Value, kw_only=True):
         return self.network is not NetworkMode.PROXY or self.network_rules == other.network_rules
 
     def denies_by_name(self, path: Path) -> bool:
-        """Whether a rule or a pattern denies ``path`` or a folder around it, whatever longer rules say."""
+        """Return whether a rule or a pattern denies ``path`` or one of its parents, regardless of longer rules."""
         modes, matches = self._lookup
         return any(
             modes.get(at) is AccessMode.DENY or (matches is not None and matches(at) is not None)
@@ -254,15 +255,15 @@ class FileAccess(Value, kw_only=True):
         )
 
     def may_write(self, path: Path) -> bool:
-        """Whether ``path`` may be written. Symlinks are resolved first, so a link out of a root does not help."""
+        """Return whether ``path`` may be written. Symlinks are resolved first, so a link out of a root gives no access."""
         return self.full or self._strictest(path) is AccessMode.WRITE
 
     def may_read(self, path: Path) -> bool:
-        """Whether ``path`` may be read. Neither what a link leads to nor a link on the way may be denied."""
+        """Return whether ``path`` may be read. Neither the target of a link nor a link on the way may be denied."""
         return self.full or not self.denies or self._strictest(path) is not AccessMode.DENY
 
     def _strictest(self, path: Path) -> AccessMode:
-        """The mode of what a path leads to; but ``deny`` also where a link on the way to it is denied."""
+        """Return the mode of the path's target, or ``deny`` if a link on the way to it is denied."""
         text = str(path) if path.is_absolute() else str(Path.cwd() / path)
         if "\0" in text:
             return AccessMode.DENY
@@ -279,7 +280,7 @@ _RANKS = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
 
 
 def _upwards(path: Path) -> Iterator[str]:
-    """A path and the folders around it, as texts."""
+    """Yield a path and its parents, as texts."""
     at = str(path)
     while True:
         yield at

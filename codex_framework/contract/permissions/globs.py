@@ -1,10 +1,10 @@
-r"""Glob patterns for paths, such as those that must not be read.
+r"""Glob patterns for paths, such as paths that must not be read.
 
 ``*`` and ``?`` match characters of one name, ``[a-z]`` and ``[!a-z]`` match one character of a class, and ``**`` as a whole
-component matches any number of folders, including none. A match stands for itself and everything below it. Case matters.
+component matches any number of folders, including none. A match includes everything below it. Patterns are case-sensitive.
 
-People may also write ``{a,b}`` for either and ``\`` before a character that means itself, as in Codex (globset).
-:func:`alternatives` turns that into patterns without them, which is all that the other functions know.
+Users can also write ``{a,b}`` for either alternative and ``\`` before a literal character, as in Codex (globset).
+:func:`alternatives` expands these; the other functions take only the expanded patterns.
 
 :func:`expression` parses a pattern once and spells it in any :class:`Dialect` of regular expressions.
 """
@@ -41,7 +41,7 @@ ANYWHERE = "**"
 _WILD = frozenset("*?[")
 _ESCAPED = r"\[([*?\[])\]"  # compiled when it is needed, as nothing should happen at import
 _ALTERNATIVES = 1000
-"""How many patterns one with braces may stand for."""
+"""How many patterns a pattern with braces may expand to."""
 
 
 class CharacterClass(NamedTuple):
@@ -60,7 +60,7 @@ class Dialect(NamedTuple):
     """How the parts of a pattern are spelled in a kind of regular expression.
 
     Attributes:
-        literal: Spells a character that means itself.
+        literal: Spells a literal character.
         bracketed: Spells a class.
         run: Any number of characters of one name.
         one: One character of a name.
@@ -73,17 +73,17 @@ class Dialect(NamedTuple):
 
 
 def has_wildcards(text: str) -> bool:
-    """Whether a text is a pattern and not a path."""
+    """Return whether a text is a pattern and not a path."""
     return not _WILD.isdisjoint(text)
 
 
 def escaped(path: str) -> str:
-    """A path as a pattern that matches it alone (and what is below it)."""
+    """Return a pattern that matches only this path (and everything below it)."""
     return "".join(f"[{character}]" if character in _WILD else character for character in path)
 
 
 def static_prefix(pattern: str) -> str:
-    """The folder above the first component with a wildcard, as a path: ``/a/b/**/*.pem`` to ``/a/b``."""
+    """Return the folder above the first component with a wildcard, as a path: ``/a/b/**/*.pem`` to ``/a/b``."""
     plain = []
     for part in pattern.split("/"):
         if has_wildcards(re.sub(_ESCAPED, "", part)):
@@ -93,14 +93,14 @@ def static_prefix(pattern: str) -> str:
 
 
 def alternatives(pattern: str, *, braces: bool = True) -> tuple[str, ...]:
-    """The patterns without braces and backslashes that one stands for.
+    """Expand a pattern into patterns without braces and backslashes.
 
     Args:
-        braces: Whether braces hold alternatives. If not, they mean themselves, as in the files of git.
+        braces: Whether braces contain alternatives. If not, they are literal, as in the files of git.
 
     Raises:
-        ValueError: A brace is not closed or not opened, a backslash escapes nothing, a class has an impossible range, or there
-            are more than a thousand; the text says what.
+        ValueError: A brace is not closed or not opened, a backslash escapes nothing, a class has an impossible range, or the
+            pattern expands to more than a thousand patterns. The text states which.
     """
     found, _ = _read(pattern, 0, inside=False, braces="{}" if braces else "")
     for one in found:
@@ -112,7 +112,7 @@ def alternatives(pattern: str, *, braces: bool = True) -> tuple[str, ...]:
 
 
 def _read(pattern: str, at: int, *, inside: bool, braces: str = "{}") -> tuple[list[str], int]:
-    """The alternatives from an index up to the comma or brace that ends them, and where that is."""
+    """Return the alternatives from an index up to the comma or brace that ends them, and the index of that end."""
     found = [""]
     while at < len(pattern):
         character = pattern[at]
@@ -163,25 +163,24 @@ def _class_choice(inner: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def regex_of(pattern: str) -> str:
-    """The pattern as a regular expression of Python for a whole path."""
+    """Return the pattern as a Python regular expression for a whole path."""
     return expression(pattern.split("/"), _PYTHON)
 
 
 @lru_cache(maxsize=64)
 def deny_matcher(patterns: tuple[str, ...]) -> Callable[[str], object] | None:
-    """A function that tells whether a path matches one of the patterns; None where there are none."""
+    """Return a function that tests whether a path matches one of the patterns. None means there are no patterns."""
     if not patterns:
         return None
     return re.compile("|".join(f"(?:{regex_of(pattern)})" for pattern in patterns), re.DOTALL).fullmatch
 
 
 def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Iterable[str] = ()) -> list[str]:
-    """The paths that exist and match, the uppermost only, in order. Links are not followed; what cannot be listed is left out.
+    """Return the existing paths that match, only the uppermost, in order. Links are not followed; unlistable folders are skipped.
 
     Args:
-        depth: How many folders below a pattern's static beginning are entered; None: all.
-        reopened: Paths that may be reached although they are below a match, or below what cannot be listed. They and what is
-            in them are looked at as well.
+        depth: How many folder levels below a pattern's static prefix are searched. None means no limit.
+        reopened: Paths that are accessible although they are below a match or an unlistable folder. They are searched as well.
 
     Raises:
         SandboxError: There are more than :data:`MATCH_LIMIT`.
@@ -270,7 +269,7 @@ def _component(part: str, dialect: Dialect) -> Iterator[str]:
 
 
 def _class_end(part: str, start: int) -> int | None:
-    """The index of the bracket that closes a class; None where it is never closed, and the bracket means itself."""
+    """Return the index of the bracket that closes a class. None means that it is never closed, so the bracket is literal."""
     first = start + 1
     if part[first : first + 1] in ("!", "^"):
         first += 1

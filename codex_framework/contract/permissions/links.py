@@ -8,17 +8,17 @@ from collections.abc import Iterator
 __all__ = ["LINKS_LIMIT", "RealPaths", "links_on_the_way"]
 
 LINKS_LIMIT = 40
-"""How many links a path may have on its way (the limit of Linux)."""
+"""How many symlinks are followed for one path (the limit of Linux)."""
 
 
 class RealPaths:
-    """Real paths, like ``os.path.realpath``, which remembers the folders on the way for as long as one call takes."""
+    """A resolver of real paths, like ``os.path.realpath``, that caches the parent folders during one call."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {"/": "/", "": "/"}
 
     def __call__(self, path: str) -> str:
-        """The real path of an absolute one. Where links go in circles, the first of them is taken for a file."""
+        """Return the real path of an absolute path. In a circle of links, the first link is treated as a file."""
         return self._resolve(path, LINKS_LIMIT)
 
     def _resolve(self, path: str, links: int) -> str:
@@ -46,7 +46,7 @@ class RealPaths:
 
 
 def links_on_the_way(place: str) -> Iterator[str]:
-    """The symlinks on the way to a place, each below a real folder."""
+    """Return the symlinks on the way to a path, each below a real folder."""
     at = "/"
     pending = place.split("/")[::-1]
     hops = 0

@@ -1,4 +1,4 @@
-"""Which hosts may be reached."""
+"""Rules for network access."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ __all__ = [
 
 
 class NetworkRules(Value, kw_only=True):
-    """Which hosts may be reached, and how (config: ``[permissions.NAME.network]``).
+    """Rules for network access (config: ``[permissions.NAME.network]``).
 
     Attributes:
-        domains: Pattern to ``allow`` or ``deny``; deny counts over allow. ``host``, ``*.host`` (below it), ``**.host`` (it and
-            below it), ``*`` (any; only to allow); each also with ``:port``.
+        domains: Pattern to ``allow`` or ``deny``; deny overrides allow. Patterns are ``host``, ``*.host`` (subdomains), ``**.host``
+            (the host and its subdomains) and ``*`` (any host; only with ``allow``), each optionally with ``:port``.
         mode: ``full``, or ``limited``: only ``GET``, ``HEAD`` and ``OPTIONS`` of plain HTTP pass.
-        unix_sockets: Absolute path to ``allow`` or ``none``: sockets that may be reached by way of the proxy.
-        allow_local_binding: Loopback and private addresses are treated as any other: a wildcard, another name or an answer may
-            allow them. Without it, and what is otherwise not public (link-local, multicast, ...) in any case, has to be allowed as
-            it is.
-        enable_socks5: Also speak SOCKS5.
-        enable_socks5_udp: Also carry datagrams by SOCKS5.
-        allow_upstream_proxy: Go out by the proxy that the environment of this process names.
+        unix_sockets: Absolute path to ``allow`` or ``none``: sockets that may be reached through the proxy.
+        allow_local_binding: Whether loopback and private addresses are treated like public ones: a wildcard, another name or an
+            answer
+            can allow them. Otherwise they must be allowed literally, as must all other non-public addresses (link-local, multicast,
+            ...)
+            in any case.
+        enable_socks5: Whether the proxy also accepts SOCKS5.
+        enable_socks5_udp: Whether the proxy also forwards datagrams over SOCKS5.
+        allow_upstream_proxy: Whether to connect through the proxy named in this process's environment.
     """
 
     domains: Mapping[str, str] = field(factory=dict)
@@ -36,5 +38,5 @@ class NetworkRules(Value, kw_only=True):
     allow_upstream_proxy: bool = False
 
     def __hash__(self) -> int:
-        """By the domains, which tell rules apart: tables have no hash of their own."""
+        """Hash by the domains, because the tables are not hashable."""
         return hash((NetworkRules, tuple(sorted(self.domains.items())), self.mode))

@@ -1,7 +1,7 @@
-"""A thread's permissions: a profile, where it comes from, and the folders that are its workspace.
+"""The permissions of a thread: a profile, its origin, and the folders of the workspace.
 
-Every older way to say it (sandbox modes and policies, lists of permissions) is turned into a profile here, and back into the
-nearest sandbox policy for clients that know nothing else.
+This module converts all older forms (sandbox modes and policies, lists of permissions) into a profile, and a profile back into the
+nearest sandbox policy, for clients that support only those.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TMPDIR = SpecialPath(Special.TMPDIR)
 READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID = ":read-only", ":workspace", ":danger-full-access"
 NO_SECRETS_ID = ":workspace-no-secrets"
 BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, NO_SECRETS_ID, FULL_ACCESS_ID)
-"""Profiles that exist without a table in config: Codex's, and one of our own."""
+"""Built-in profiles: those of Codex, and one of this project."""
 
 SECRET_PLACES = tuple(
     f"~/{place}"
@@ -74,15 +74,15 @@ SECRET_PLACES = tuple(
         *(".config/google-chrome", ".config/chromium", ".codex/auth.json", "Library/Keychains", "Library/Cookies"),
     )
 )
-"""Where people and programs usually keep keys, tokens and passwords: what ``:workspace-no-secrets`` denies."""
+"""The usual locations of keys, tokens and passwords, which ``:workspace-no-secrets`` denies."""
 
 
 class SandboxOptions(Value, kw_only=True):
-    """How limits are enforced, whatever the profile (config: ``[framework]``, ``sandbox_...``).
+    """Options of enforcement that do not depend on the profile (config: ``[framework]``, ``sandbox_...``).
 
     Attributes:
-        floor: What has to be held back, or nothing runs.
-        loopback: Where the network is off, the loopback address works all the same.
+        floor: The required protections. Commands are refused if one is missing.
+        loopback: Whether the loopback address works although the network is off.
     """
 
     floor: frozenset[Protection] = frozenset()
@@ -92,17 +92,18 @@ class SandboxOptions(Value, kw_only=True):
 
 
 class Permissions(Value, kw_only=True):
-    """What a thread may do. Nothing in it depends on the file system; see :func:`codex_framework.commands.access.file_access`.
+    """The permissions of a thread. They do not depend on the file system; see :func:`codex_framework.commands.access.file_access`.
 
     Attributes:
         profile: The limits.
-        id: The profile's name; None where it was made from a sandbox policy.
+        id: The profile's name. None if it was derived from a sandbox policy.
         extends: The name of the profile it builds on.
-        granted: What was allowed on top of the profile. It gives nothing that an entry or a pattern of the profile denies;
-            what is denied in it is denied as well.
+        granted: Permissions granted in addition to the profile. They cannot override an entry or a pattern of the profile that
+            denies.
+            Entries in it that deny apply as well.
         workspace_roots: Folders that belong to the workspace besides the thread's own, absolute or in the home (``~/...``).
-        network_rules: Which hosts may be reached by way of a proxy; None: the profile's word about the network is all.
-        options: How it is enforced.
+        network_rules: The hosts that may be reached through a proxy. None means that only the profile's network setting applies.
+        options: The options of enforcement.
     """
 
     profile: PermissionProfile
@@ -115,29 +116,29 @@ class Permissions(Value, kw_only=True):
 
     @property
     def active(self) -> dict[str, str] | None:
-        """The profile's name and that of the one it builds on (wire: ``ActivePermissionProfile``); None without a name."""
+        """The names of the profile and of its parent (wire: ``ActivePermissionProfile``). None if it has no name."""
         if self.id is None:
             return None
         return {"id": self.id} if self.extends is None else {"id": self.id, "extends": self.extends}
 
     @property
     def entries(self) -> tuple[FileEntry, ...]:
-        """The entries of a restricted profile with what was granted; none where files are not restricted."""
+        """The entries of a restricted profile and those granted. Empty if files are unrestricted."""
         files = self.profile.file_system if isinstance(self.profile, ManagedPermissions) else None
         return (*files.entries, *self.granted) if isinstance(files, RestrictedFiles) else ()
 
     @property
     def writes_workspace(self) -> bool:
-        """Whether the workspace may be written, at least in part."""
+        """Whether at least a part of the workspace is writable."""
         written = (entry.path for entry in self.entries if entry.access is WRITE)
         return any(isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS for path in written)
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:
-        """The nearest sandbox policy, for clients and files that know no profiles.
+        """The nearest sandbox policy, for clients and files that do not support profiles.
 
-        Never wider in what may be written or in the network: a profile that holds back some of what ``workspace-write`` would
-        let be written is ``read-only`` there; only ``:workspace-no-secrets`` is told as ``workspace-write``.
+        It never permits more writing or network access than the profile. A profile that denies writing a part of what
+        ``workspace-write`` permits becomes ``read-only``. Only ``:workspace-no-secrets`` becomes ``workspace-write``.
         """
         profile = self.profile
         if isinstance(profile, DisabledPermissions):
@@ -161,21 +162,21 @@ class Permissions(Value, kw_only=True):
         )
 
     def with_entries(self, entries: Iterable[FileEntry], *, network: bool = False) -> Permissions:
-        """The same with more granted, and the network if wanted. What the profile denies by name stays denied, hosts as well."""
+        """Return a copy with more granted, and optionally the network. What the profile denies by name stays denied."""
         if not isinstance(self.profile, ManagedPermissions):
             return self
         profile = self.profile.evolve(network=NetworkPermission.ENABLED) if network else self.profile
         return self.evolve(profile=profile, granted=tuple(dict.fromkeys((*self.granted, *entries))))
 
     def widened(self, additional: AdditionalPermissions, access: FileAccess, cwd: Path) -> Permissions:
-        """The same with what a call asks for on top.
+        """Return a copy with the additional permissions of a call.
 
         Args:
-            access: These permissions, resolved: what it denies by name stays denied.
+            access: These permissions, resolved. What they deny by name stays denied.
 
         Raises:
-            ValueError: Something of it is denied by the profile, or lies behind a link in a folder that may be written, by which
-                nothing is given; the text says what.
+            ValueError: The profile denies some of them, or a path leads through a link in a writable folder, where nothing can be
+                granted. The text names it.
         """
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
@@ -192,7 +193,7 @@ class Permissions(Value, kw_only=True):
         return self.with_entries(additional.entries, network=additional.network)
 
     def with_writable(self, folders: Sequence[str]) -> Permissions:
-        """The same with further folders that may be written, as a part of the profile."""
+        """Return a copy with further writable folders, as a part of the profile."""
         if not isinstance(self.profile, ManagedPermissions):
             return self
         files = self.profile.file_system
@@ -204,7 +205,7 @@ class Permissions(Value, kw_only=True):
 
 
 def _holds_back(entry: FileEntry) -> bool:
-    """Whether an entry may keep something from being written that the workspace or the temp folders would give."""
+    """Return whether an entry can deny writing in the workspace or the temp folders."""
     path = entry.path
     if entry.access is WRITE or (entry.access is READ and path in (ROOT, MINIMAL)):
         return False
@@ -213,7 +214,7 @@ def _holds_back(entry: FileEntry) -> bool:
 
 
 def builtin_permissions(name: str) -> Permissions | None:
-    """The built-in profile of that name."""
+    """Return the built-in profile of a name."""
     if name == NO_SECRETS_ID:
         limits = permissions_of(WorkspaceWrite())
         denied = (FileEntry(AbsolutePath(place), AccessMode.DENY) for place in SECRET_PLACES)
@@ -228,7 +229,7 @@ def builtin_permissions(name: str) -> Permissions | None:
 
 
 def permissions_of(policy: SandboxPolicy) -> Permissions:
-    """A sandbox policy as permissions."""
+    """Convert a sandbox policy to permissions."""
     match policy:
         case DangerFullAccess():
             return Permissions(profile=DisabledPermissions())
@@ -247,13 +248,13 @@ def permissions_of(policy: SandboxPolicy) -> Permissions:
 
 
 def additional_from_wire(raw: Any) -> AdditionalPermissions:
-    """What a call asks for on top of the profile, from the JSON of the model.
+    """Read the additional permissions of a call from the model's JSON.
 
     Args:
         raw: ``{"network": {"enabled": true}, "file_system": {"read": [PATH], "write": [PATH], "entries": [ENTRY]}}``.
 
     Raises:
-        ValueError: It has another form; the text says where.
+        ValueError: It has another form. The text names the place.
     """
     if raw is None:
         return AdditionalPermissions()
@@ -273,7 +274,7 @@ def additional_from_wire(raw: Any) -> AdditionalPermissions:
 
 
 def additional_to_wire(additional: AdditionalPermissions | None) -> Mapping[str, Any] | None:
-    """The way back; None for nothing."""
+    """Convert additional permissions to JSON data. None means that there are none."""
     if not additional:
         return None
     from codex_framework.contract.protocol.wire import to_wire
@@ -343,16 +344,16 @@ _LISTED: dict[str, tuple[FileEntry, ...]] = {
     "disk-full-write-access": (FileEntry(ROOT, WRITE),),
     "network-full-access": (),
 }
-"""The words of the oldest notation, ``sandbox_permissions`` (spec: the founding protocol)."""
+"""The keywords of the oldest notation, ``sandbox_permissions`` (spec: the founding protocol)."""
 
 _WRITE_FOLDER = "disk-write-folder="
 
 
 def permissions_from_list(words: Sequence[str]) -> Permissions:
-    """The oldest notation, a list of words, as permissions.
+    """Convert the oldest notation, a list of keywords, to permissions.
 
     Raises:
-        ValueError: A word is not known; the text names it.
+        ValueError: A keyword is unknown. The text names it.
     """
     entries: list[FileEntry] = []
     for word in words:

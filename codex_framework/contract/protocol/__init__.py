@@ -1,5 +1,5 @@
 """The session protocol: frozen values with Codex's wire names, and no behaviour.
 
-``items``: what goes to and from a model. ``ops``: what clients ask. ``events``: what clients hear. ``policies``: what is allowed.
+``items``: input and output of a model. ``ops``: requests of clients. ``events``: events for clients. ``policies``: permissions.
 ``wire``: reading and writing all of them as JSON.
 """

@@ -1,8 +1,8 @@
-"""What a conversation with a model is made of: the items of the Responses wire.
+"""The items of a conversation with a model, as on the Responses wire.
 
-Every class is one variant of the wire's ``ResponseItem`` (tag ``type``). Fields that a variant does not name are kept in
-``extra`` and written back, and a variant that is not known here becomes an :class:`UnknownItem`; so nothing that a newer
-server sends is lost on the way through history, disk and the next request.
+Every class is one variant of the wire's ``ResponseItem`` (tag ``type``). Unknown fields are kept in ``extra`` and written back, and
+an
+unknown variant becomes an :class:`UnknownItem`. So data from a newer server survives the history, the disk and the next request.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CONTEXT_MARKS = (
     "<goal_context>",
     "<external_",
 )
-"""What the text of a user message begins with that no person wrote (spec: contextual user fragments)."""
+"""The beginnings of user messages that the user did not write (spec: contextual user fragments)."""
 
 SUMMARY_MARK = "Another language model started to solve this problem and produced a summary of its thinking process."
 """What the text of a user message begins with that a model wrote when the conversation was shortened (Codex's words).
@@ -92,7 +92,7 @@ class OutputText(Value):
 
 
 class UnknownContent(Value):
-    """A content part of a kind not known here, kept as it came."""
+    """A content part of an unknown kind, kept unchanged."""
 
     type: ClassVar[str] = ""
     raw: Extra
@@ -113,7 +113,7 @@ class Message(Value):
 
 
 class Reasoning(Value):
-    """The model's reasoning: readable summary parts and, as a rule, an encrypted body that is sent back unread."""
+    """The model's reasoning: readable summary parts and usually an encrypted body, which is sent back unread."""
 
     type: ClassVar[Literal["reasoning"]] = "reasoning"
     id: str | None = None
@@ -136,7 +136,7 @@ class FunctionCall(Value):
 
 
 class FunctionCallOutput(Value):
-    """What a function call gave: a text, or a list of content parts."""
+    """The output of a function call: a text, or a list of content parts."""
 
     type: ClassVar[Literal["function_call_output"]] = "function_call_output"
     call_id: str
@@ -158,7 +158,7 @@ class CustomToolCall(Value):
 
 
 class CustomToolCallOutput(Value):
-    """What a freeform call gave."""
+    """The output of a freeform call."""
 
     type: ClassVar[Literal["custom_tool_call_output"]] = "custom_tool_call_output"
     call_id: str
@@ -183,7 +183,7 @@ class LocalShellCall(Value):
 
 
 class UnknownItem(Value):
-    """An item of a kind not known here, kept as it came."""
+    """An item of an unknown kind, kept unchanged."""
 
     type: ClassVar[str] = ""
     raw: Extra
@@ -204,31 +204,31 @@ ResponseItem: TypeAlias = (
 
 
 def is_call(item: ResponseItem) -> bool:
-    """Whether the item asks us to run a tool."""
+    """Return whether the item is a tool call."""
     return isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))
 
 
 def is_output(item: ResponseItem) -> bool:
-    """Whether the item answers a call."""
+    """Return whether the item is the output of a call."""
     return isinstance(item, (FunctionCallOutput, CustomToolCallOutput))
 
 
 def user_message(text: str, *, role: Literal["user", "developer"] = "user") -> Message:
-    """A message of one text part."""
+    """Return a user message of one text part."""
     return Message(role=role, content=(InputText(text),))
 
 
 def message_text(item: Message) -> str:
-    """All text of a message, its parts joined without a separator."""
+    """Return all text of a message, its parts joined without a separator."""
     return "".join(part.text for part in item.content if isinstance(part, (InputText, OutputText)))
 
 
 ABORTED_OUTPUT = "aborted"
-"""The output of a call that never ran (Codex's word for it)."""
+"""The output of a call that never ran (Codex's term)."""
 
 
 def output_for(item: CallItem, text: str) -> OutputItem:
-    """An output item of the kind that answers this kind of call."""
+    """Return an output item of the kind that belongs to this kind of call."""
     if isinstance(item, CustomToolCall):
         return CustomToolCallOutput(call_id=item.call_id, output=text)
     return FunctionCallOutput(call_id=item.call_id or "", output=text)

@@ -1,4 +1,4 @@
-"""What a client asks of a thread. Wire names as in Codex (tag ``type``, snake_case)."""
+"""The operations that a client submits to a thread. Wire names as in Codex (tag ``type``, snake_case)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ MAX_USER_INPUT_TEXT_CHARS = 1 << 20
 
 
 class Op(Value):
-    """What a thread can be asked. Derive from it for an op of a plugin's own; ``type`` is the tag on the wire."""
+    """An operation that clients submit to a thread. Derive from it for a plugin's own op; ``type`` is the tag on the wire."""
 
     type: ClassVar[str] = ""
 
 
 class TextInput(Value):
-    """Text typed by the person."""
+    """Text typed by the user."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -64,7 +64,7 @@ class LocalImageInput(Value):
 
 
 class UnknownInput(Value):
-    """An input of a kind not known here; kept, and ignored by the turn with a warning."""
+    """An input of an unknown kind. It is kept, and the turn ignores it with a warning."""
 
     type: ClassVar[str] = ""
     raw: Mapping[str, Any]
@@ -77,9 +77,9 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is.
 
     Attributes:
-        sandbox_policy, permission_profile, permissions: Three ways to say what may be done; ``permissions`` is the name of a
-            profile. At most one of them.
-        workspace_roots: Absolute folders that belong to the workspace besides ``cwd``, instead of the ones before.
+        sandbox_policy, permission_profile, permissions: Three forms of the permissions; ``permissions`` is the name of a profile.
+            At most one can be given.
+        workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
     """
 
     cwd: str | None = None
@@ -94,7 +94,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
 
 
 class Interrupt(Op):
-    """End the running turn now. Background terminals survive."""
+    """End the running turn now. Background terminals keep running."""
 
     type: ClassVar[Literal["interrupt"]] = "interrupt"
 
@@ -139,10 +139,11 @@ class PatchApproval(Op):
 
 
 class PermissionsResponse(Value, kw_only=True):
-    """What is granted of a request for permissions.
+    """The permissions granted in answer to a request.
 
     Attributes:
-        permissions: As in the request, or a part of it; what was not asked for is left out. Empty: nothing.
+        permissions: As in the request, or a part of it. Permissions that were not requested are ignored. Empty means that none
+            are granted.
         scope: ``turn`` or ``session``.
     """
 
@@ -159,7 +160,7 @@ class RequestPermissionsResponse(Op):
 
 
 class Shutdown(Op):
-    """Stop everything, save everything, answer with ``shutdown_complete``."""
+    """Stop all work, save the thread, and answer with ``shutdown_complete``."""
 
     type: ClassVar[Literal["shutdown"]] = "shutdown"
 

@@ -1,6 +1,6 @@
-"""Permission profiles: what a thread's commands and file tools may do. Wire names as in Codex (spec: ``PermissionProfile``).
+"""Permission profiles for a thread's commands and file tools. Wire names as in Codex (spec: ``PermissionProfile``).
 
-A profile is symbolic: "the workspace" and "the temp folder" stay words until a turn resolves them (see ``access.py``).
+A profile is symbolic: "the workspace" and "the temp folder" stay names until a turn resolves them (see ``access.py``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class AccessMode(enum.StrEnum):
-    """What may be done with a path. Where two entries are equally specific, ``deny`` counts over ``write`` over ``read``."""
+    """The access to a path. Of two equally specific entries, ``deny`` overrides ``write``, and ``write`` overrides ``read``."""
 
     READ = "read"
     WRITE = "write"
@@ -39,7 +39,7 @@ class AccessMode(enum.StrEnum):
 
 
 class Special(enum.StrEnum):
-    """Places that have no fixed path (wire: ``FileSystemSpecialPath.kind``; in config ``:root``, ``:workspace_roots``, ...)."""
+    """Locations without a fixed path (wire: ``FileSystemSpecialPath.kind``; in config ``:root``, ``:workspace_roots``, ...)."""
 
     ROOT = "root"
     MINIMAL = "minimal"
@@ -57,18 +57,18 @@ class AbsolutePath(Value):
 
 
 class GlobPattern(Value):
-    """Every path that matches, and everything below it; only ever denied. See ``permissions.globs`` for the notation."""
+    """Every matching path and everything below it. A pattern can only be denied. See ``permissions.globs`` for the notation."""
 
     type: ClassVar[Literal["glob_pattern"]] = "glob_pattern"
     pattern: str
 
 
 class SpecialPath(Value):
-    """A place by its meaning.
+    """A location by its meaning.
 
     Attributes:
-        subpath: Below each of the places; only of workspace roots.
-        path: The word of an ``unknown`` one, which comes from a newer version and permits nothing.
+        subpath: A path below each of the locations; only for workspace roots.
+        path: The name of an ``unknown`` location, which comes from a newer version and grants nothing.
     """
 
     type: ClassVar[Literal["special"]] = "special"
@@ -81,17 +81,17 @@ FilePath: TypeAlias = AbsolutePath | GlobPattern | SpecialPath
 
 
 class FileEntry(Value):
-    """What may be done with a place (wire: ``FileSystemSandboxEntry``)."""
+    """The access to a location (wire: ``FileSystemSandboxEntry``)."""
 
     path: FilePath
     access: AccessMode
 
 
 class RestrictedFiles(Value):
-    """Entries; what none of them speaks of is denied.
+    """File permissions by entries. Paths without an entry are denied.
 
     Attributes:
-        glob_scan_max_depth: How many folders deep glob patterns are looked for; None: as deep as it goes.
+        glob_scan_max_depth: How many folder levels are searched for matches of glob patterns. None means no limit.
     """
 
     type: ClassVar[Literal["restricted"]] = "restricted"
@@ -116,7 +116,7 @@ class NetworkPermission(enum.StrEnum):
 
 
 class ManagedPermissions(Value):
-    """We enforce these limits."""
+    """Permissions that the kernel enforces."""
 
     type: ClassVar[Literal["managed"]] = "managed"
     file_system: FileSystemPermissions
@@ -124,13 +124,13 @@ class ManagedPermissions(Value):
 
 
 class DisabledPermissions(Value):
-    """No confinement at all."""
+    """No confinement."""
 
     type: ClassVar[Literal["disabled"]] = "disabled"
 
 
 class ExternalPermissions(Value):
-    """Somebody else confines us already (a container, a VM)."""
+    """Confinement by the environment (a container, a VM). The kernel adds none."""
 
     type: ClassVar[Literal["external"]] = "external"
     network: NetworkPermission = NetworkPermission.RESTRICTED
@@ -140,11 +140,11 @@ PermissionProfile: TypeAlias = ManagedPermissions | DisabledPermissions | Extern
 
 
 class AdditionalPermissions(Value):
-    """What a single call, or the rest of a session, gets on top of its profile (wire: ``AdditionalPermissionProfile``).
+    """Permissions of one call, or of the rest of a session, in addition to the profile (wire: ``AdditionalPermissionProfile``).
 
     Attributes:
-        entries: Merged into those of the profile; they may not lift a ``deny``.
-        network: True asks for the network.
+        entries: Merged into the entries of the profile. They cannot override a ``deny``.
+        network: True requests network access.
     """
 
     entries: tuple[FileEntry, ...] = ()

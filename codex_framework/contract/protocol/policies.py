@@ -1,4 +1,4 @@
-"""What a thread may do: approval policies, sandbox policies, decisions. Wire names as in Codex (spec: protocol, decisions)."""
+"""Approval policies, sandbox policies and decisions. Wire names as in Codex (spec: protocol, decisions)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ApprovalPolicy(enum.StrEnum):
-    """When a person is asked (wire: ``AskForApproval``)."""
+    """When the user is asked (wire: ``AskForApproval``)."""
 
     UNTRUSTED = "untrusted"
     ON_FAILURE = "on-failure"
@@ -35,7 +35,7 @@ class ApprovalPolicy(enum.StrEnum):
 
 
 class GranularApproval(Value):
-    """Which kinds of question may be asked at all; ``False`` means the question is answered "no" without asking."""
+    """Which kinds of question may be asked. ``False`` means that such a question is answered "no" without asking."""
 
     sandbox_approval: bool
     rules: bool
@@ -45,7 +45,7 @@ class GranularApproval(Value):
 
 
 class SandboxMode(enum.StrEnum):
-    """The three modes a person picks from on the command line or in config."""
+    """The three modes that can be selected on the command line or in the configuration."""
 
     READ_ONLY = "read-only"
     WORKSPACE_WRITE = "workspace-write"
@@ -53,7 +53,7 @@ class SandboxMode(enum.StrEnum):
 
 
 class DangerFullAccess(Value):
-    """No confinement at all."""
+    """No confinement."""
 
     type: ClassVar[str] = "danger-full-access"
 
@@ -66,7 +66,7 @@ class ReadOnly(Value):
 
 
 class ExternalSandbox(Value):
-    """Somebody else confines us already (a container, a VM); we add nothing."""
+    """Confinement by the environment (a container, a VM). The kernel adds none."""
 
     type: ClassVar[str] = "external-sandbox"
     network_access: str = "restricted"
@@ -76,7 +76,7 @@ class WorkspaceWrite(Value):
     """Read everything; write below the workspace, ``/tmp`` and ``$TMPDIR``.
 
     Attributes:
-        writable_roots: Further absolute folders that may be written.
+        writable_roots: Further writable folders, absolute.
     """
 
     type: ClassVar[str] = "workspace-write"
@@ -90,7 +90,7 @@ SandboxPolicy: TypeAlias = DangerFullAccess | ReadOnly | ExternalSandbox | Works
 
 
 class SandboxPermissions(enum.StrEnum):
-    """What a single call asks for beyond the thread's policy."""
+    """Extra permissions requested by one call."""
 
     USE_DEFAULT = "use_default"
     REQUIRE_ESCALATED = "require_escalated"
@@ -98,7 +98,7 @@ class SandboxPermissions(enum.StrEnum):
 
 
 class Decision(enum.StrEnum):
-    """The plain answers to an approval request."""
+    """The simple answers to an approval request."""
 
     APPROVED = "approved"
     APPROVED_FOR_SESSION = "approved_for_session"
@@ -114,10 +114,10 @@ class ReviewDecision(Value):
 
     Attributes:
         decision: The answer itself.
-        execpolicy_amendment: A command prefix to allow from now on (wire: ``approved_execpolicy_amendment``).
+        execpolicy_amendment: A command prefix to allow permanently (wire: ``approved_execpolicy_amendment``).
         network_amendment: ``{"host", "action"}`` to remember (wire: ``network_policy_amendment``).
-        granted: To a request for permissions: what of it may be done. Not on the wire in this form.
-        message: What the model reads of a refusal; of ``abort``, what people read. Not on the wire.
+        granted: The permissions granted, in answer to a request for permissions. Not on the wire in this form.
+        message: The text that the model reads after a refusal, or the user after ``abort``. Not on the wire.
     """
 
     decision: Decision
@@ -128,12 +128,12 @@ class ReviewDecision(Value):
 
     @property
     def approved(self) -> bool:
-        """Whether the thing asked for may be done."""
+        """Whether the request is approved."""
         return self.decision in (Decision.APPROVED, Decision.APPROVED_FOR_SESSION, Decision.APPROVED_ALWAYS)
 
 
 class ReasoningEffort(enum.StrEnum):
-    """How hard a reasoning model thinks. Other words are passed on as they are."""
+    """How hard a reasoning model thinks. Other values are passed on unchanged."""
 
     NONE = "none"
     MINIMAL = "minimal"

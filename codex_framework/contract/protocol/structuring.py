@@ -1,4 +1,4 @@
-"""How protocol values are read from JSON data: the rules of the wire for cattrs. Imported when something is first read so."""
+"""The cattrs rules that read protocol values from JSON data. Imported at first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _UnknownVariantError(ValueError):
 
 
 def fault(error: BaseException, kind: type[Any] | None) -> str:
-    """What is wrong with one part, without its place."""
+    """Return the fault of one part, without its place."""
     from cattrs.v import format_exception
 
     return str(error) if isinstance(error, _UnknownVariantError) else format_exception(error, kind)
@@ -75,7 +75,7 @@ _Structure = Callable[[Any, Any], Any]
 
 
 def _hook(converter: Any, union: Any, structure: _Structure) -> None:
-    """Read a union this way, and the union with None as well."""
+    """Use this hook for a union, and for the union with None."""
     converter.register_structure_hook_func(lambda kind: kind == union, structure)
     converter.register_structure_hook_func(
         lambda kind: kind == (union | None), lambda value, kind: None if value is None else structure(value, kind)
@@ -83,7 +83,7 @@ def _hook(converter: Any, union: Any, structure: _Structure) -> None:
 
 
 def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
-    """A number is no string, and a boolean no number, whatever Python thinks of it."""
+    """Accept only the exact type: a number is not a string, and a boolean is not a number."""
 
     def structure(value: Any, _: Any) -> Any:
         if (isinstance(value, bool) and kind is not bool) or not isinstance(value, (kind, *also)):
@@ -94,7 +94,7 @@ def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
 
 
 def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
-    """A union by its ``type``; a variant that is not known is kept."""
+    """Read a union by its ``type``. An unknown variant is kept."""
     variants = variants_of(union)
 
     def structure(value: Any, _: Any) -> Any:
@@ -107,7 +107,7 @@ def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Struc
 
 
 def _closed(converter: Any, union: Any) -> _Structure:
-    """A union by its ``type``, or by a bare word where the variant has no fields to give."""
+    """Read a union by its ``type``, or by a bare string for a variant without fields."""
     variants = variants_of(union)
 
     def structure(value: Any, _: Any) -> Any:
@@ -134,7 +134,7 @@ def _approval_policy(converter: Any) -> _Structure:
 
 
 def _is_tagged_union(kind: Any) -> bool:
-    """Whether every part of a union is a value with a tag, or None."""
+    """Return whether every part of a union is a tagged value or None."""
     if get_origin(kind) not in (Union, UnionType):
         return False
     parts = [part for part in get_args(kind) if part is not NoneType]
@@ -144,7 +144,7 @@ def _is_tagged_union(kind: Any) -> bool:
 
 
 def _of_class(converter: Any, kind: type[Any]) -> _Structure:
-    """An attrs class. Where all fields have defaults, cattrs alone would take a text for an object without any."""
+    """Read an attrs class. If all its fields have defaults, cattrs alone would accept a text as an empty object."""
     from cattrs.gen import make_dict_structure_fn, override
 
     names: Any = {name: override(rename=word) for name, word in wire_fields(kind) if word != name}  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def _of_class(converter: Any, kind: type[Any]) -> _Structure:
 
 
 def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
-    """Fields the class does not name go into its ``extra``."""
+    """Read a class and put unknown fields into its ``extra``."""
     import attrs
     from cattrs.gen import make_dict_structure_fn
 
@@ -191,7 +191,7 @@ def _command_end(converter: Any) -> _Structure:
 
 
 def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
-    """A place of a newer version is kept as ``unknown``: it permits nothing."""
+    """Read a special path. A location of a newer version is kept as ``unknown``, which grants nothing."""
     inner = value.get("value") if isinstance(value, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(inner.get("kind"), str):
         raise ValueError("a special path needs a value with a kind")  # cattrs reports it by its text

@@ -1,4 +1,4 @@
-"""Turn items: items of the history as clients see them, and the older events that say the same.
+"""Turn items: items of the history as clients see them, and the equivalent older events.
 
 A turn item (wire: ``TurnItem``) is a mapping with ``type`` and ``id``. Clients get it in ``item_started`` and ``item_completed``.
 Clients that predate turn items read ``agent_message`` and ``agent_reasoning`` events; :func:`older_events` derives these.
@@ -40,7 +40,7 @@ def turn_item(item: ResponseItem) -> dict[str, Any] | None:
 
 
 def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
-    """Return the events that say the same as a completed turn item. None means that the item has no older form.
+    """Return the older events that are equivalent to a completed turn item. None means that there are none.
 
     Args:
         item: A turn item of this or any other version of Codex. Fields of an unexpected type are ignored.

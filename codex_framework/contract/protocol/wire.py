@@ -1,9 +1,9 @@
 """Reading and writing protocol values as JSON.
 
 Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs (in
-``structuring``), imported at first use; items, which every response is made of, are read by hand. Rules of the wire: the variant's
-tag is ``type``; absent optional fields are left out; tuples are arrays; bytes are base64; ``extra`` fields are written back where
-they came from.
+``structuring``), imported at first use. Items, of which every response consists, are read by hand. Rules of the wire: the variant's
+tag is ``type``; absent optional fields are omitted; tuples are arrays; bytes are base64; ``extra`` fields are written back to their
+place.
 
 A field's metadata ``wire`` is its name in JSON, or False for a field that JSON does not have. A union of values that all have a tag
 is read by the tag.
@@ -32,7 +32,7 @@ _NO_KINDS: Mapping[str, type[Any]] = {}
 
 
 class WireError(CodexError):
-    """A JSON value does not have the form it should have; the fact names the place."""
+    """A JSON value does not have the expected form. The fact names the place."""
 
     slug = "wire"
 
@@ -45,7 +45,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def to_wire(value: Any) -> Any:
-    """A protocol value as plain JSON data (dict, list, str, int, float, bool, None)."""
+    """Convert a protocol value to plain JSON data (dict, list, str, int, float, bool, None)."""
     kind = type(value)
     if kind in _PLAIN:  # by the exact class first: this is called for every field of every event
         return value
@@ -74,7 +74,7 @@ def to_wire(value: Any) -> Any:
 
 
 def encode_item(item: items.ResponseItem) -> bytes:
-    """An item as compact JSON in UTF-8, as it stands in a request. Lone surrogates become U+FFFD."""
+    """Encode an item as compact JSON in UTF-8, as in a request. Lone surrogates become U+FFFD."""
     text = encode_json(item)
     try:
         return text.encode()
@@ -83,15 +83,15 @@ def encode_item(item: items.ResponseItem) -> bytes:
 
 
 def encode_json(value: Any) -> str:
-    """A protocol value, or plain JSON data, as compact JSON text."""
+    """Encode a protocol value, or plain JSON data, as compact JSON text."""
     return _ENCODER.encode(to_wire(value))
 
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
-    """A ``ResponseItem`` from its JSON object. Never fails: what does not fit its variant is kept as :class:`UnknownItem`.
+    """Read a ``ResponseItem`` from its JSON object. Never fails: an object that does not fit becomes an :class:`UnknownItem`.
 
-    Read by hand, not by cattrs: this stands between the first response and the first tool, and importing cattrs takes longer
-    than most tools.
+    Items are read by hand, not by cattrs, because this happens between the first response and the first tool call, and importing
+    cattrs takes longer than most tools.
     """
     kind = _item_variants().get(str(raw.get("type")))
     item = None if kind is None else _by_hand(kind, raw)
@@ -99,7 +99,7 @@ def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
 
 
 def read_event(raw: Mapping[str, Any], more: Mapping[str, type[events.EventMsg]] = _NO_KINDS) -> events.EventMsg:
-    """Return the ``EventMsg`` of a JSON object. What does not fit its variant becomes an :class:`UnknownEvent`.
+    """Read an ``EventMsg`` from its JSON object. An object that does not fit becomes an :class:`UnknownEvent`.
 
     Args:
         more: Events of plugins, by tag.
@@ -110,10 +110,10 @@ def read_event(raw: Mapping[str, Any], more: Mapping[str, type[events.EventMsg]]
 
 
 def read_op(raw: Mapping[str, Any], more: Mapping[str, type[ops.Op]] = _NO_KINDS) -> ops.Op:
-    """Return the ``Op`` of a JSON object.
+    """Read an ``Op`` from its JSON object.
 
     Args:
-        more: Ops of plugins, by tag. Built-in tags cannot be taken.
+        more: Ops of plugins, by tag. Built-in tags cannot be replaced.
 
     Raises:
         WireError: The variant is unknown or its fields do not fit.
@@ -126,10 +126,10 @@ def read_op(raw: Mapping[str, Any], more: Mapping[str, type[ops.Op]] = _NO_KINDS
 
 
 def read(kind: type[T], raw: Any, *, where: str = "$") -> T:
-    """A value of an attrs class (or any type cattrs can structure) from plain JSON data.
+    """Read a value of an attrs class (or any type that cattrs can structure) from plain JSON data.
 
     Raises:
-        WireError: With one line for each thing that does not fit, and its path.
+        WireError: The data do not fit. The fact has one line per fault, with its path.
     """
     import cattrs
 
@@ -184,7 +184,7 @@ def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
 
 
 def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
-    """A value of an item or content class, or None where the object does not fit it."""
+    """Return a value of an item or content class. None means that the object does not fit it."""
     readers = _field_readers(kind)  # type: ignore[arg-type]  # classes are hashable
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
@@ -244,7 +244,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tuple[ContentItem, ...]": _content,
     "str | tuple[ContentItem, ...]": lambda value: value if isinstance(value, str) else _content(value),
 }
-"""How a field of an item is read, by its annotation; None where the value does not fit."""
+"""Readers for the fields of an item, by annotation. A reader returns None if the value does not fit."""
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {

@@ -1,4 +1,4 @@
-"""The role of an agent: what a thread is made of, by name, and what a run of one gives."""
+"""The role of an agent: a named configuration of a thread, and the result of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Agent", "RunResult", "TaskRole"]
 
 
 class TaskRole:
-    """What threads and agents know of a task. Derive from :class:`~codex_framework.contract.roles.tasks.Task`, not from this."""
+    """The interface of a task for threads. Derive from :class:`~codex_framework.contract.roles.tasks.Task`, not from this."""
 
     kind: ClassVar[str] = "task"
     concurrent: ClassVar[bool] = False
@@ -37,33 +37,35 @@ class TaskRole:
         raise NotImplementedError
 
     def steer(self, items: Sequence[ResponseItem], turn: Any) -> None:
-        """Take input that arrived meanwhile."""
+        """Take input that arrived while the task runs."""
         raise NotImplementedError
 
 
 class Agent(Value, Generic[OutputT], kw_only=True):
-    """What a thread is made of: instructions, model, tools, permissions, the type of its output, limits.
+    """The configuration of a thread: instructions, model, tools, permissions, output type, limits.
 
-    Run one with ``Kernel.run``, start a thread of one with ``Kernel.start_thread``, or a child with ``spawn``. Offer agents by name
-    with ``codex_agents``, or write them into the configuration as ``[agents.NAME]``.
+    Run an agent with ``Kernel.run``, start a thread of it with ``Kernel.start_thread``, or a child thread with ``spawn``. Offer
+    agents
+    by name with ``codex_agents``, or define them in the configuration as ``[agents.NAME]``.
 
     Attributes:
-        description: What it is for, for people and for models that choose an agent.
-        instructions: The base instructions. None keeps those of the configuration or of the model.
-        model: Another model of the configured provider. None keeps the thread's.
-        reasoning_effort: None keeps the thread's.
-        tools: Tools of its own, as tool objects or functions for ``@tool``. They come before those of plugins.
+        description: The agent's purpose, for users and for models that choose an agent.
+        instructions: The base instructions. None uses those of the configuration or of the model.
+        model: Another model of the configured provider. None uses the thread's model.
+        reasoning_effort: The reasoning effort. None uses that of the thread.
+        tools: The agent's own tools, as tool objects or functions for ``@tool``. They have priority over tools of plugins.
         allowed_tools: Patterns (``*`` matches anything) of the tools that may be offered, its own included. None allows all.
         disallowed_tools: Patterns of tools that are not offered.
-        context: Names of the context sources that are asked. None asks all.
-        permissions: The name of a permission profile. In a child it can only narrow what the parent may do.
-        approval_policy: The word of an approval policy. In a child, as ``permissions``.
-        output_type: The type of the output: ``str`` for the last message as it is; any type that ``@tool`` takes as a parameter's
+        context: Names of the context sources to use. None uses all.
+        permissions: The name of a permission profile. In a child it can only restrict the permissions of the parent.
+        approval_policy: The name of an approval policy. In a child it is restricted like ``permissions``.
+        output_type: The type of the output: ``str`` for the text of the last message, or any type that ``@tool`` supports for a
+            parameter,
             for JSON of its schema.
-        output_retries: How often an output that does not fit goes back to the model.
-        limits: What a thread of it, with its children, may use.
-        loop: The task that fills a turn. None is the built-in loop.
-        ephemeral: Whether its threads are kept out of the thread store.
+        output_retries: How often an invalid output is returned to the model.
+        limits: The limits of a thread of this agent, its children included.
+        loop: The task that runs as a turn. None means the built-in loop.
+        ephemeral: If true, its threads are not stored.
     """
 
     name: str
@@ -85,13 +87,13 @@ class Agent(Value, Generic[OutputT], kw_only=True):
 
 
 class RunResult(Value, Generic[OutputT], kw_only=True):
-    """A run that has ended.
+    """The result of a run.
 
     Attributes:
-        outcome: How it ended, with its usage.
-        events: What clients heard of it, deltas included.
+        outcome: How the run ended, with its usage.
+        events: The events that clients received, deltas included.
         value: The output, if there is one; see :attr:`output`.
-        misfit: Why the output does not fit its type. None if it does.
+        misfit: Why the output does not fit its type. None means that it fits.
     """
 
     outcome: Outcome
@@ -124,7 +126,7 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
         """The output, of the agent's output type.
 
         Raises:
-            RunError: The run was not completed, or the output does not fit the type; the fact says why.
+            RunError: The run was not completed, or the output does not fit the type. The fact gives the reason.
         """
         if self.misfit is not None or self.value is None:
             raise RunError(self.misfit or self.outcome.error or f"the turn was {self.outcome.status}")

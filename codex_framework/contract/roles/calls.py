@@ -1,4 +1,4 @@
-"""A call of a tool, and what it gave."""
+"""Tool calls and their outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ToolCall(Value):
 
     Attributes:
         call_id: The model's id of the call; unique within the thread.
-        name: The name as called (perhaps an alias).
+        name: The name that the model used, which may be an alias.
         arguments: JSON text of a function call, the plain text of a freeform call, or the JSON of a native call's action.
         kind: ``function``, ``custom`` or ``local_shell``.
     """
@@ -28,13 +28,13 @@ class ToolCall(Value):
 
 
 class ToolOutput(Value):
-    """What a call gave.
+    """The output of a call.
 
     Attributes:
         content: Text, or content parts (text and images), for the model.
-        success: Whether the call did what it was for. Observers are told, the model is not.
+        success: Whether the call succeeded. Observers see this, the model does not.
         truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
-        details: Structured facts for clients (plain JSON data). None means there are none.
+        details: Structured data for clients (plain JSON data). None means there are none.
     """
 
     content: str | tuple[ContentItem, ...]
@@ -44,13 +44,13 @@ class ToolOutput(Value):
 
 
 class CallView(Value, kw_only=True):
-    """A call in the words of hooks, guards and user interfaces: ``Bash`` with ``{"command": ...}``.
+    """A call in the vocabulary of hooks, guards and user interfaces: ``Bash`` with ``{"command": ...}``.
 
     Attributes:
-        name: What the tool is called there.
-        aliases: Other names it is known under there.
+        name: The tool's name in that vocabulary.
+        aliases: Other names of the tool there.
         arguments: The arguments as plain JSON data.
-        server: The server the tool belongs to. None for a tool of a plugin.
+        server: The server of the tool. None means that a plugin offers it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A command that a plugin asks for, and what becomes of it."""
+"""Commands that plugins run, and their results."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ class OutputChunk(Value):
 
 
 class OutputWindow(Value, kw_only=True):
-    """What a command printed between two looks at it.
+    """The output of a command between two calls of ``take``.
 
     Attributes:
-        text: Both streams in order of arrival, decoded. Where more than 1 MiB came, the middle is missing and a line
-            ``... N bytes omitted ...`` stands there.
+        text: Both streams in order of arrival, decoded. If there was more than 1 MiB, a line ``... N bytes omitted ...`` replaces
+            the
+            middle.
         total_bytes: Bytes printed in all, kept or not.
         omitted_bytes: Bytes that were not kept.
     """
@@ -45,20 +46,21 @@ class CommandRequest(Value, kw_only=True):
     """A command to run on behalf of a call: through command policy, approval and sandbox.
 
     Attributes:
-        argv: Program and arguments; nothing is interpreted by a shell.
-        cwd: Absolute, or relative to the turn's folder; None is the turn's folder.
-        env: Variables on top of those the environment policy gives.
-        timeout_ms: Kill the process group after this many milliseconds (exit code 124); None: never.
-        tty: Run on a pseudo-terminal of 24 x 80.
-        stdin: Bytes to feed; None is ``/dev/null`` (or the terminal).
+        argv: Program and arguments. No shell interprets them.
+        cwd: The working folder, absolute or relative to the turn's folder. None means the turn's folder.
+        env: Environment variables in addition to those of the environment policy.
+        timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. None means no
+            limit.
+        tty: Whether to run on a pseudo-terminal of 24 x 80.
+        stdin: Bytes to write to stdin. None means ``/dev/null``, or the terminal.
         escalate: ``sandbox_permissions`` of the call.
-        additional: With ``with_additional_permissions``: what it wants on top of the turn's permissions.
-        justification: The model's reason for asking for more.
-        prefix_rule: A command prefix the model proposes to allow from now on.
+        additional: Permissions in addition to those of the turn, with ``with_additional_permissions``.
+        justification: The model's reason for requesting more.
+        prefix_rule: A command prefix that the model proposes to allow permanently.
         source: ``agent``, ``unified_exec_startup`` or ``user_shell``, for events.
         announce: Whether begin, output and end events are emitted.
-        drain_ms: How long to go on reading, after the command's end, while its descendants hold its output open.
-        script: The shell script in ``argv``, where the tool built argv from one (policies and interception look at it).
+        drain_ms: How long to continue reading after the command's end while its descendants keep its output open, in milliseconds.
+        script: The shell script in ``argv``, if the tool built argv from one. Policies and interception use it.
     """
 
     argv: tuple[str, ...]
@@ -81,14 +83,14 @@ class CommandResult(Value, kw_only=True):
     """A command that has ended.
 
     Attributes:
-        exit_code: Its status; 128+N when signal N ended it; 124 when it ran out of time.
-        stdout: What was kept of it (at most 1 MiB: head and tail halves), decoded; undecodable bytes are U+FFFD.
-        output: Both streams in order of arrival, kept and decoded the same way.
+        exit_code: The exit status; 128+N if signal N ended the command; 124 if the time limit expired.
+        stdout: The standard output, decoded, at most 1 MiB: its first and last half. Undecodable bytes are U+FFFD.
+        output: Both streams in order of arrival, limited and decoded in the same way.
         total_bytes: Bytes printed in all, kept or not.
         omitted_bytes: Bytes of ``output`` that were not kept.
         duration_s: Wall time, in seconds.
         timed_out: Whether ``timeout_ms`` ended it.
-        denied: Whether the sandbox seems to have refused something.
+        denied: Whether the sandbox probably denied an access.
     """
 
     exit_code: int
@@ -103,7 +105,7 @@ class CommandResult(Value, kw_only=True):
 
 
 class RunningCommand(Protocol):
-    """A command that was started and may outlive the call (and the turn)."""
+    """A started command, which may outlive the call and the turn."""
 
     @property
     def process_id(self) -> int:
@@ -112,19 +114,19 @@ class RunningCommand(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """Its status once it has ended and all output was read, else None."""
+        """The exit status. None until the command has ended and all its output was read."""
         ...
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
-        """Output from now on, until the end. One reader at a time; memory is bounded whether or not somebody reads."""
+        """Yield the output from now on, until the end. Only one reader at a time. Memory is bounded, even if nobody reads."""
         ...
 
     def take(self) -> OutputWindow:
-        """What was printed since the last take (or the start). Independent of :meth:`chunks`."""
+        """Return the output since the last call, or since the start. Independent of :meth:`chunks`."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Feed stdin (a pipe or the terminal).
+        """Write to stdin (a pipe or the terminal).
 
         Raises:
             ToolError: stdin is closed.

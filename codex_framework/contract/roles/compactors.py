@@ -1,4 +1,4 @@
-"""The role of a compactor: how a conversation is shortened when it fills the model's context window."""
+"""The role of a compactor, which shortens a conversation that fills the model's context window."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ContextStatus(Value, kw_only=True):
     """How full the context window is.
 
     Attributes:
-        tokens: As the server counted last, and an estimate of what came after (4 bytes are a token, as in Codex).
-        window: The model's context window in tokens. None if it is not known.
-        first: Whether the turn has not sampled yet.
-        previous_model: The model of the turn before, if it was another one.
+        tokens: The last count of the server, plus an estimate of later items (4 bytes per token, as in Codex).
+        window: The model's context window in tokens. None means that it is unknown.
+        first: Whether the turn has sent no request yet.
+        previous_model: The model of the previous turn, if it was another one.
     """
 
     tokens: int
@@ -31,7 +31,7 @@ class ContextStatus(Value, kw_only=True):
 
 
 class Compactor:
-    """Shortens conversations. One compactor serves a kernel: ``[framework] compactor``, else the first.
+    """Shortens conversations. A kernel uses one compactor: the one named in ``[framework] compactor``, or the first.
 
     Attributes:
         name: Short and unique.
@@ -40,18 +40,18 @@ class Compactor:
     name: ClassVar[str] = ""
 
     def due(self, status: ContextStatus, turn: TurnFacts) -> str | None:  # noqa: ARG002  # for those who override it
-        """Return the reason for a compaction now, or None.
+        """Return the reason for a compaction now. None means that none is needed.
 
-        Asked before every sample, but never twice in a row. A request that overflows the window is always due once, without
-        asking. Keep it cheap.
+        Called before every sample, but never twice in a row. If a request exceeds the window, the history is compacted once without
+        calling this. Keep it cheap.
         """
         return None
 
     @abstractmethod
     async def compact(self, turn: TaskContext, reason: str) -> Compaction:
-        """Return what takes the place of the history.
+        """Return the history that replaces the current one.
 
         Args:
-            reason: What :meth:`due` gave, or ``manual``, or ``overflow``.
+            reason: The result of :meth:`due`, or ``manual``, or ``overflow``.
         """
         raise NotImplementedError

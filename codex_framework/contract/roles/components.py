@@ -1,4 +1,4 @@
-"""The role of a component: what lives as long as the kernel, or as long as one thread."""
+"""The role of a component, which lives as long as the kernel, or as long as one thread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Component", "ThreadComponent"]
 
 
 class ThreadComponent:
-    """A part of one thread. A component makes it in :meth:`Component.for_thread`.
+    """A part of one thread, created by :meth:`Component.for_thread`.
 
     Attributes:
-        required: Whether a turn fails if this part has not started.
+        required: Whether turns fail if this part has not started.
         ready_timeout_s: How long the first sample waits for :meth:`start`, in seconds.
     """
 
@@ -26,26 +26,26 @@ class ThreadComponent:
     ready_timeout_s: float = 30.0
 
     async def start(self) -> None:
-        """Get ready. Runs in the background; its end is readiness, for which the first sample waits.
+        """Prepare the part, in the background. The first sample waits until this returns.
 
-        An exception is a warning; if the part is required, the turn fails and the next turn tries again.
+        An exception becomes a warning. If the part is required, the turn fails, and the next turn tries again.
         """
 
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # for those who override it
-        """Return the part's tools. Asked at the start of a turn, and before a sample after ``tools_changed()``. Keep it cheap."""
+        """Return the part's tools. Called at the start of a turn, and before a sample after ``tools_changed()``. Keep it cheap."""
         return ()
 
     async def before_calls(self, turn: TurnContext) -> None:
-        """Run while the model answers for the first time in a turn. The first call of the turn waits for it, at most 30 s."""
+        """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s."""
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
-        """Run when a turn or task has ended, before clients see its end; at most 5 s."""
+        """Run after a turn or task, before clients see its end; at most 5 s."""
 
     async def idle(self) -> None:
         """Run when nothing is running and nothing is pending. May deliver items with ``trigger``, which starts a turn."""
 
     async def aclose(self) -> None:
-        """Let go of everything. May be called twice."""
+        """Release all resources. May be called twice."""
 
 
 class Component:
@@ -54,10 +54,10 @@ class Component:
     Attributes:
         name: Short and unique.
         provides: Keys of the services that :meth:`start` returns.
-        requires: Keys of the services that have to be there before :meth:`start`.
+        requires: Keys of the services that must be available before :meth:`start`.
         required: Whether ``Kernel.create`` fails if this part does not start.
-        start_timeout_s: Most seconds for :meth:`start`.
-        close_timeout_s: Most seconds for :meth:`aclose`.
+        start_timeout_s: Time limit of :meth:`start`, in seconds.
+        close_timeout_s: Time limit of :meth:`aclose`, in seconds.
     """
 
     name: ClassVar[str] = ""
@@ -68,7 +68,7 @@ class Component:
     close_timeout_s: float = 5.0
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # as above
-        """Start, after the components that provide what this one requires. Components start concurrently.
+        """Start the component, after those that provide its required services. Components start concurrently.
 
         Returns:
             The services named in ``provides``.
@@ -76,8 +76,8 @@ class Component:
         return None
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # for those who override it
-        """Return this component's part of a thread, or None. Called when the thread is made, before its first event."""
+        """Return this component's part of a thread, or None for no part. Called when the thread is created, before its first event."""
         return None
 
     async def aclose(self) -> None:
-        """Let go of everything, after all threads have ended. Also called after a failed start. May be called twice."""
+        """Release all resources, after all threads have ended. Also called after a failed start. May be called twice."""

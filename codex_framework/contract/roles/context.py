@@ -1,4 +1,4 @@
-"""The role of a context source: fragments of instructions and context that go into a prompt."""
+"""The role of a context source, which adds fragments of instructions and context to a prompt."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["ContextSource", "Fragment"]
 class Fragment(Value, kw_only=True):
     """A piece of context.
 
-    The kernel sends a fragment when its text differs from the last one with the same markers that stands in history; so a
-    source always gives its whole truth, and only changes cost tokens.
+    The kernel sends a fragment if its text differs from the last one in the history with the same markers. So a source always
+    returns all its fragments, and only changes cost tokens.
 
     Attributes:
         role: ``developer`` or ``user``. Fragments of one role are parts of one message, in order.
-        text: With its markers.
-        start, end: What the text begins and ends with; by them it is recognised later as context, not as a person's words.
+        text: The text, including its markers.
+        start, end: The markers at the beginning and end of the text. They distinguish context from user input later.
         order: Small numbers first. 0 to 99 permissions, 100 to 199 instructions, 200 and up the environment.
     """
 
@@ -32,7 +32,7 @@ class Fragment(Value, kw_only=True):
 
 
 class ContextSource:
-    """Gives fragments.
+    """A source of context fragments.
 
     Attributes:
         name: Short and unique.
@@ -42,10 +42,10 @@ class ContextSource:
 
     @abstractmethod
     def fragments(self, facts: TurnFacts) -> Iterable[Fragment]:
-        """Return the fragments that hold now. May read files; must not block for long.
+        """Return the current fragments. May read files, but must not block for long.
 
         Raises:
-            CodexError: Not all that should be sent can be; the turn goes on with a warning that names the source. What a
-                generator has yielded before it raises is sent.
+            CodexError: Some fragments cannot be provided. The turn continues with a warning that names the source. Fragments that a
+                generator has yielded before it raises are sent.
         """
         raise NotImplementedError

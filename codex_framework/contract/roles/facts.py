@@ -1,4 +1,4 @@
-"""What is known of a turn: one plain value for everything that decides without acting."""
+"""The facts of a turn: one plain value for all objects that decide without acting."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["TurnFacts"]
 
 
 class TurnFacts(Value, kw_only=True):
-    """The facts of a turn. Made once a turn; given to command policies, context sources, tools, compactors and predicates.
+    """The facts of a turn, created once per turn for command policies, context sources, tools, compactors and predicates.
 
     Attributes:
-        kind: What fills the turn: ``regular``, or the kind of a task.
+        kind: ``regular``, or the kind of the task that the turn runs.
         cwd: The turn's folder, absolute.
-        permissions: What the thread may do, with symbolic places.
-        access: The same, resolved for this turn.
-        shell: Path of the person's shell.
+        permissions: The permissions of the thread, with symbolic locations.
+        access: The permissions, resolved for this turn.
+        shell: Path of the user's shell.
         config: The merged configuration of the thread as plain tables.
-        codex_home: ``$CODEX_HOME``. None where there is no kernel (a policy tried on the command line).
+        codex_home: ``$CODEX_HOME``. None if there is no kernel (a policy tried on the command line).
         agent: The name of the agent that the thread runs. None for a thread without one.
-        depth: How many parents the thread has.
-        first: Whether nothing stands in the history yet.
-        previous_model: The model of the turn before. None for the first turn.
+        depth: The number of the thread's ancestors.
+        first: Whether the history is empty.
+        previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
     """
 

@@ -1,4 +1,4 @@
-"""The role of an interceptor: it sees, and may change, what passes through a turn."""
+"""The role of an interceptor, which sees and can change the requests, calls and outputs of a turn."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Interceptor", "UserInput"]
 
 
 class UserInput(Value, kw_only=True):
-    """Input of a person on its way into the conversation.
+    """User input that is about to be recorded.
 
     Attributes:
-        items: What is recorded.
-        context: Texts for the model beside it, recorded as developer messages.
+        items: The items to record.
+        context: Additional texts for the model, recorded as developer messages.
         steered: Whether it arrived while a turn was running.
     """
 
@@ -31,16 +31,17 @@ class UserInput(Value, kw_only=True):
 
 
 class Interceptor:
-    """Sees and may change what passes by. Override what you need: a method that is not overridden costs nothing.
+    """Sees and can change the data of a turn. Override what you need: a method that is not overridden costs nothing.
 
-    Methods that come before something are called in ``order``, smallest first; those that come after in reverse, so that the first
-    interceptor is the outermost. An exception stops the thing at hand: no request, no call, an error in place of the output.
+    Methods that run before a step are called in ``order``, smallest first, and methods that run after it in reverse order, so that
+    the
+    first interceptor is the outermost. If a method raises, the request or call is not made, or an error replaces the output.
     :class:`~codex_framework.contract.errors.StopTurn` ends the turn as a normal stop.
 
     Attributes:
         name: Short and unique.
-        order: Its place among the interceptors.
-        redacts: Whether :meth:`redact` is used. While it applies, output of calls is not streamed to clients.
+        order: Its position among the interceptors.
+        redacts: Whether :meth:`redact` is used. If so, the output of calls is not streamed to clients.
     """
 
     name: ClassVar[str] = ""
@@ -52,42 +53,42 @@ class Interceptor:
         return True
 
     async def input(self, input: UserInput, turn: TurnContext) -> UserInput:  # noqa: A002, ARG002  # the contract's word
-        """See each input of a person before it is recorded.
+        """Process each user input before it is recorded.
 
         Raises:
-            InputRefused: The input is not taken; its sender is told.
+            InputRefused: The input is refused, and its sender is informed.
         """
         return input
 
     async def request(self, request: ModelRequest, turn: TurnContext) -> ModelRequest:  # noqa: ARG002
-        """See each request to the model."""
+        """Process each request to the model."""
         return request
 
     async def after_item(self, item: ResponseItem, turn: TurnContext) -> ResponseItem:  # noqa: ARG002
-        """See each message and reasoning of the model before clients do. Deltas of text are held back meanwhile."""
+        """Process each message and reasoning item of the model before clients see it. Text deltas are held back until then."""
         return item
 
     async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:  # noqa: ARG002
-        """See each call.
+        """Process each tool call.
 
         Raises:
-            ToolRefused: The call is not made; the text goes to the model.
+            ToolRefused: The call is not made, and the text is returned to the model.
         """
         return call
 
     def alone(self, call: ToolCall) -> bool:  # noqa: ARG002
-        """Return whether a call has to run alone although its tool is parallel-safe. Keep it cheap.
+        """Return whether a call must run alone although its tool is parallel-safe. Keep it cheap.
 
-        For interceptors that make something else of some calls, which must not overlap with others.
+        For interceptors that rewrite calls into ones that must not overlap with others.
         """
         return False
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, turn: TurnContext) -> ToolOutput:  # noqa: ARG002
-        """See each call's output."""
+        """Process the output of each call."""
         return output
 
     def redact(self, text: str, turn: TurnFacts) -> str:  # noqa: ARG002
-        """Return a text that leaves a call without what nobody should see: output, events and details."""
+        """Return a text of a call without its secrets. Called for output, events and details."""
         return text
 
     async def before_compact(self, reason: str, turn: TurnContext) -> None:
@@ -97,11 +98,11 @@ class Interceptor:
         """Run after a compaction."""
 
     async def stop(self, outcome: Outcome, turn: TurnContext) -> str | None:  # noqa: ARG002
-        """See a completed turn that has nothing left to do. A text makes it go on, with the text as input; at most 25 a turn."""
+        """Check a turn that is about to complete. A returned text continues the turn as its input, at most 25 times."""
         return None
 
     def client(self, client: ModelClient, provider: ProviderInfo) -> ModelClient:  # noqa: ARG002
-        """Return the client to use for a provider: a recorder, a cache or a limiter around ``client``.
+        """Return the client to use for a provider, such as a recorder, a cache or a limiter around ``client``.
 
         Called once for each provider, when it is first used.
         """

@@ -1,4 +1,4 @@
-"""The role of a model provider: where replies stream from."""
+"""The role of a model provider, which streams responses."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class ProviderInfo(Value, kw_only=True):
     """A ``[model_providers.<id>]`` table (wire: ``ModelProviderInfo``).
 
     Attributes:
-        id: The table's name.
+        id: The name of the table.
         wire_api: Which :class:`ModelProvider` plugin serves it (``responses``, ``replay``, ...).
         env_key: The environment variable that holds the API key.
-        env_key_instructions: What to tell a person who has not set it.
+        env_key_instructions: The message for users who have not set it.
         query_params: Added to every request's URL.
         http_headers: Sent with every request.
-        env_http_headers: Header name to environment variable; sent where the variable is set and not empty.
-        request_max_retries: Tries after the first for requests that fail before a response (0 to 100).
-        stream_max_retries: Tries after the first for responses that break off (0 to 100).
+        env_http_headers: Header name to environment variable. A header is sent if its variable is set and not empty.
+        request_max_retries: Retries of requests that fail before a response (0 to 100).
+        stream_max_retries: Retries of responses that break off (0 to 100).
         stream_idle_timeout_ms: Longest silence within a response, in milliseconds.
         options: All other keys of the table, for the plugin.
     """
@@ -66,14 +66,14 @@ class ProviderInfo(Value, kw_only=True):
 
 
 class ModelInfo(Value, kw_only=True):
-    """What is known of a model (wire: ``ModelInfo``, the fields that the kernel and the bundled tools use).
+    """The properties of a model (wire: ``ModelInfo``, the fields that the kernel and the bundled tools use).
 
     Attributes:
         slug: The name sent on the wire.
-        known: False for a name not in any catalogue; the values are then fallbacks.
+        known: False if the name is in no catalogue. The values are then fallbacks.
         context_window: In tokens.
-        truncation: ``("tokens", n)`` or ``("bytes", n)``: how long a tool's output may be.
-        shell_type: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``: which command tool to offer.
+        truncation: ``("tokens", n)`` or ``("bytes", n)``: the maximum length of a tool's output.
+        shell_type: The command tool to offer: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``.
         apply_patch: ``freeform``, ``function`` or None.
     """
 
@@ -93,7 +93,7 @@ class ModelInfo(Value, kw_only=True):
 
 
 class Prompt(Protocol):
-    """The thread's history as one request sees it: a snapshot that does not change."""
+    """The thread's history for one request: an immutable snapshot."""
 
     @property
     def items(self) -> Sequence[ResponseItem]:
@@ -101,7 +101,7 @@ class Prompt(Protocol):
         ...
 
     def encoded(self) -> bytes:
-        """The items as a JSON array in UTF-8; each item is encoded once in its life, so this is cheap."""
+        """Return the items as a JSON array in UTF-8. This is cheap, because each item is encoded only once."""
         ...
 
 
@@ -132,7 +132,7 @@ class ModelRequest(Value, kw_only=True):
 
 
 class ItemAdded(Value):
-    """The model has begun an item; its text is still empty."""
+    """The model has started an item. Its text is still empty."""
 
     item: ResponseItem
 
@@ -160,7 +160,7 @@ class ReasoningDelta(Value):
 
 
 class ReasoningPartAdded(Value):
-    """The reasoning summary goes on with another part."""
+    """The reasoning summary continues with another part."""
 
     item_id: str
     index: int
@@ -180,7 +180,7 @@ class RateLimits(Value):
 
 
 class Completed(Value):
-    """The response is whole. ``end_turn`` False asks for another request though no tool was called."""
+    """The response is complete. ``end_turn`` False asks for another request although no tool was called."""
 
     response_id: str
     usage: TokenUsage | None = None
@@ -193,21 +193,21 @@ ModelEvent: TypeAlias = (
 
 
 class ModelClient(Protocol):
-    """A way to ask one provider, shared by all threads of a kernel: any number of streams may be open at once."""
+    """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask for one response.
+        """Request one response.
 
         Yields events in the order of the wire and ends after ``Completed``. Closing the iterator (``aclose``) or cancelling
         the task ends the request at once.
 
         Raises:
-            ModelError: Anything that went wrong, and nothing else; ``retryable`` says whether asking again can help.
+            ModelError: The request failed. Raise no other exception. ``retryable`` states whether a retry can help.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give up the connection. Safe to call twice."""
+        """Close the connection. Safe to call twice."""
         ...
 
 
@@ -215,8 +215,8 @@ class ModelProvider:
     """A kind of provider, chosen by ``wire_api`` in config.
 
     Attributes:
-        name: The ``wire_api`` word.
-        builtin: Provider ids that exist without a table in config (``openai``, ...).
+        name: The value of ``wire_api``.
+        builtin: Providers that need no table in the configuration (``openai``, ...), by id.
     """
 
     name: str
@@ -224,13 +224,13 @@ class ModelProvider:
 
     @abstractmethod
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-        """Make a client. No I/O here; called once a kernel, when a turn first needs this provider.
+        """Create a client, without I/O. Called once per kernel, when a turn first needs this provider.
 
         Raises:
-            ModelError: The table lacks something (a key, a URL); the hint says what to set.
+            ModelError: The table is incomplete (no key, no URL). The hint says what to set.
         """
         raise NotImplementedError
 
     def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # for those who override it
-        """Return what this provider knows of a model, or None if it does not know the name."""
+        """Return the properties of a model. None means that the provider does not know the name."""
         return None

@@ -1,4 +1,4 @@
-"""The role of a network proxy: the only way out for commands that may reach some hosts and not others."""
+"""The role of a network proxy, the only network access of commands that may reach only some hosts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["BlockedRequest", "NetworkGate", "NetworkProxy", "NetworkRules", "Net
 
 
 class NetworkTarget(Value):
-    """What a command wants to reach.
+    """A network target that a command wants to reach.
 
     Attributes:
-        host: A name or an address, in lower case, without brackets or a final dot; ``unix-socket``, with port 0, for one of these.
+        host: A name or an address, in lower case, without brackets or a final dot. For a Unix socket it is ``unix-socket``, with
+            port 0.
         protocol: ``http``, ``https`` (a ``CONNECT``), ``socks5_tcp`` or ``socks5_udp``.
-        method: Of plain HTTP.
+        method: The method of a plain HTTP request.
     """
 
     host: str
@@ -29,11 +30,11 @@ class NetworkTarget(Value):
 
 
 class BlockedRequest(Value):
-    """What was not let through.
+    """A blocked request.
 
     Attributes:
         reason: ``blocked-by-allowlist``, ``blocked-by-denylist``, ``blocked-by-method-policy`` or ``blocked-by-policy``
-            (Codex's words of ``x-proxy-error``).
+            (Codex's values of ``x-proxy-error``).
     """
 
     target: NetworkTarget
@@ -41,47 +42,47 @@ class BlockedRequest(Value):
 
 
 class ProxyPorts(NamedTuple):
-    """TCP ports on the loopback address, as the command sees it. ``socks`` is 0 where SOCKS5 is not spoken."""
+    """TCP ports on the loopback address, as the command sees it. ``socks`` is 0 if SOCKS5 is not available."""
 
     http: int
     socks: int
 
 
 class NetworkGate(Protocol):
-    """One command's way out, with its own rules. It carries what comes in at the listening sockets it is given."""
+    """The proxy of one command, with its own rules. It serves the listening sockets that it is given."""
 
     @property
     def blocked(self) -> tuple[BlockedRequest, ...]:
-        """What was not let through so far; the first 100."""
+        """The requests blocked so far, at most the first 100."""
         ...
 
     def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
-        """``HTTP_PROXY`` and its like, for a command that sees these ports."""
+        """Return ``HTTP_PROXY`` and similar variables, for a command that sees these ports."""
         ...
 
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
-        """Accept from these listening sockets from now on. They may belong to another network namespace.
+        """Start to accept connections from these listening sockets. They may belong to another network namespace.
 
-        The gate makes its own copies (``dup``); it neither closes these nor goes on with them once it is closed. They become
-        non-blocking, as copies share that.
+        The gate uses copies of its own (``dup``), which it closes at its end. It does not close the given sockets. These become
+        non-blocking, because copies share that flag.
         """
         ...
 
     async def listen(self) -> ProxyPorts:
-        """Open listening sockets of its own on 127.0.0.1, for sandboxes that share this machine's network; the same ones each time.
+        """Open listening sockets on 127.0.0.1, for sandboxes that share this machine's network. Further calls return the same ones.
 
         Raises:
-            SandboxError: There is no port to be had.
+            SandboxError: No port is available.
         """
         ...
 
     async def aclose(self) -> None:
-        """End every connection and let go of the sockets. Safe to call twice."""
+        """End all connections and release the sockets. Safe to call twice."""
         ...
 
 
 class NetworkProxy:
-    """Makes gates.
+    """A factory of gates.
 
     Attributes:
         name: Short and unique.
@@ -94,13 +95,13 @@ class NetworkProxy:
         """Return a gate for one command.
 
         Args:
-            rules: What passes without a question.
-            ask: Called for a target of which the rules say nothing, while its connection waits; True lets it pass. None, or an
-                exception, refuses. Never called for what is denied, for a method that the mode forbids, or for addresses that are
-                not public, unless ``allow_local_binding`` is on.
+            rules: The rules for requests that pass without a question.
+            ask: Called for a target that matches no rule, while its connection waits. True allows the target. If it is None or
+                raises, the target is refused. Never called for denied targets, for methods that the mode forbids, or for addresses
+                that are not public, unless ``allow_local_binding`` is on.
 
         Raises:
-            SandboxError: The rules contradict themselves or cannot be kept.
+            SandboxError: The rules are contradictory or cannot be enforced.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
-"""The roles that only watch: observers, notifiers, telemetry. They can't hurt a turn.
+"""The passive roles: observers, notifiers, telemetry. They cannot affect a turn.
 
-All three are called on a thread of their own, one call at a time and in order, never on the event loop. A call that raises is
-reported with the plugin's name; one that raises three times, or does not come back within its time, is muted for the thread.
+All three are called on a separate operating-system thread, one call at a time and in order, never on the event loop. An exception
+is reported with the plugin's name. An object that raises three times, or exceeds its time limit, is muted for the thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
 
 
 class Observer:
-    """Hears every event of every thread, deltas excepted.
+    """Receives every event of every thread, except deltas.
 
     Attributes:
         name: Short and unique.
@@ -27,16 +27,16 @@ class Observer:
 
     @abstractmethod
     def observe(self, thread_id: str, event: Event) -> None:
-        """Take one event. 5 s at most."""
+        """Handle one event. Time limit 5 s."""
         raise NotImplementedError
 
 
 class Notification(Value, kw_only=True):
-    """Something a person who is not looking wants to know.
+    """A notification for a user who is not watching.
 
     Attributes:
         type: ``agent-turn-complete`` or ``approval-requested``.
-        input_messages: What the person had asked in this turn.
+        input_messages: The user's input in this turn.
     """
 
     type: str
@@ -49,7 +49,7 @@ class Notification(Value, kw_only=True):
 
 
 class Notifier:
-    """Tells a person that a turn has ended or needs them.
+    """Notifies the user that a turn has ended or needs an answer.
 
     Attributes:
         name: Short and unique.
@@ -59,21 +59,21 @@ class Notifier:
 
     @abstractmethod
     def notify(self, notification: Notification) -> None:
-        """Tell. 5 s at most; start a process rather than wait for one."""
+        """Deliver a notification. Time limit 5 s: start a process without waiting for it."""
         raise NotImplementedError
 
 
 class Measurement(Value, kw_only=True):
-    """One measured thing.
+    """One measurement.
 
     Attributes:
         kind: ``span`` (has ``duration_s``), ``event`` or ``counter`` (has ``value``).
         name: As in the telemetry tables (``codex.tool.call``, ``codex.api_request``, ...).
         time_s: Unix time of the start, in seconds.
         attributes: Strings, numbers and booleans; never prompt text or tool output.
-        thread_id, turn_id: Where it belongs; empty for what belongs to no thread or no turn.
-        trace_id, span_id, parent_id: Its place in a trace, as W3C ids in hex. Empty for counters.
-        failed: Whether what was measured failed.
+        thread_id, turn_id: The thread and turn. Empty if it belongs to no thread or no turn.
+        trace_id, span_id, parent_id: Its position in a trace, as W3C ids in hex. Empty for counters.
+        failed: Whether the measured work failed.
     """
 
     kind: str
@@ -91,7 +91,7 @@ class Measurement(Value, kw_only=True):
 
 
 class Telemetry:
-    """Measures.
+    """Receives measurements.
 
     Attributes:
         name: Short and unique.
@@ -101,8 +101,8 @@ class Telemetry:
 
     @abstractmethod
     def record(self, measurement: Measurement) -> None:
-        """Take one measurement. 5 s at most."""
+        """Handle one measurement. Time limit 5 s."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Send what is held back; called when the kernel closes. 5 s at most."""
+        """Send buffered measurements. Called when the kernel closes. Time limit 5 s."""

@@ -1,4 +1,4 @@
-"""The role of an op handler: what a thread can be asked."""
+"""The role of an op handler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OpT = TypeVar("OpT", bound=Op)
 
 
 class OpHandler(Generic[OpT]):
-    """Handles one kind of op. Built-in ops cannot be taken.
+    """Handles one kind of op. Built-in ops cannot be replaced.
 
     Attributes:
         op: The class of the op; its ``type`` is the tag on the wire.
@@ -25,23 +25,24 @@ class OpHandler(Generic[OpT]):
 
     @abstractmethod
     async def handle(self, op: OpT, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
-        """Do what the op asks, or start a task for it.
+        """Execute the op, or start a task for it.
 
-        Ops of a thread are handled in order of submission, one at a time, in at most 10 s. A CodexError becomes an error event
-        under the submission's id.
+        Ops of a thread are handled in order of submission, one at a time, within 10 s each. A CodexError becomes an error event
+        with
+        the submission's id.
 
         Args:
-            id: The submission's id. Pass it to ``start_task``, so that the turn has it.
+            id: The submission's id. Pass it to ``start_task``, so that the turn has the same id.
         """
         raise NotImplementedError
 
 
 class FunctionHandler(OpHandler[OpT]):
-    """The handler that :func:`handles` makes of a function."""
+    """The handler that :func:`handles` creates from a function."""
 
     def __init__(self, function: Callable[[OpT, ThreadContext, str], Awaitable[None]], op: type[OpT]) -> None:
         self.op = op
-        self.__wrapped__ = function  # where messages say that the handler stands
+        self.__wrapped__ = function  # the place of the handler in messages
 
     async def handle(self, op: OpT, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
         """Call the function."""
@@ -49,7 +50,7 @@ class FunctionHandler(OpHandler[OpT]):
 
 
 def handles(function: Callable[[OpT, ThreadContext, str], Awaitable[None]]) -> OpHandler[OpT]:
-    """Make an op handler of an async function. The op's class is the annotation of the first parameter.
+    """Create an op handler from an async function. The annotation of the first parameter is the class of the op.
 
         @handles
         async def compact(op: Compact, thread: ThreadContext, id: str) -> None: ...
@@ -63,7 +64,7 @@ def handles(function: Callable[[OpT, ThreadContext, str], Awaitable[None]]) -> O
     first = next(iter(inspect.signature(function).parameters), "")
     try:
         kind = typing.get_type_hints(function).get(first)
-    except NameError:  # an annotation that only type checkers import: that of the op itself must be there
+    except NameError:  # Another annotation may be imported for type checkers only. The annotation of the op must exist.
         kind = getattr(function, "__globals__", {}).get(getattr(function, "__annotations__", {}).get(first))
     if not (isinstance(kind, type) and issubclass(kind, Op)):
         name = getattr(function, "__qualname__", repr(function))

@@ -1,4 +1,4 @@
-"""How turns end, what they use, and how history is edited."""
+"""The outcomes of turns, their usage, and edits of the history."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Status(enum.StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     LIMITED = "limited"
-    """A limit of the thread was reached. Raising it and another input go on. Wire: ``turn_aborted`` with ``budget_limited``."""
+    """A limit of the thread was reached. Raise it and submit an input to continue. Wire: ``turn_aborted`` with ``budget_limited``."""
 
 
 class Usage(Value):
-    """What a turn, a run or a thread has used, its children included.
+    """The usage of a turn, a run or a thread, its children included.
 
     Attributes:
         requests: Requests to a model.
@@ -45,10 +45,10 @@ class Outcome(Value, kw_only=True):
     """The end of a turn.
 
     Attributes:
-        last_agent_message: The model's last message. None if it said nothing.
+        last_agent_message: The model's last message. None means that there is none.
         error: Why the turn failed. None unless ``status`` is ``failed``.
         info: The error's ``CodexErrorInfo`` wire value.
-        reason: Why it was aborted: ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``.
+        reason: Why the turn was aborted: ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``.
     """
 
     status: Status
@@ -63,9 +63,9 @@ class Compaction(Value, kw_only=True):
     """A shorter history.
 
     Attributes:
-        items: What takes the place of history, oldest first, without instructions and context: the kernel asks the context
-            sources again and puts these in.
-        message: The summary, as it is kept in the record.
+        items: The new history, oldest first, without instructions and context. The kernel adds these again from the context
+            sources.
+        message: The summary for the record.
     """
 
     items: Sequence[ResponseItem]
@@ -73,7 +73,7 @@ class Compaction(Value, kw_only=True):
 
 
 class RolledBack(Value):
-    """The last ``turns`` turns are taken out of history. Files are not touched."""
+    """The removal of the last ``turns`` turns from the history. Files are not changed."""
 
     turns: int
 
@@ -82,12 +82,12 @@ HistoryEdit: TypeAlias = Compaction | RolledBack
 
 
 class SampleResult(Value, kw_only=True):
-    """A response of the model to a task.
+    """A response of the model to a task's request.
 
     Attributes:
-        items: All items of the response. They are not recorded: the task decides.
+        items: All items of the response. They are not recorded; the task decides whether to record them.
         message: The text of the last assistant message. None if there is none.
-        usage: Tokens of the response. None if the provider does not count.
+        usage: Tokens of the response. None means that the provider does not count.
     """
 
     items: Sequence[ResponseItem]
@@ -96,7 +96,7 @@ class SampleResult(Value, kw_only=True):
 
 
 class Limits(Value, kw_only=True):
-    """The most that a thread and its children may use together. None means no limit.
+    """Limits of a thread together with its children. None means no limit.
 
     When a limit is reached, the turn ends as ``limited`` at its next sample.
 

@@ -1,4 +1,4 @@
-"""A plugin, and what it gets when a kernel loads it."""
+"""Plugins and their contexts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class PluginContext(Protocol):
-    """One plugin in one kernel. Every hook gets it that has a parameter called ``plugin``."""
+    """The context of one plugin in one kernel. Hooks with a parameter called ``plugin`` receive it."""
 
     @property
     def name(self) -> str:
-        """The plugin's name: that of its entry point."""
+        """The plugin's name, which is the name of its entry point."""
         ...
 
     @property
@@ -31,21 +31,23 @@ class PluginContext(Protocol):
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The kernel's environment variables. Read these, not ``os.environ``: a program may give a kernel others."""
+        """The kernel's environment variables. Use these instead of ``os.environ``, because a program can give a kernel others."""
         ...
 
     def settings(self, kind: type[T]) -> T:
-        """Return the table ``[framework.plugins.<name>]`` as a value of an attrs class. It is read once for each class.
+        """Return the table ``[framework.plugins.<name>]`` as a value of an attrs class. The table is read once per class.
 
         Raises:
-            ConfigError: A key is unknown, missing or mistyped. A plugin that lets it through is reported with file and line.
+            ConfigError: A key is unknown, missing or of the wrong type. If the plugin does not catch this error, it is reported
+                with file
+                and line.
         """
         ...
 
     def offers(self, role: type[T]) -> Sequence[T]:
-        """Return what plugins offer to this plugin's own hook for a role (see ``codex_roles``).
+        """Return the objects that plugins offer to this plugin's own hook for a role (see ``codex_roles``).
 
-        Plugins that have failed since then are not among them, so ask again instead of keeping the result.
+        Offers of plugins that have failed since they were loaded are omitted. Call this again instead of keeping the result.
 
         Raises:
             PluginError: The plugin declares no hook that collects this role, or the offers are not collected yet.
@@ -56,11 +58,11 @@ class PluginContext(Protocol):
 class Plugin:
     """A plugin as a class. An entry point that names a subclass gets one instance for each kernel.
 
-    Hook implementations are methods, and share what they need through ``self``. A subclass with an ``__init__`` of its own takes
-    the context and calls ``super().__init__(context)``.
+    Hook implementations are methods and share state through ``self``. A subclass with an ``__init__`` of its own takes the context
+    and calls ``super().__init__(context)``.
 
     Attributes:
-        context: What the plugin knows of the kernel that loads it.
+        context: The plugin's context in the kernel that loads it.
     """
 
     def __init__(self, context: PluginContext) -> None:

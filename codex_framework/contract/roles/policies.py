@@ -1,4 +1,4 @@
-"""The role of a command policy: it decides about commands and hosts, and fails closed."""
+"""The role of a command policy, which decides about commands and hosts and fails closed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["CommandPolicy", "CommandVerdict", "Verdict"]
 
 
 class Verdict(enum.IntEnum):
-    """What a policy says of a command. The most severe verdict of all policies counts."""
+    """A policy's verdict on a command. The most severe verdict of all policies is used."""
 
     ALLOW = 0
     """May run in the sandbox without asking."""
     ASK = 1
-    """Needs an approval; where nobody may be asked, it is refused."""
+    """Requires approval. If nobody can be asked, the command is refused."""
     FORBID = 2
     """Never runs."""
 
@@ -28,10 +28,10 @@ class CommandVerdict(Value, kw_only=True):
     """A policy's opinion.
 
     Attributes:
-        reason: For the person (ask) or the model (forbid).
-        bypass_sandbox: An allow that a rule states expressly: the command runs unconfined.
-        amendment: A command prefix that, once allowed, would make this pass.
-        by_rule: Whether a rule that somebody wrote asks, rather than judgement (granular approval tells them apart).
+        reason: The reason for the user (ask) or the model (forbid).
+        bypass_sandbox: Whether the command runs unconfined, because a rule explicitly allows it.
+        amendment: A command prefix that would allow this command if it were allowed.
+        by_rule: Whether a written rule requires the approval, rather than a heuristic. Granular approval distinguishes the two.
     """
 
     verdict: Verdict
@@ -42,7 +42,7 @@ class CommandVerdict(Value, kw_only=True):
 
 
 class CommandPolicy:
-    """May this command run, ask, or never? May this host be reached? Keeps what people answer for good.
+    """Decides about commands and hosts, and saves permanent answers of the user.
 
     Attributes:
         name: Short and unique.
@@ -56,7 +56,7 @@ class CommandPolicy:
         raise NotImplementedError
 
     def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:  # noqa: ARG002  # for those who override it
-        """Return an opinion on a target that the permission profile says nothing of, or None.
+        """Return an opinion on a target that matches no rule of the permission profile, or None.
 
         If it raises, the target is forbidden.
         """

@@ -1,4 +1,4 @@
-"""The role of an approval reviewer: it answers an approval in place of a person."""
+"""The role of an approval reviewer, which answers requests for approval instead of the user."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ApprovalReviewer"]
 
 
 class ApprovalReviewer:
-    """Answers approvals: of commands, patches, permissions, hosts and tool calls. The first answer wins.
+    """Answers requests to approve commands, patches, permissions, hosts and tool calls. The first answer is used.
 
     Attributes:
         name: Short and unique.
-        order: Its place among the reviewers, smallest first.
+        order: Its position among the reviewers, smallest first.
     """
 
     name: ClassVar[str] = ""
@@ -25,9 +25,10 @@ class ApprovalReviewer:
 
     @abstractmethod
     async def review(self, request: ApprovalRequest, turn: TurnContext) -> ReviewDecision | None:
-        """Return a decision, or None to leave it to the next reviewer and in the end to a person.
+        """Return a decision, or None to pass the request to the next reviewer and finally to the user.
 
-        An exception, or no answer within 90 s, denies. ``ReviewDecision.message`` is what the model reads of a refusal; with
-        ``abort`` the turn ends, and people read it.
+        If it raises or takes longer than 90 s, the request is denied. The model reads ``ReviewDecision.message`` after a refusal.
+        With
+        ``abort`` the turn ends, and the user reads it.
         """
         raise NotImplementedError

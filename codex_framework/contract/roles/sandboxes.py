@@ -1,4 +1,4 @@
-"""The role of a sandbox: how a command is confined."""
+"""The role of a sandbox, which confines commands."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ class Launch(Value, kw_only=True):
     """A process to start.
 
     Attributes:
-        argv: Program and arguments; the program is searched on ``env["PATH"]``.
-        cwd: Absolute and existing.
-        env: The whole environment.
-        stdin, stdout, stderr: Open file descriptors of the caller, which closes them afterwards.
-        tty: The descriptors are a terminal that becomes the child's controlling one.
-        may_replace_terminal: The child may get another terminal of the same size instead (see :meth:`ChildProcess.take_terminal`).
-        gate: Where the access says ``proxy``: what carries the command's traffic. The sandbox hands it listening sockets, or
-            asks it to listen, and adds ``gate.environment(ports)`` to ``env``. It belongs to the caller.
+        argv: Program and arguments. The program is searched in ``env["PATH"]``.
+        cwd: The working folder, absolute. It exists.
+        env: The complete environment.
+        stdin, stdout, stderr: Open file descriptors. The caller closes them afterwards.
+        tty: Whether the descriptors are a terminal that becomes the child's controlling terminal.
+        may_replace_terminal: Whether the child may get another terminal of the same size instead (see
+            :meth:`ChildProcess.take_terminal`).
+        gate: The proxy for the command's traffic, if the network mode is ``proxy``. The sandbox gives it listening sockets, or
+            calls
+            its ``listen``, and adds ``gate.environment(ports)`` to ``env``. The caller closes it.
     """
 
     argv: tuple[str, ...]
@@ -42,46 +44,48 @@ class Launch(Value, kw_only=True):
 
 
 class ChildProcess:
-    """A started process, leader of a session and a process group of its own."""
+    """A started process, the leader of its own session and process group."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Its process id, which is also its group's id."""
+        """The process id, which is also the id of its group."""
         raise NotImplementedError
 
     @abstractmethod
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group; nothing happens when it is gone."""
+        """Send a signal to the whole process group. Does nothing if the group has ended."""
         raise NotImplementedError
 
     @abstractmethod
     async def wait(self) -> int:
-        """Wait for the end; returns the status (negative N: ended by signal N), the same each time."""
+        """Wait for the end and return the status, where -N means ended by signal N. Further calls return the same status."""
         raise NotImplementedError
 
     def take_terminal(self) -> int | None:
-        """Return the other side of the terminal that the process got instead of the one in its launch.
+        """Return the other side of the terminal that replaced the one in the launch.
 
-        It belongs to the caller from now on. None means that the process has what was launched. Asked once.
+        The caller must close it. None means that the terminal was not replaced. Called once.
         """
         return None
 
     def explain(self) -> str:
-        """Return a sentence about why it ended, where that was not its own doing; ``""`` if there is nothing to say."""
+        """Return a sentence about an external reason for its end. ``""`` means that there is none."""
         return ""
 
 
 class SandboxReport(Value, kw_only=True):
-    """What a sandbox can do on this machine.
+    """The capabilities of a sandbox on this machine.
 
     Attributes:
-        available: Whether it can be used at all.
-        level: A short word for its strength here, for people (``namespaces+landlock+seccomp``, ``landlock+seccomp``, ...).
-        protections: What is held back here, by which layer (see :class:`Protection`); an empty text or no entry: it is not.
-        partly: What of the rest is held back in part: by which layer, and where it ends.
+        available: Whether it can be used.
+        level: A short name of its strength here, for users (``namespaces+landlock+seccomp``, ``landlock+seccomp``, ...).
+        protections: The layer that enforces each protection here (see :class:`Protection`). No entry or an empty text means that
+            the
+            protection is not enforced.
+        partly: Protections that are enforced in part: by which layer, and with which limits.
         reason: Why it is not available, or weaker than it could be.
-        hint: What would change that.
+        hint: What to do about it.
     """
 
     available: bool
@@ -92,16 +96,16 @@ class SandboxReport(Value, kw_only=True):
     hint: str = ""
 
     def missing(self, floor: Iterable[Protection]) -> tuple[Protection, ...]:
-        """What of a floor is not held back here."""
+        """Return the protections of a floor that are not enforced here."""
         return tuple(sorted(one for one in floor if not self.protections.get(one)))
 
 
 class SandboxLayer(Value):
-    """One means of a sandbox, tried on this machine by itself.
+    """One layer of a sandbox, tried separately on this machine.
 
     Attributes:
-        fault: Why it does not work; empty: it works.
-        hint: What would change that.
+        fault: Why it does not work. Empty means that it works.
+        hint: What to do about it.
     """
 
     name: str
@@ -110,11 +114,11 @@ class SandboxLayer(Value):
 
 
 class Confinement:
-    """A plan that is ready to start processes: one for each distinct :class:`FileAccess`."""
+    """A plan for starting confined processes, one for each distinct :class:`FileAccess`."""
 
     @property
     def env(self) -> Mapping[str, str]:
-        """Variables that tell a command it is confined (``CODEX_SANDBOX_NETWORK_DISABLED`` and the like)."""
+        """Environment variables that tell a command that it is confined, such as ``CODEX_SANDBOX_NETWORK_DISABLED``."""
         return {}
 
     @abstractmethod
@@ -122,20 +126,20 @@ class Confinement:
         """Start a process under the plan.
 
         Raises:
-            SandboxError: It cannot be confined; nothing of it has run.
+            SandboxError: It cannot be confined. It was not started.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
         raise NotImplementedError
 
     async def warm(self) -> None:
-        """Get ready ahead of the first command, while the model is still thinking.
+        """Prepare for the first command while the model responds.
 
-        What goes wrong is not reported here: the first :meth:`start` meets it again.
+        Errors are not reported here, because the first :meth:`start` encounters them again.
         """
 
 
 class Sandbox:
-    """A way to confine commands.
+    """A method of confining commands.
 
     Attributes:
         name: Short and unique: ``landlock``, ``seatbelt``, ...
@@ -145,12 +149,12 @@ class Sandbox:
 
     @abstractmethod
     def probe(self) -> SandboxReport:
-        """Return what it can do here. Asked once; must not take longer than some milliseconds."""
+        """Return its capabilities on this machine. Called once. Must not take longer than a few milliseconds."""
         raise NotImplementedError
 
     @abstractmethod
     def confine(self, access: FileAccess, cwd: Path) -> Confinement:
-        """Make the plan. Pure as far as can be: no process is started.
+        """Create a plan, without starting a process.
 
         Raises:
             SandboxError: The access cannot be enforced here.
@@ -158,10 +162,10 @@ class Sandbox:
         raise NotImplementedError
 
     async def examine(self) -> tuple[SandboxLayer, ...]:
-        """Try each of its means in a process that is thrown away, for people who want to know why it is not stronger.
+        """Try each layer in a temporary process, to explain why the sandbox is not stronger here.
 
         Raises:
-            SandboxError: It cannot even try.
+            SandboxError: The layers cannot be tried.
         """
         return ()
 

@@ -1,4 +1,4 @@
-"""What all run-time contexts share: services, state, background work and measurements."""
+"""The common base of run-time contexts: services, state, background work and measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ServiceKey(Generic[T]):
-    """Names a service. ``T`` may be a protocol, and two plugins that share a key need not import each other.
+    """The key of a service. ``T`` may be a protocol. Two plugins that share a key need not import each other.
 
     Keys are equal if their names are.
     """
@@ -33,18 +33,18 @@ class ServiceKey(Generic[T]):
 
 
 class Trace(Value):
-    """A W3C trace context: what a span is a child of, across processes."""
+    """A W3C trace context: the parent of a span, across processes."""
 
     traceparent: str
     tracestate: str = ""
 
 
 class Span(Protocol):
-    """A measured piece of work that is running."""
+    """A measured piece of work in progress."""
 
     @property
     def trace(self) -> Trace | None:
-        """Its trace context. None if nobody measures."""
+        """The trace context. None means that nothing is measured."""
         ...
 
     def set(self, **attributes: str | float | bool) -> None:
@@ -53,31 +53,31 @@ class Span(Protocol):
 
 
 class Scope(Protocol):
-    """What every run-time context can do."""
+    """The methods of every run-time context."""
 
     def service(self, key: ServiceKey[T]) -> T:
-        """Return a service of this thread, else of the kernel. Look it up at each use, because it may be swapped.
+        """Return a service of this thread, or else of the kernel. Look it up at each use, because it may be replaced.
 
         Raises:
-            ServiceError: Nobody provides it; the fact names the plugins that would.
+            ServiceError: No component provides it. The fact names the plugins that could.
         """
         ...
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object under ``key``, made by ``factory`` at first use.
 
-        If the object has an ``async def aclose(self)``, the kernel awaits it when this scope ends. The scope of a turn, a task and
-        a call is their thread's.
+        If the object has an ``async def aclose(self)``, the kernel awaits it when this scope ends. Turns, tasks and calls share the
+        scope of their thread.
         """
         ...
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine beside everything else. It is cancelled before this scope ends, and has 5 s to clean up.
+        """Run a coroutine in the background. It is cancelled before this scope ends, and has 5 s to clean up.
 
-        What it raises becomes a warning that names the plugin; nothing else ends for it.
+        An exception becomes a warning that names the plugin, and has no other effect.
         """
         ...
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
-        """Measure a block as a child of the current span. Costs nothing if nobody measures."""
+        """Measure a block as a child of the current span. Costs nothing without telemetry."""
         ...

@@ -18,16 +18,16 @@ _BYTES_PER_TOKEN = 4
 
 
 class Settings(Value, kw_only=True):
-    """The settings of a thread. Nothing changes them under a running turn.
+    """The settings of a thread. They do not change during a turn.
 
     Attributes:
         reasoning_effort: None leaves it to the model, as do ``reasoning_summary`` and ``verbosity``.
-        context_window: In tokens, instead of what is known of the model.
-        tool_output_token_limit: Tokens of a tool's output that are kept, instead of what is known of the model.
-        reasoning: True treats a model as a reasoning model though it is not known as one.
-        shell_environment_policy: The table of that name.
-        keep_variables: Patterns of variables that commands get although they look like keys.
-        ephemeral: Keep nothing of the thread on disk.
+        context_window: The context window in tokens, instead of that of the model.
+        tool_output_token_limit: The maximum length of a tool's output in tokens, instead of that of the model.
+        reasoning: True treats an unknown model as a reasoning model.
+        shell_environment_policy: The table ``[shell_environment_policy]``.
+        keep_variables: Patterns of variables that commands get although their names look like secrets.
+        ephemeral: If true, the thread is not stored.
     """
 
     model: str
@@ -53,16 +53,16 @@ class Settings(Value, kw_only=True):
         return self.permissions.sandbox_policy
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed. A ``sandbox_policy`` among them becomes permissions, unless it is what these say."""
+        """Return a copy with some fields changed. A ``sandbox_policy`` becomes permissions, unless it matches the current ones."""
         if "sandbox_policy" in changes:
             policy = changes.pop("sandbox_policy")
-            # A client that sends back what it was told does not mean to widen a profile.
+            # A client that returns the policy it received does not intend to widen a profile.
             if policy != self.sandbox_policy:
                 changes["permissions"] = permissions_of(policy)
         return super().evolve(**changes)
 
     def with_overrides(self, info: ModelInfo) -> ModelInfo:
-        """What is known of the model, with what the configuration says instead."""
+        """Return the properties of the model, overridden by the configuration."""
         changes: dict[str, Any] = {}
         if self.context_window is not None:
             changes["context_window"] = self.context_window

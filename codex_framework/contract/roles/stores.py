@@ -1,4 +1,4 @@
-"""The role of a thread store: where conversations live."""
+"""The role of a thread store, which keeps conversations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ThreadMeta(Value, kw_only=True):
 
     Attributes:
         created_at: Unix seconds.
-        source: ``cli``, ``exec``, ``vscode``, ``mcp`` or a name of one's own.
+        source: ``cli``, ``exec``, ``vscode``, ``mcp`` or another name.
     """
 
     id: str
@@ -46,14 +46,14 @@ class ThreadMeta(Value, kw_only=True):
 
 
 class ItemEntry(Value):
-    """An item of history. ``encoded`` is its JSON, where it is at hand already."""
+    """An item of the history. ``encoded`` is its JSON, if it has already been encoded."""
 
     item: ResponseItem
     encoded: bytes | None = field(default=None, eq=False, repr=False)
 
 
 class EventEntry(Value):
-    """An event worth keeping. The events of other classes never reach a store."""
+    """An event to keep. Stores do not receive events of other classes."""
 
     msg: EventMsg
 
@@ -65,13 +65,13 @@ class TurnContextEntry(Value):
 
 
 class PluginEntry(Value, kw_only=True):
-    """A line of a plugin's own.
+    """A plugin's own entry.
 
     Attributes:
         plugin: The plugin's name.
-        kind: The plugin's word for it.
+        kind: The plugin's name for this kind of entry.
         data: Plain JSON data.
-        turn_id: The turn with which it is rolled back. None if it stays.
+        turn_id: The turn with which it is rolled back. None means that it is never rolled back.
     """
 
     plugin: str
@@ -99,12 +99,12 @@ class StoredThread(Value, kw_only=True):
     """A thread read back.
 
     Attributes:
-        history: What the next prompt starts from: compactions, rollbacks and cut lines are accounted for.
-        events: The kept events, oldest first, for showing the past.
+        history: The start of the next prompt. Compactions, rollbacks and truncated lines have been applied.
+        events: The stored events, oldest first, for display.
         last_turn_context: The newest ``turn_context`` payload.
-        entries: Lines of plugins, oldest first, without those of turns that were rolled back.
-        path: The file, where there is one.
-        warnings: What was wrong with it and how it was mended, for a person.
+        entries: Entries of plugins, oldest first, without those of turns that were rolled back.
+        path: The file. None means that there is none.
+        warnings: Faults that were found and how they were repaired, for the user.
     """
 
     meta: ThreadMeta
@@ -121,23 +121,23 @@ class ThreadRecorder(Protocol):
 
     @property
     def path(self) -> str | None:
-        """The file, once there is one (or where it will be)."""
+        """The path of the file, which may not exist yet."""
         ...
 
     def append(self, entries: Sequence[ThreadEntry]) -> None:
-        """Take entries. Never raises and never blocks: what cannot be written yet is kept and tried again at flush."""
+        """Add entries. Never raises and never blocks: entries that cannot be written yet are kept and retried at the next flush."""
         ...
 
     def flush(self) -> None:
-        """Write what is held back, so that it survives the end of this process.
+        """Write buffered entries, so that they survive the end of this process.
 
         Raises:
-            ThreadError: It could not be written (full disk, read-only folder); nothing is dropped, a later flush tries again.
+            ThreadError: The entries cannot be written (full disk, read-only folder). They are kept, and a later flush retries.
         """
         ...
 
     def close(self) -> None:
-        """Flush and let go. Safe to call twice. Raises as :meth:`flush`."""
+        """Flush and release the file. Safe to call twice. Raises the same errors as :meth:`flush`."""
         ...
 
 
@@ -152,12 +152,12 @@ class ThreadStore:
 
     @abstractmethod
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
-        """A recorder for a new thread. Nothing is written before the first flush after a user message."""
+        """Return a recorder for a new thread. Nothing is written before the first flush after a user message."""
         raise NotImplementedError
 
     @abstractmethod
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
-        """A recorder that goes on with a stored thread."""
+        """Return a recorder that continues a stored thread."""
         raise NotImplementedError
 
     @abstractmethod
@@ -165,11 +165,11 @@ class ThreadStore:
         """Read a thread by id, name or file path.
 
         Raises:
-            ThreadError: There is none, or it cannot be read at all. A cut last line is mended, not an error.
+            ThreadError: There is none, or it cannot be read. A truncated last line is repaired and is not an error.
         """
         raise NotImplementedError
 
     @abstractmethod
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
-        """The id of the newest thread, of those begun in ``cwd`` where that is given."""
+        """Return the id of the newest thread. With ``cwd``, only threads that were started there are considered."""
         raise NotImplementedError

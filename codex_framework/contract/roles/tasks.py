@@ -1,4 +1,4 @@
-"""The role of a task: what fills a turn. The built-in one is the loop of model and tools."""
+"""The role of a task, which runs as a turn. The built-in task is the loop of model and tools."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Task", "TaskContext"]
 
 
 class TaskContext(TurnContext, Protocol):
-    """What a task and a compactor get: all of :class:`~codex_framework.contract.roles.threads.TurnContext`, and these."""
+    """The context of tasks and compactors, a :class:`~codex_framework.contract.roles.threads.TurnContext` with more members."""
 
     def record(self, items: Sequence[ResponseItem]) -> None:
-        """Add items to history at once.
+        """Add items to the history at once.
 
-        A concurrent task beside a turn delivers them instead: they are recorded before the next sample of that turn.
+        In a concurrent task beside a turn, the items are delivered instead: they are recorded before the next sample of that turn.
         """
         ...
 
@@ -30,24 +30,24 @@ class TaskContext(TurnContext, Protocol):
         """Return the request that the next sample would send.
 
         Args:
-            items: Instead of the history; normalised, so that every call has an output. None is the history.
+            items: The items to send, normalised so that every call has an output. None means the history.
             tools: Whether to offer the turn's tools.
         """
         ...
 
     async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
-        """Ask the model: interceptors, retries and usage as in the built-in loop.
+        """Send a request to the model, with interceptors, retries and usage as in the built-in loop.
 
         Args:
-            announce: Whether clients hear the response as it streams.
+            announce: Whether clients receive the response as it streams.
 
         Raises:
-            ModelError: The provider failed, and the retries are used up. ``info`` says how.
+            ModelError: The provider failed, and no retries are left. ``info`` describes the failure.
         """
         ...
 
     async def run_loop(self) -> Outcome:
-        """Run the built-in loop of model and tools over the history as it is, to its end."""
+        """Run the built-in loop of model and tools on the current history, to its end."""
         ...
 
     async def compact(self, reason: str) -> None:
@@ -70,34 +70,33 @@ class TaskContext(TurnContext, Protocol):
         """Run a command to its end.
 
         Args:
-            as_user: A person typed it: no policy, no approval, no sandbox.
+            as_user: Whether the user typed the command. It then runs without policy, approval or sandbox.
 
         Raises:
-            ToolRefused: Policy, reviewer, person or sandbox said no.
+            ToolRefused: Policy, reviewer, user or sandbox refused it.
             ToolError: It could not be started.
         """
         ...
 
 
 class Task(TaskRole):
-    """What fills a turn. Derive from it, and start it with ``ThreadContext.start_task``.
+    """Work that runs as a turn. Derive from it, and start it with ``ThreadContext.start_task``.
 
     Attributes:
-        kind: Its name: ``compact``, ``review``, ...
-        concurrent: Whether it may run beside a turn. It then runs within that turn: under its id, without a start and an end of
-            its own. Alone, it is a turn.
-        steerable: Whether input of a person that arrives while it runs reaches it through :meth:`steer`. Otherwise the input is
-            refused.
+        kind: The name of the kind: ``compact``, ``review``, ...
+        concurrent: Whether it may run beside a turn. It then runs within that turn: under its id, without its own start and end
+            events. If no turn is running, it is a turn of its own.
+        steerable: Whether user input that arrives while it runs is passed to :meth:`steer`. Otherwise the input is refused.
         when_busy: What happens if a turn is running: ``refuse`` the task, ``replace`` the turn, or ``wait`` for its end.
     """
 
     async def run(self, turn: TaskContext, input: Any) -> str | None:  # noqa: A002  # the word of the contract
-        """Fill the turn and return the agent's last message, or None.
+        """Run the task and return the agent's last message, or None if there is none.
 
-        An interrupt cancels it; it then has 5 s for its ``finally`` clauses. What it raises ends the turn as failed.
+        An interrupt cancels it; it then has 5 s for its ``finally`` clauses. If it raises, the turn fails.
 
         Args:
-            input: What ``start_task`` was given.
+            input: The input passed to ``start_task``.
         """
         raise NotImplementedError
 

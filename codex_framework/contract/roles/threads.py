@@ -1,4 +1,4 @@
-"""Threads as plugins and programs have them: the client, and the contexts of kernel, thread and turn.
+"""The interfaces to threads: the client for programs, and the contexts of kernel, thread and turn for plugins.
 
 Contexts may be used on the event loop only, except for ``KernelContext.call_from_thread``.
 """
@@ -35,22 +35,22 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
-"""When delivered items are taken.
+"""When delivered items are added to the conversation.
 
-``join``: before the next sample if there is one, else before the next turn; never a reason for a sample. ``steer``: before the next
-sample, and the turn goes on for it. ``follow_up``: when the turn has nothing left to do.
+``join``: before the next sample, or if there is none, before the next turn; it never causes a sample. ``steer``: before the next
+sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
 """
 
 
 class KernelContext(Scope, Protocol):
-    """A kernel as components have it."""
+    """The kernel, for components."""
 
     def warn(self, text: str) -> None:
-        """Tell all clients of all threads a sentence, as a warning."""
+        """Send a warning to all clients of all threads."""
         ...
 
     def op(self, tag: str, **fields: Any) -> Op:
-        """Return an op of whichever plugin handles this tag, so that the plugin need not be imported.
+        """Return an op by its tag, without importing the plugin that handles it.
 
         Raises:
             ThreadError: No plugin handles it, or the fields do not fit.
@@ -58,7 +58,7 @@ class KernelContext(Scope, Protocol):
         ...
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent by name: of the configuration, else of a plugin.
+        """Return an agent by name: one of the configuration, or else of a plugin.
 
         Raises:
             ThreadError: There is none.
@@ -66,7 +66,7 @@ class KernelContext(Scope, Protocol):
         ...
 
     async def resume_thread(self, thread_id: str) -> ThreadClient:
-        """Return a stored thread, started again. Raises ThreadError."""
+        """Resume a stored thread. Raises ThreadError."""
         ...
 
     def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Awaitable[T]:
@@ -79,7 +79,7 @@ class KernelContext(Scope, Protocol):
 
 
 class ThreadClient(Protocol):
-    """A thread as its clients have it: a program, an app server, and the parent of a child."""
+    """A thread, for its clients: a program, an app server, or the parent of a child."""
 
     @property
     def id(self) -> str:
@@ -93,13 +93,13 @@ class ThreadClient(Protocol):
 
     @property
     def open_requests(self) -> Sequence[Request[Any]]:
-        """The requests that wait for an answer, those of children included. A client that connects again shows these."""
+        """The unanswered requests, including those of children. A client that reconnects shows these."""
         ...
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Hand in an op and return its id, which every event that it causes carries.
+        """Submit an op and return its id. Every event that it causes carries this id.
 
-        What the op leads to comes as events; a refused op as an ``error`` event.
+        The effects of the op are reported as events; a refused op causes an ``error`` event.
 
         Raises:
             ThreadError: The thread was shut down.
@@ -114,11 +114,11 @@ class ThreadClient(Protocol):
         trigger: bool = False,
         event: EventMsg | None = None,
     ) -> None:
-        """Put items into the conversation where they do no harm.
+        """Add items to the conversation at the next suitable point.
 
         Args:
             trigger: Whether to start a turn if the thread is idle.
-            event: Told to clients when the items are recorded.
+            event: An event for clients, emitted when the items are recorded.
         """
         ...
 
@@ -126,13 +126,13 @@ class ThreadClient(Protocol):
         """Listen to the thread.
 
         Args:
-            limit: How many unread events are kept. A listener that falls further behind loses deltas first, then is ended.
-            answers: Whether this listener can answer requests. Where no listener can, requests are answered by themselves.
+            limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
+            answers: Whether this listener can answer requests. If no listener can, requests get their unattended answer.
         """
         ...
 
     def answer(self, request_id: str, answer: object) -> bool:
-        """Answer a request of the thread or of a child. The first answer wins.
+        """Answer a request of the thread or of a child. The first answer is used.
 
         Returns:
             Whether the request was open.
@@ -156,11 +156,11 @@ class ThreadClient(Protocol):
         ...
 
     def stream(self, prompt: str | Sequence[UserInputItem]) -> AsyncIterator[EventMsg]:
-        """Start a turn and follow it to its end. Raises as :meth:`run`."""
+        """Start a turn and yield its events to its end. Raises the same errors as :meth:`run`."""
         ...
 
     async def settled(self) -> Outcome:
-        """Wait until nothing runs and nothing is pending; return the outcome of the last turn.
+        """Wait until nothing is running or pending, and return the outcome of the last turn.
 
         Raises:
             ThreadError: No turn has run yet.
@@ -168,16 +168,16 @@ class ThreadClient(Protocol):
         ...
 
     async def interrupt(self, reason: str = "interrupted") -> None:
-        """End what is running and wait for its end."""
+        """Interrupt running work and wait for its end."""
         ...
 
     async def shutdown(self) -> None:
-        """Stop everything and save everything. Safe to call twice."""
+        """Stop all work and save the thread. Safe to call twice."""
         ...
 
 
 class ThreadContext(Scope, Protocol):
-    """A thread as plugins have it, for as long as the thread lives."""
+    """A thread, for plugins, for as long as the thread lives."""
 
     @property
     def id(self) -> str:
@@ -186,17 +186,17 @@ class ThreadContext(Scope, Protocol):
 
     @property
     def meta(self) -> ThreadMeta:
-        """The thread's head; what a client passed as ``extra`` is in ``meta.extra``."""
+        """The thread's metadata. ``meta.extra`` contains the ``extra`` of the client."""
         ...
 
     @property
     def path(self) -> str | None:
-        """Where the thread is stored. None if it is not."""
+        """The file of the thread. None means that it is not stored."""
         ...
 
     @property
     def origin(self) -> Literal["new", "resumed", "forked", "spawned"]:
-        """How the thread came to be."""
+        """How the thread was created."""
         ...
 
     @property
@@ -206,7 +206,7 @@ class ThreadContext(Scope, Protocol):
 
     @property
     def depth(self) -> int:
-        """How many parents it has."""
+        """The number of its ancestors."""
         ...
 
     @property
@@ -247,14 +247,14 @@ class ThreadContext(Scope, Protocol):
         ...
 
     async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
-        """Hand in an op. From a handler it queues, and returns at once."""
+        """Submit an op. In a handler the op is queued, and the call returns at once."""
         ...
 
     def start_task(self, task: TaskRole, input: object = None, *, id: str | None = None) -> str:  # noqa: A002
-        """Start a task as a turn and return the turn's id, which is ``id`` where it is given.
+        """Start a task as a turn and return the turn's id, which is ``id`` if given.
 
         Raises:
-            ThreadError: Another turn is running, and the task neither replaces it nor waits nor runs beside it (``busy``).
+            ThreadError: Another turn is running, and the task can neither replace it, wait for it nor run beside it (``busy``).
         """
         ...
 
@@ -266,7 +266,7 @@ class ThreadContext(Scope, Protocol):
         trigger: bool = False,
         event: EventMsg | None = None,
     ) -> None:
-        """Put items into the conversation where they do no harm; the only way for everybody but the running task."""
+        """Add items to the conversation at the next suitable point. Only the running task can add items directly."""
         ...
 
     async def request(self, request: Request[A]) -> A:
@@ -286,7 +286,7 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
-        """Write a line of the plugin's own into the thread's record (plain JSON data).
+        """Write a plugin's own entry (plain JSON data) to the thread's record.
 
         Args:
             per_turn: Whether a rollback of the running turn takes the entry along.
@@ -294,11 +294,11 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def entries(self, kind: str) -> Sequence[Mapping[str, Any]]:
-        """Return the plugin's entries of a kind, oldest first, those from before a resume included."""
+        """Return the plugin's entries of a kind, oldest first, including those from before a resume."""
         ...
 
     async def edit_history(self, edit: HistoryEdit) -> None:
-        """Shorten the history, or take turns back. On disk when it returns.
+        """Shorten the history, or roll back turns. The change is on disk when this returns.
 
         Raises:
             ThreadError: A turn is running and the caller is not its task (``busy``), or the edit cannot be made.
@@ -306,7 +306,7 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def tools_changed(self) -> None:
-        """Have the components asked for their tools again before the next sample."""
+        """Ask the components for their tools again before the next sample."""
         ...
 
     async def start_process(
@@ -317,12 +317,12 @@ class ThreadContext(Scope, Protocol):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> RunningCommand:
-        """Start a process of the plugin's own. Nobody is asked; it ends with the thread.
+        """Start a process of the plugin's own, without approval. It ends with the thread.
 
         Args:
-            permissions: What it may do. None runs it unconfined.
-            env: Variables on top of those that the environment policy gives.
-            cwd: None is the thread's folder.
+            permissions: The permissions of the process. None runs it unconfined.
+            env: Environment variables in addition to those of the environment policy.
+            cwd: The working folder. None means the thread's folder.
 
         Raises:
             ToolError: It could not be started.
@@ -331,21 +331,21 @@ class ThreadContext(Scope, Protocol):
         ...
 
     async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
-        """Start a child thread. It lives as long as this thread; interrupts of this thread do not reach it.
+        """Start a child thread, which lives as long as this thread. Interrupts of this thread do not affect it.
 
         Args:
-            prompt: Its first input. None starts no turn: follow the child with ``stream(prompt)``.
-            fork: How many turns of this thread's history it begins with. None is all of it.
+            prompt: Its first input. None starts no turn; use ``stream(prompt)`` of the child later.
+            fork: The number of turns of this thread's history that the child starts with. None means the whole history.
         """
         ...
 
 
 class TurnContext(Scope, Protocol):
-    """A turn as interceptors, reviewers, tools and tasks have it. After the turn's end every use raises TurnEnded."""
+    """A turn, for interceptors, reviewers, tools and tasks. After the turn's end, every use raises TurnEnded."""
 
     @property
     def facts(self) -> TurnFacts:
-        """What is known of the turn."""
+        """The facts of the turn."""
         ...
 
     @property
@@ -360,12 +360,12 @@ class TurnContext(Scope, Protocol):
 
     @property
     def samples(self) -> int:
-        """How many requests the turn has sent."""
+        """The number of requests that the turn has sent."""
         ...
 
     @property
     def continuations(self) -> int:
-        """How often an interceptor's ``stop`` has made the turn go on."""
+        """How often an interceptor's ``stop`` has continued the turn."""
         ...
 
     def emit(self, event: EventMsg) -> None:
@@ -377,7 +377,7 @@ class TurnContext(Scope, Protocol):
         ...
 
     def view(self, call: ToolCall) -> CallView | None:
-        """Return a call in the words of hooks and interfaces. None if its tool has none or there is no such tool."""
+        """Return a call in the vocabulary of hooks and interfaces. None means that its tool has no view or does not exist."""
         ...
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:

@@ -1,4 +1,4 @@
-"""The form in which a tool is described to a model, and the checks of that form."""
+"""The description of a tool for a model, and its validation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FunctionSpec(Value):
     Attributes:
         name: 1 to 64 of ``[a-zA-Z0-9_.-]``.
         parameters: A JSON Schema of type ``object``.
-        strict: Whether the model is held to the schema (only schemas of the strict subset).
+        strict: Whether the model must follow the schema (only for schemas of the strict subset).
     """
 
     name: str
@@ -51,7 +51,7 @@ class FreeformSpec(Value):
 
 
 class NativeSpec(Value):
-    """A tool the model knows by itself (``local_shell``); sent as ``{"type": type, **options}``."""
+    """A tool that is native to the model (``local_shell``), sent as ``{"type": type, **options}``."""
 
     name: str
     type: str
@@ -65,7 +65,7 @@ _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def is_tool_name(text: str) -> bool:
-    """Whether model providers accept a text as a tool's name."""
+    """Return whether model providers accept a text as the name of a tool."""
     return 1 <= len(text) <= 64 and not text.strip(_NAME_CHARACTERS)
 
 
@@ -73,7 +73,7 @@ _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array",
 
 
 def spec_problems(spec: Any) -> Iterator[str]:
-    """Why a tool's spec cannot be sent to a model."""
+    """Yield the reasons why a tool's spec cannot be sent to a model."""
     if not isinstance(spec, (FunctionSpec, FreeformSpec, NativeSpec)):
         yield f"its spec is {type(spec).__name__}, not FunctionSpec, FreeformSpec or NativeSpec"
         return
@@ -92,7 +92,7 @@ def spec_problems(spec: Any) -> Iterator[str]:
 
 
 def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
-    """What is surely wrong with a JSON Schema: parts of the wrong kind, unknown types, required names without a property."""
+    """Yield definite faults of a JSON Schema: parts of the wrong kind, unknown types, required names without a property."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
@@ -119,7 +119,7 @@ def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
 
 
 def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
-    parameters: Any = spec.parameters  # a plugin need not keep to the annotation
+    parameters: Any = spec.parameters  # a plugin may violate the annotation
     if not isinstance(parameters, Mapping):
         return [f"its parameters are {type(parameters).__name__}, not a JSON Schema (a dict)"]
     if spec.parameters.get("type") != "object":
@@ -135,7 +135,7 @@ def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
 
 
 def _strict_problems(schema: Any, where: str) -> Iterator[str]:
-    """What the strict subset forbids: objects that are open, or have optional properties."""
+    """Yield violations of the strict subset: objects that are open, or have optional properties."""
     if not isinstance(schema, Mapping):
         return
     properties = schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""The role of a tool: what the model may call."""
+"""The role of a tool, which the model can call."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ A = TypeVar("A")
 
 
 class Tool:
-    """What the model may call. Derive from it, or decorate a function with ``codex_framework.tool``.
+    """A tool for the model. Derive from it, or decorate a function with ``codex_framework.tool``.
 
-    ``spec`` and :meth:`run` are required. Override of the rest what you need: a member that is not overridden costs nothing. Members
-    are looked up once, when the tool is registered. A class that does not derive from ``Tool`` but has the members works as well.
+    ``spec`` and :meth:`run` are required. Override other members as needed: a member that is not overridden costs nothing. Members
+    are looked up once, when the tool is registered. A class with these members need not derive from ``Tool``.
 
     Attributes:
-        spec: Name, description and form of the arguments.
-        aliases: Other names it answers to. They are never offered to the model.
+        spec: Name, description and schema of the arguments.
+        aliases: Other names by which it can be called. They are never offered to the model.
         parallel_safe: Whether its calls may overlap with other such calls. Otherwise a call runs alone.
         exposure: ``direct`` offers it to the model. ``deferred`` and ``hidden`` tools can be called but are not offered. A thread
-            component offers its ``deferred`` tool once it is wanted: it sets ``direct`` and calls ``ThreadContext.tools_changed()``.
-        tells_clients: Whether it emits events about its calls itself. Otherwise the kernel emits the begin and the end of each call.
-        programs: Commands for the ``PATH`` of what the model runs (``apply_patch`` within a shell script). Each program name maps to
-            the argv that it stands for; further arguments are appended.
+            component offers its ``deferred`` tool when needed: it sets ``direct`` and calls ``ThreadContext.tools_changed()``.
+        tells_clients: Whether the tool emits events about its calls. Otherwise the kernel emits the begin and end events of each
+            call.
+        programs: Programs to add to the ``PATH`` of the model's commands (``apply_patch`` within a shell script). Each program name
+            maps
+            to its argv; further arguments are appended.
     """
 
     spec: ToolSpec
@@ -62,34 +64,34 @@ class Tool:
     programs: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def offered(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # for those who override it
-        """Return whether to offer it to the model in a turn. It can be called in all of them.
+        """Return whether to offer it to the model in a turn. It can be called in every turn.
 
-        Asked whenever a table of tools is made: once a turn, and after ``tools_changed()``. Keep it cheap.
+        Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``. Keep it cheap.
         """
         return True
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:  # noqa: ARG002  # as above
-        """Return the form to offer in a turn, under the name of ``spec``. Asked for an offered tool, as often as :meth:`offered`."""
+        """Return the spec to offer in a turn, with the name of ``spec``. Called for offered tools, as often as :meth:`offered`."""
         return self.spec
 
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:  # noqa: ARG002
-        """Return what a call asks to be allowed, or None if it may run. Asked after interceptors have seen the call.
+        """Return the approval that a call requires. None means that it may run. Called after interceptors have seen the call.
 
-        The kernel asks reviewers and people and keeps their answers. If this method fails, the call is asked about as well.
+        The kernel asks reviewers and the user and keeps their answers. If this method fails, the call requires approval too.
 
         Raises:
-            ToolError: The call cannot be made at all. Nobody is asked; the text goes to the model.
+            ToolError: The call cannot be made. Nobody is asked, and the text is returned to the model.
         """
         return None
 
     async def allow_always(self, call: ToolCall, turn: TurnContext) -> None:
-        """Save that a person allowed such calls for good. Called only if the :class:`Approval` had ``always``.
+        """Save that the user permanently allowed such calls. Called only if the :class:`Approval` had ``always``.
 
-        An exception is a warning: the call runs, and the next one is asked about again.
+        An exception becomes a warning: the call runs, and the next call requires approval again.
         """
 
     def view(self, call: ToolCall) -> CallView | None:  # noqa: ARG002
-        """Return a call in the words of hooks, guards and interfaces, or None if there are none for it."""
+        """Return a call in the vocabulary of hooks, guards and interfaces. None means that the tool has no view."""
         return None
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:  # noqa: ARG002
@@ -101,9 +103,9 @@ class Tool:
         raise ToolError(f"the arguments of {call.name} cannot be changed")
 
     def preview(self, call_id: str, text: str) -> EventMsg | None:  # noqa: ARG002
-        """Take all input that the model has written so far, and return an event to show, or None. Errors are ignored.
+        """Return an event that previews the input written so far, or None for no preview. Errors are ignored.
 
-        Must not have effects: the call may never be made.
+        It must not have side effects, because the call may never be made.
         """
         return None
 
@@ -112,10 +114,10 @@ class Tool:
         """Run one call.
 
         Raises:
-            ToolError: The call failed; the text goes to the model as its output.
-            ToolRefused: The call was not allowed; the text goes to the model.
-            FatalToolError: The turn has to end.
-            asyncio.CancelledError: The turn was interrupted; clean up and let it through.
+            ToolError: The call failed. The text is returned to the model as its output.
+            ToolRefused: The call was not allowed. The text is returned to the model.
+            FatalToolError: The turn must end.
+            asyncio.CancelledError: The turn was interrupted. Clean up and re-raise it.
         """
         raise NotImplementedError
 
@@ -124,9 +126,9 @@ class PatchRequest(Value, kw_only=True):
     """File changes that need the same approval as a patch.
 
     Attributes:
-        changes: By absolute path.
-        reason: Shown to the person.
-        grant_root: A folder whose grant for the session would make this and later patches pass.
+        changes: The changes by absolute path.
+        reason: The reason, shown to the user.
+        grant_root: A folder that would allow this patch and later ones if it were granted for the session.
     """
 
     changes: Mapping[str, FileChange]
@@ -135,7 +137,7 @@ class PatchRequest(Value, kw_only=True):
 
 
 class ToolContext(Protocol):
-    """What a tool gets for one call, and no more."""
+    """The context of one tool call."""
 
     @property
     def call_id(self) -> str:
@@ -159,7 +161,7 @@ class ToolContext(Protocol):
 
     @property
     def model(self) -> ModelInfo:
-        """What is known of the turn's model."""
+        """The properties of the turn's model."""
         ...
 
     @property
@@ -169,30 +171,30 @@ class ToolContext(Protocol):
 
     @property
     def access(self) -> FileAccess:
-        """Which files this turn may read and write."""
+        """The files that this turn may read and write."""
         ...
 
     def resolve(self, path: str) -> Path:
-        """The absolute path of ``path``, taken relative to ``cwd``; not checked for existence or permission."""
+        """Return ``path`` as an absolute path, relative to ``cwd``. Existence and permission are not checked."""
         ...
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file.
 
         Raises:
-            ToolError: It does not exist, is no file, or may not be read.
+            ToolError: It does not exist, is not a file, or may not be read.
         """
         ...
 
     async def read_text(self, path: str) -> str:
-        """Read a file as UTF-8; undecodable bytes become U+FFFD. Raises as :meth:`read_bytes`."""
+        """Read a file as UTF-8. Undecodable bytes become U+FFFD. Raises the same errors as :meth:`read_bytes`."""
         ...
 
     async def write_text(self, path: str, text: str) -> None:
-        """Write a file as UTF-8, whole or not at all; missing parent folders are made.
+        """Write a file atomically as UTF-8. Missing parent folders are created.
 
         Raises:
-            ToolRefused: The turn's permissions do not let it be written.
+            ToolRefused: The turn's permissions do not allow writing it.
             ToolError: Writing failed.
         """
         ...
@@ -201,47 +203,47 @@ class ToolContext(Protocol):
         """Run a command through policy, approval and sandbox, and wait for its end.
 
         Raises:
-            ToolRefused: Policy, reviewer, person or sandbox said no.
+            ToolRefused: Policy, reviewer, user or sandbox refused it.
             ToolError: It could not be started.
         """
         ...
 
     async def start(self, command: CommandRequest) -> RunningCommand:
-        """Start a command the same way, without waiting. Raises as :meth:`run`."""
+        """Start a command in the same way, without waiting for its end. Raises the same errors as :meth:`run`."""
         ...
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
-        """Ask whether these changes may be made, as the approval policy says.
+        """Request approval for file changes, according to the approval policy.
 
         Raises:
-            ToolRefused: They may not, with the text for the model.
+            ToolRefused: The changes are not approved. The text is for the model.
         """
         ...
 
     async def request_permissions(
         self, permissions: AdditionalPermissions, reason: str | None = None
     ) -> tuple[AdditionalPermissions, str]:
-        """Ask a person whether the turn or the session may do more. What is granted holds for all later calls.
+        """Request more permissions for the turn or the session. Granted permissions apply to all later calls.
 
         Returns:
-            What was granted (perhaps nothing), and for how long: ``turn`` or ``session``.
+            The granted permissions, which may be empty, and their duration: ``turn`` or ``session``.
 
         Raises:
-            ToolRefused: Nobody may be asked, or the permission profile denies some of it.
+            ToolRefused: Nobody may be asked, or the permission profile denies a part of the request.
         """
         ...
 
     def emit(self, event: EventMsg) -> None:
-        """Tell the thread's clients something."""
+        """Send an event to the thread's clients."""
         ...
 
     def note_file_change(self, path: str, before: str | None, after: str | None) -> None:
-        """Add a change that was made to the turn's diff.
+        """Add a completed file change to the turn's diff.
 
         Args:
             path: Absolute.
-            before: The file's text before, or None where it did not exist.
-            after: Its text now, or None where it is gone.
+            before: The file's previous text. None means that it did not exist.
+            after: Its current text. None means that it no longer exists.
         """
         ...
 
@@ -251,22 +253,22 @@ class ToolContext(Protocol):
         ...
 
     def service(self, key: ServiceKey[T]) -> T:
-        """Return a service of the thread, else of the kernel.
+        """Return a service of the thread, or else of the kernel.
 
         Raises:
-            ServiceError: Nobody provides it; the fact names the plugins that would.
+            ServiceError: No component provides it. The fact names the plugins that could.
         """
         ...
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object for this thread under ``key``, made by ``factory`` at first use.
 
-        If it has an ``async def aclose(self)``, the kernel awaits that when the thread shuts down.
+        If it has an ``async def aclose(self)``, the kernel awaits it when the thread shuts down.
         """
         ...
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine beside the call. It is cancelled when the call ends."""
+        """Run a coroutine in the background. It is cancelled when the call ends."""
         ...
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
@@ -278,10 +280,10 @@ class ToolContext(Protocol):
         ...
 
     def progress(self, text: str, *, done: float | None = None) -> None:
-        """Tell clients how far the call has come.
+        """Report the progress of the call to clients.
 
         Args:
-            done: The part that is done, from 0 to 1. None if it is not known.
+            done: The completed fraction, from 0 to 1. None means that it is unknown.
         """
         ...
 
@@ -297,8 +299,8 @@ class ToolContext(Protocol):
         """Start a child thread that ends with this call.
 
         Args:
-            prompt: Its first input. None starts no turn.
-            fork: How many turns of this thread's history it begins with. None is all of it.
+            prompt: The child's first input. None starts no turn.
+            fork: The number of turns of this thread's history that the child starts with. None means the whole history.
         """
         ...
 

@@ -44,7 +44,7 @@ class ExecCommandBeginEvent(EventMsg, kw_only=True):
 
 
 class ExecCommandOutputDeltaEvent(EventMsg, kw_only=True):
-    """Raw output of a running command. ``stream`` is ``stdout`` or ``stderr``; at most 8,192 bytes a piece."""
+    """Raw output of a running command, at most 8,192 bytes per event. ``stream`` is ``stdout`` or ``stderr``."""
 
     type: ClassVar[Literal["exec_command_output_delta"]] = "exec_command_output_delta"
     is_delta = True
@@ -54,7 +54,7 @@ class ExecCommandOutputDeltaEvent(EventMsg, kw_only=True):
 
 
 class TerminalInteractionEvent(EventMsg, kw_only=True):
-    """Something was typed into a running command session."""
+    """Input was sent to a running command session."""
 
     type: ClassVar[Literal["terminal_interaction"]] = "terminal_interaction"
     call_id: str
@@ -85,7 +85,7 @@ class ExecCommandEndEvent(EventMsg, kw_only=True):
 
 
 class AddFile(Value):
-    """A file was made with this content."""
+    """A file was created with this content."""
 
     type: ClassVar[Literal["add"]] = "add"
     content: str
@@ -99,7 +99,7 @@ class DeleteFile(Value):
 
 
 class UpdateFile(Value):
-    """A file was changed, and perhaps moved to the absolute ``move_path``."""
+    """A file was changed, and moved to the absolute ``move_path`` if that is not None."""
 
     type: ClassVar[Literal["update"]] = "update"
     unified_diff: str
@@ -129,7 +129,7 @@ class PatchApplyUpdatedEvent(EventMsg, kw_only=True):
 
 
 class PatchApplyEndEvent(EventMsg, kw_only=True):
-    """A patch has been applied, or not. ``status``: ``completed``, ``failed`` or ``declined``."""
+    """An attempt to apply a patch has ended. ``status``: ``completed``, ``failed`` or ``declined``."""
 
     type: ClassVar[Literal["patch_apply_end"]] = "patch_apply_end"
     kept = True
@@ -151,14 +151,14 @@ class ViewImageToolCallEvent(EventMsg):
 
 
 class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
-    """May this command run? Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``.
+    """A request to run a command. Answer with an ``exec_approval`` op that names ``approval_id`` or ``call_id``.
 
     Attributes:
-        proposed_execpolicy_amendment: A command prefix that could be allowed from now on.
-        available_decisions: What may be answered, as it stands on the wire.
-        network_approval_context: ``{"host", "protocol"}``: the question is about a host that a running command wants to reach,
-            and ``command`` is ``("network-access", URL)``.
-        additional_permissions: What the command wants on top of the profile: ``{"network"?, "file_system"?}``.
+        proposed_execpolicy_amendment: A command prefix that can be allowed permanently.
+        available_decisions: The possible answers, as they are on the wire.
+        network_approval_context: ``{"host", "protocol"}``: the request is for a host that a running command wants to reach, and
+            ``command`` is ``("network-access", URL)``.
+        additional_permissions: Permissions requested in addition to the profile: ``{"network"?, "file_system"?}``.
     """
 
     type: ClassVar[Literal["exec_approval_request"]] = "exec_approval_request"
@@ -198,7 +198,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
 
 class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
-    """May this patch be applied? Answer with a ``patch_approval`` op that names ``call_id``."""
+    """A request to apply a patch. Answer with a ``patch_approval`` op that names ``call_id``."""
 
     type: ClassVar[Literal["apply_patch_approval_request"]] = "apply_patch_approval_request"
     call_id: str
@@ -225,10 +225,10 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
 
 class RequestPermissionsEvent(ApprovalRequest, kw_only=True):
-    """May the thread do more from now on? Answer with a ``request_permissions_response`` op that names ``call_id``.
+    """A request for more permissions for the thread. Answer with a ``request_permissions_response`` op that names ``call_id``.
 
     Attributes:
-        permissions: ``{"network"?: {"enabled": true}, "file_system"?: {"entries": [...]}}``; a part of it may be granted.
+        permissions: ``{"network"?: {"enabled": true}, "file_system"?: {"entries": [...]}}``; the answer may grant a part of it.
     """
 
     type: ClassVar[Literal["request_permissions"]] = "request_permissions"

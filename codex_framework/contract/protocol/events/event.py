@@ -1,4 +1,4 @@
-"""The envelope of events, and the base of everything that is told in one."""
+"""The envelope of events, and the base class of all events."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Event", "EventMsg", "PluginEvent", "UnknownEvent"]
 
 
 class EventMsg(Value):
-    """What clients are told. Derive from it for an event of a plugin's own.
+    """The base of all events for clients. Derive from it for an event of a plugin's own.
 
     Attributes:
         type: The tag on the wire, unique among all events.
         kept: Whether thread stores keep it.
-        is_delta: Whether it is a piece of something that a later event says whole. Deltas come by the thousand: stores do not keep
-            them and observers do not hear them.
+        is_delta: Whether it is a part of something that a later event contains completely. Deltas are numerous: stores do not keep
+            them, and observers do not receive them.
     """
 
     type: ClassVar[str] = ""
@@ -25,12 +25,12 @@ class EventMsg(Value):
     is_delta: ClassVar[bool] = False
 
     def is_kept(self) -> bool:
-        """Return whether thread stores keep this event. By default all events of a class are treated alike."""
+        """Return whether thread stores keep this event. By default all events of a class are treated the same."""
         return self.kept
 
 
 class PluginEvent(EventMsg):
-    """An event without a class of its own. ``kind`` is ``<plugin>.<name>``; clients that do not know it ignore it."""
+    """An event without a class of its own. ``kind`` is ``<plugin>.<name>``. Clients ignore kinds that they do not know."""
 
     type: ClassVar[Literal["plugin_event"]] = "plugin_event"
     kind: str
@@ -49,7 +49,7 @@ class Event(Value):
 
     Attributes:
         id: The id of the submission that caused it. A turn has the id of the submission that started it.
-        thread_id: The child thread that asks, for a request that is passed up to its parent. Empty for a thread's own events.
+        thread_id: The child thread that made the request, if a request is passed up to its parent. Empty for a thread's own events.
     """
 
     id: str

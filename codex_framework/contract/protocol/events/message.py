@@ -1,4 +1,4 @@
-"""What is said: messages, reasoning, and their deltas."""
+"""Messages, reasoning, and their deltas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class UserMessageEvent(EventMsg):
-    """The person's input, as it went into history."""
+    """The user's input, as it was recorded in the history."""
 
     type: ClassVar[Literal["user_message"]] = "user_message"
     kept = True
@@ -32,7 +32,7 @@ class UserMessageEvent(EventMsg):
 
 
 class AgentMessageEvent(EventMsg):
-    """A whole message of the model. ``phase`` is ``commentary`` or ``final_answer`` where the model says so."""
+    """A complete message of the model. ``phase`` is ``commentary`` or ``final_answer`` if the model states it."""
 
     type: ClassVar[Literal["agent_message"]] = "agent_message"
     kept = True
@@ -41,7 +41,7 @@ class AgentMessageEvent(EventMsg):
 
 
 class AgentReasoningEvent(EventMsg):
-    """A whole reasoning summary."""
+    """A complete reasoning summary."""
 
     type: ClassVar[Literal["agent_reasoning"]] = "agent_reasoning"
     kept = True
@@ -49,7 +49,7 @@ class AgentReasoningEvent(EventMsg):
 
 
 class AgentReasoningSectionBreakEvent(EventMsg):
-    """The reasoning summary goes on with its next part."""
+    """The reasoning summary continues with its next part."""
 
     type: ClassVar[Literal["agent_reasoning_section_break"]] = "agent_reasoning_section_break"
     item_id: str
@@ -57,7 +57,7 @@ class AgentReasoningSectionBreakEvent(EventMsg):
 
 
 class RawResponseItemEvent(EventMsg):
-    """An item exactly as it went into history."""
+    """An item exactly as it was recorded in the history."""
 
     type: ClassVar[Literal["raw_response_item"]] = "raw_response_item"
     item: ResponseItem
@@ -83,7 +83,7 @@ class ItemCompletedEvent(EventMsg):
     completed_at_ms: int
 
     def is_kept(self) -> bool:
-        """Plans are kept. What other items say is kept as items of history."""
+        """Return whether the item is a plan. Other items are already kept as items of the history."""
         return self.item.get("type") == "Plan"
 
 

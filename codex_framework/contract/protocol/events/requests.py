@@ -1,6 +1,6 @@
-"""Requests: events that wait for an answer from outside.
+"""Requests: events that wait for an answer of a client.
 
-Approvals, elicitations, questions and the calls of tools that a client brings are all requests. They differ in their fields only.
+Approvals, elicitations, questions and calls of client tools are all requests. They differ only in their fields.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OFF_WIRE: Mapping[str, Any] = {"wire": False}
 class Request(EventMsg, Generic[A]):
     """An event that waits for an answer of type ``A``.
 
-    Derive from it for a question of a plugin's own: name the class of the answer in ``answer_type`` and say in :meth:`unattended`
-    what holds where nobody can be asked.
+    Derive from it for a plugin's own question: name the class of the answer in ``answer_type``, and return the answer for
+    unattended threads in :meth:`unattended`.
 
     Attributes:
         answer_type: The class of the answer. An answer of another class is refused.
         timeout_s: Seconds after which :meth:`unattended` answers. None means no limit.
-        request_id: What an answer names. Unique among the open requests of a thread; where it is empty or taken, the kernel
-            gives the request another one before anybody sees it.
+        request_id: The id that an answer names. Unique among the open requests of a thread. If it is empty or in use, the kernel
+            replaces it before clients see the request.
     """
 
     answer_type: ClassVar[type[Any]] = Value
@@ -46,7 +46,7 @@ class Request(EventMsg, Generic[A]):
     request_id: str = field(default="", kw_only=True)
 
     def unattended(self) -> A:
-        """Return the answer for when nobody can be asked, and for when the time is over."""
+        """Return the answer to use if nobody can be asked or the time limit has passed."""
         raise NotImplementedError
 
     def time_limit_s(self) -> float | None:
@@ -59,7 +59,7 @@ class Request(EventMsg, Generic[A]):
 
     @property
     def subject(self) -> str:
-        """What the request is about, in a few words for a person."""
+        """The subject of the request, in a few words for the user."""
         return f"the request {self.type}"
 
 
@@ -71,15 +71,15 @@ class Closed(enum.StrEnum):
     REVIEWED = "reviewed"
     """An approval reviewer answered."""
     UNATTENDED = "unattended"
-    """Nobody was there to answer."""
+    """No client could answer."""
     TIMED_OUT = "timed_out"
     """The time was over."""
     ABORTED = "aborted"
-    """The turn or the thread that asked has ended."""
+    """The turn or thread of the request has ended."""
 
 
 class RequestResolvedEvent(EventMsg):
-    """A request that clients have seen is no longer open. Each client is told once."""
+    """A request that clients have seen is no longer open. Each client receives this once."""
 
     type: ClassVar[Literal["request_resolved"]] = "request_resolved"
     request_id: str
@@ -87,13 +87,13 @@ class RequestResolvedEvent(EventMsg):
 
 
 class Approval(Value, kw_only=True):
-    """What a tool asks to be allowed.
+    """The approval that a tool requires for a call.
 
     Attributes:
-        question: The question for a person, in a sentence.
+        question: The question for the user, in a sentence.
         details: Facts that interfaces may show (plain JSON data).
-        key: What an answer "for this session" is remembered under. None means that no such answer is offered.
-        always: Whether a person may allow it for good; the tool then saves the answer (``Tool.allow_always``).
+        key: The key under which an answer "for this session" is remembered. None means that no such answer is offered.
+        always: Whether the user can allow it permanently. The tool then saves the answer (``Tool.allow_always``).
     """
 
     question: str
@@ -103,10 +103,10 @@ class Approval(Value, kw_only=True):
 
 
 class ApprovalRequest(Request[ReviewDecision]):
-    """May this be done? The base of all approvals; reviewers are asked about every one of them before a person is.
+    """The base of all requests for approval. Reviewers are asked before the user.
 
     Attributes:
-        call_id: The call on whose behalf it is asked.
+        call_id: The call that needs the approval.
         turn_id: The turn of the call.
     """
 
@@ -126,7 +126,7 @@ class ApprovalRequest(Request[ReviewDecision]):
 
 
 class ToolApprovalRequestEvent(ApprovalRequest, kw_only=True):
-    """May this call of a tool be made? Raised where ``Tool.needs_approval`` says so.
+    """A request to approve a tool call, made if ``Tool.needs_approval`` requires it.
 
     Attributes:
         tool: The name of the tool.
@@ -145,5 +145,5 @@ class ToolApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """The tool, its arguments and what the tool said of them, which cannot stand in the place of the former."""
+        """The tool, its arguments and the details of its approval. The details cannot replace the former."""
         return {**self.approval.details, "tool": self.tool, "arguments": self.arguments}

@@ -1,4 +1,4 @@
-"""The life of a thread, and notices that belong to no turn."""
+"""The life of a thread, and notices outside of turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SessionConfiguredEvent(EventMsg, kw_only=True):
     """Always the first event of a thread.
 
     Attributes:
-        sandbox_policy: The nearest one to the permission profile.
+        sandbox_policy: The sandbox policy nearest to the permission profile.
         active_permission_profile: ``{"id", "extends"?}`` of a profile that was chosen by name.
     """
 
@@ -53,14 +53,14 @@ class ThreadSettingsAppliedEvent(EventMsg):
 
 
 class WarningEvent(EventMsg):
-    """Something a person should know; nothing has failed."""
+    """A notice for the user. Nothing has failed."""
 
     type: ClassVar[Literal["warning"]] = "warning"
     message: str
 
 
 class DeprecationNoticeEvent(EventMsg):
-    """A setting or flag that will go away."""
+    """A setting or flag that will be removed."""
 
     type: ClassVar[Literal["deprecation_notice"]] = "deprecation_notice"
     summary: str
@@ -68,21 +68,21 @@ class DeprecationNoticeEvent(EventMsg):
 
 
 class BackgroundEvent(EventMsg):
-    """A line about work behind the scenes."""
+    """A line about background work."""
 
     type: ClassVar[Literal["background_event"]] = "background_event"
     message: str
 
 
 class ContextCompactedEvent(EventMsg):
-    """The conversation was shortened. What was said before stands in history as a summary."""
+    """The conversation was shortened. A summary in the history replaces its earlier part."""
 
     type: ClassVar[Literal["context_compacted"]] = "context_compacted"
     kept = True
 
 
 class ThreadRolledBackEvent(EventMsg):
-    """The last ``num_turns`` turns were taken out of the conversation. Files are as they were."""
+    """The last ``num_turns`` turns were removed from the conversation. Files are not changed."""
 
     type: ClassVar[Literal["thread_rolled_back"]] = "thread_rolled_back"
     kept = True

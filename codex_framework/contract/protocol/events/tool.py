@@ -1,4 +1,4 @@
-"""Calls of tools: begin, progress and end, for tools that tell clients nothing of their own."""
+"""Tool calls: begin, progress and end, for tools that emit no events of their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ToolCallBeginEvent(EventMsg, kw_only=True):
 
 
 class ToolCallProgressEvent(EventMsg, kw_only=True):
-    """A call has come so far. ``done`` is the part that is done, from 0 to 1; None if it is not known."""
+    """The progress of a call. ``done`` is the completed fraction, from 0 to 1. None means it is unknown."""
 
     type: ClassVar[Literal["tool_call_progress"]] = "tool_call_progress"
     is_delta = True
@@ -43,9 +43,9 @@ class ToolCallEndEvent(EventMsg, kw_only=True):
 
     Attributes:
         plugin: The plugin that offers the tool.
-        output: What the model reads, as text; images are left out.
+        output: The output for the model, as text without images.
         duration_s: Wall time, in seconds.
-        details: Structured facts of the tool's own. None means there are none.
+        details: Structured data of the tool. None means there are none.
     """
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"

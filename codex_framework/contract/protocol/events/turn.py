@@ -46,12 +46,12 @@ class TokenUsage(Value):
 
     @property
     def blended_total(self) -> int:
-        """Uncached input plus output: what Codex prints as "tokens used"."""
+        """Uncached input plus output, which Codex prints as "tokens used"."""
         return max(self.input_tokens - self.cached_input_tokens, 0) + self.output_tokens
 
 
 class TokenUsageInfo(Value):
-    """Usage of the thread so far and of its last response."""
+    """The usage of the thread so far, and of its last response."""
 
     total_token_usage: TokenUsage
     last_token_usage: TokenUsage
@@ -102,7 +102,7 @@ class TokenCountEvent(EventMsg):
 
 
 class TurnDiffEvent(EventMsg):
-    """Everything the turn has changed in files so far, as one unified diff."""
+    """All file changes of the turn so far, as one unified diff."""
 
     type: ClassVar[Literal["turn_diff"]] = "turn_diff"
     unified_diff: str
@@ -136,7 +136,7 @@ class ErrorEvent(EventMsg):
 
 
 class StreamErrorEvent(EventMsg):
-    """A response broke off and is asked for again."""
+    """A response broke off and is requested again."""
 
     type: ClassVar[Literal["stream_error"]] = "stream_error"
     message: str
