@@ -112,7 +112,7 @@ class Approvals:
         except Late:
             self._scope.emit(WarningEvent(f"{label.late('review', REVIEW_PATIENCE_S, review)}; denied"))
             return ReviewDecision(Decision.TIMED_OUT)
-        except Exception as error:  # deciders fail closed
+        except Exception as error:  # fails closed
             self._scope.emit(WarningEvent(f"{label.failed('review', error)}; denied"))
             return ReviewDecision(Decision.DENIED)
 

@@ -60,7 +60,7 @@ class Interception:
                 added = notes(whole.context, guard.call)
             except (InputRefused, StopTurn):
                 raise
-            except Exception as error:  # deciders fail closed
+            except Exception as error:  # fails closed
                 raise InputRefused(_failed(guard, "input", error)) from error
             whole = whole.evolve(items=items)
         return InputArrived((*whole.items, *added), arrived.event)
@@ -77,7 +77,7 @@ class Interception:
                 request = await self._called(guard, ModelRequest, request)
             except StopTurn:
                 raise
-            except Exception as error:  # deciders fail closed: without its change the request must not go out
+            except Exception as error:  # fails closed: without its change the request must not go out
                 raise ModelError(_failed(guard, "request", error)) from error
         return request
 
@@ -93,7 +93,7 @@ class Interception:
                 item = await self._called(guard, type(item), item)
             except StopTurn:
                 raise
-            except Exception as error:  # deciders fail closed: nobody may see the item
+            except Exception as error:  # fails closed: nobody may see the item
                 raise ModelError(_failed(guard, "after_item", error)) from error
         return item
 
@@ -118,7 +118,7 @@ class Interception:
             return await self._called(guard, kind, *arguments)
         except (ToolError, FatalToolError, StopTurn):
             raise
-        except Exception as error:  # deciders fail closed
+        except Exception as error:  # fails closed
             self._notices.tell(_failed(guard, method, error))
             raise ToolError(f"interceptor {guard.name!r} failed: {described(error)}") from error
 
@@ -159,7 +159,7 @@ class Interception:
                 await contained(guard.call, reason, self._contexts(guard.plugin))
             except CodexError:
                 raise
-            except Exception as error:  # deciders fail closed
+            except Exception as error:  # fails closed
                 raise ThreadError(_failed(guard, "before_compact", error), slug="compaction") from error
 
     async def after_compact(self, compaction: Compaction, reason: str) -> None:

@@ -187,7 +187,7 @@ class TurnScope:
         label = Label("interceptor", guard.name, guard.plugin)
         try:
             return bool(self.conversation.notices.timed(label, "applies", guard.call, self.facts))
-        except Exception as error:  # deciders fail closed: nobody knows what it would have done
+        except Exception as error:  # fails closed: nobody knows what it would have done
             hint = "Fix the plugin, or disable it."
             raise PluginError(guard.plugin, label.failed("applies", error), hint=hint) from error
 

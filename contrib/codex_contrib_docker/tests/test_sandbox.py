@@ -75,7 +75,7 @@ def test_an_engine_that_everybody_could_have_put_there_is_not_asked(engine, work
         ("", "other", "No such image: other", "build or pull the image"),
     ],
 )
-def test_an_engine_that_cannot_be_used_is_reported_with_a_cure(engine, fault, image, reason, hint):
+def test_an_engine_that_cannot_be_used_is_reported_with_a_hint(engine, fault, image, reason, hint):
     engine.break_(fault)
     report = engine.sandbox(image=image).probe()
     assert not report.available
