@@ -1,18 +1,20 @@
-"""For the tests of plugins, and of programs built on the kernel.
+"""Tools for testing plugins, and programs built on the kernel.
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
-  ``check_command_policy``, ``check_reviewer``: does an object keep to its role? ``check_plugin``: does a whole plugin?
-  One line in a test.
-- ``plugin``: pytest fixtures, there as soon as the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
+  ``check_command_policy``, ``check_reviewer``: check that an object fulfils its role. ``check_plugin`` checks a whole plugin. Each
+  takes one line in a test.
+- ``plugin``: pytest fixtures, available when the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``responses_server``, ``scripted_model``.
-- ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short ways to write what they
-  say: ``say("hi") + call("exec_command", cmd="ls")``.
-- ``Offer``: a plugin made on the spot. ``call_context``: what a tool gets, without a turn. ``model_request`` and ``ask``: try
-  a provider without a kernel. ``run_confined`` and ``access_of``: a command in a sandbox. ``Playbook``: scripts for the turn
+- ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short notations for their replies:
+  ``say("hi") + call("exec_command", cmd="ls")``.
+- ``Offer``: a plugin made from objects. ``call_context``: the context of a tool call, without a turn. ``model_request`` and
+  ``ask``: a
+  request to a provider without a kernel. ``run_confined`` and ``access_of``: a command in a sandbox. ``Playbook``: scripts for the
+  turn
   machine.
 
-The names below are loaded at first use.
+The names are loaded at first use.
 """
 
 from __future__ import annotations

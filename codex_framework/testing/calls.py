@@ -1,4 +1,4 @@
-"""What a tool gets for one call, without a turn around it: the kernel's own context, in a folder, without a sandbox."""
+"""The context of a tool call without a turn: the kernel's own context, in a folder, without a sandbox."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ async def call_context(
     policies: Sequence[CommandPolicy] = (),
     approval_policy: ApprovalPolicy = ApprovalPolicy.NEVER,
 ) -> AsyncIterator[CallContext]:
-    """Make a context to pass to ``my_tool.run``; use it in an ``async with``.
+    """Create a context to pass to ``my_tool.run``. Use it in an ``async with``.
 
     Commands run without a sandbox, and nobody is asked. At the end the objects that tools keep in ``context.state`` are closed.
 
     Args:
         cwd: The turn's folder.
-        config: What ``context.config`` is.
-        model: What ``context.model`` is.
-        access: Which files the context itself lets be read and written.
-        emit: Takes the events (``list.append``); by default they are dropped.
+        config: The value of ``context.config``.
+        model: The value of ``context.model``.
+        access: The files that can be read and written through the context.
+        emit: Called with each event (``list.append``). By default events are dropped.
         policies: Command policies that decide about commands.
         approval_policy: When an approval is asked for. Every approval is denied.
 

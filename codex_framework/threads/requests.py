@@ -1,7 +1,7 @@
-"""The open requests of a thread: who waits, who may answer, and how each is closed.
+"""The open requests of a thread: their waiters, their answers, and their ends.
 
-:class:`Requests` is a state machine without I/O, like the turn: a method takes what has happened and returns what to do.
-:class:`RequestDesk` performs it: it keeps the waiters and the timers, tells clients, and passes requests of a thread without
+:class:`Requests` is a state machine without I/O, like the turn: a method takes an event and returns the steps to perform.
+:class:`RequestDesk` performs them: it keeps the waiters and the timers, emits events, and passes the requests of a thread without
 clients up to its parent.
 """
 
@@ -31,7 +31,7 @@ class Tell(Value):
 
 
 class Release(Value):
-    """Let the waiter go on with an answer; with ``how`` ABORTED there is none, and it is cancelled."""
+    """Pass an answer to the waiter. With ``how`` ABORTED there is none, and the waiter is cancelled."""
 
     request_id: str
     answer: Any
@@ -39,7 +39,7 @@ class Release(Value):
 
 
 class Fail(Value):
-    """Let the waiter go on with an error: nobody answers, and the request cannot answer itself."""
+    """Pass an error to the waiter: nobody answers, and the request has no unattended answer."""
 
     request_id: str
     text: str
@@ -49,7 +49,7 @@ Effect: TypeAlias = Tell | Release | Fail
 
 
 class Requests:
-    """Which requests are open. A request belongs to a *scope*: the id of a turn, or the empty text for the thread itself."""
+    """The set of open requests. A request belongs to a *scope*: the id of a turn, or the empty text for the thread itself."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Request[Any], str]] = {}
@@ -61,7 +61,7 @@ class Requests:
         return [request for request, _ in self._open.values()]
 
     def named(self, request: Request[A], taken: Collection[str] = ()) -> Request[A]:
-        """Return the request with an id that no open one has, and that is not ``taken``."""
+        """Return the request with an id that differs from those of open requests and from ``taken``."""
         request_id = wanted = request.request_id
         while not request_id or request_id in self._open or request_id in taken:
             self._serial += 1
@@ -69,7 +69,7 @@ class Requests:
         return request if request_id == wanted else request.with_id(request_id)
 
     def ask(self, request: Request[Any], scope: str, *, attended: bool) -> list[Effect]:
-        """Open a request that has a free id. Where nobody can answer, it is closed in the same step."""
+        """Open a request with an unused id. If nobody can answer, it is closed in the same step."""
         self._open[request.request_id] = (request, scope)
         shown: list[Effect] = [Tell(scope, request)]
         if attended:
@@ -78,11 +78,11 @@ class Requests:
         return [*shown, Tell(scope, warning), *self._close_unattended(request.request_id, Closed.UNATTENDED)]
 
     def answer(self, request_id: str, answer: Any) -> list[Effect]:
-        """Take an answer. One to nothing (twice, too late) changes nothing."""
+        """Handle an answer. An answer to a request that is not open changes nothing."""
         return self._close(request_id, answer, Closed.ANSWERED)
 
     def expire(self, request_id: str) -> list[Effect]:
-        """Close a request whose time is over."""
+        """Close a request whose time limit has expired."""
         return self._close_unattended(request_id, Closed.TIMED_OUT)
 
     def leave(self, request_id: str) -> list[Effect]:
@@ -90,7 +90,7 @@ class Requests:
         return self._close_unattended(request_id, Closed.UNATTENDED)
 
     def withdraw(self, request_id: str) -> list[Effect]:
-        """Close a request whose waiter is gone."""
+        """Close a request whose waiter has been cancelled."""
         return self._close(request_id, None, Closed.ABORTED)
 
     def abort(self, scope: str | None) -> list[Effect]:
@@ -105,7 +105,7 @@ class Requests:
         name = f"{type(request).__qualname__}.unattended()"
         try:
             answer = checked(request.unattended(), request.answer_type, "it", request.unattended)
-        except Exception as error:  # a plugin's class: whoever waits must not wait for ever
+        except Exception as error:  # a plugin's class may fail, but its waiter must not wait for ever
             if isinstance(error, NotImplementedError) and type(request).unattended is Request.unattended:
                 problem = f"{name} is not written{source_place(type(request))}"
             else:
@@ -123,7 +123,7 @@ class Requests:
 
 
 def subject_of(request: Request[Any]) -> str:
-    """Return what a request is about; its class, if the request cannot tell."""
+    """Return the subject of a request, or its class if that fails."""
     try:
         return str(request.subject)
     except Exception:  # a plugin's class
@@ -131,12 +131,12 @@ def subject_of(request: Request[Any]) -> str:
 
 
 class RequestDesk:
-    """Performs what :class:`Requests` says, for one thread.
+    """Performs the steps of :class:`Requests` for one thread.
 
     Args:
         thread_id: The thread's id; requests that are passed up carry it.
-        tell: Tells the thread's clients an event, under a submission's id and with the id of the child that asks, if one does.
-        attended: Whether a client listens that can answer.
+        tell: Sends an event to the thread's clients, with a submission's id and the id of the asking child, if any.
+        attended: Returns whether a listening client can answer.
         parent: The desk of the parent thread, for a thread that was spawned.
     """
 
@@ -161,7 +161,7 @@ class RequestDesk:
 
     @property
     def open(self) -> Sequence[Request[Any]]:
-        """The requests that wait for an answer, those of children included."""
+        """The unanswered requests, including those of children."""
         return [*self._requests.open, *(request for _, request, _ in self._of_children.values())]
 
     async def ask(self, request: Request[A], scope: str = "", *, shown: Callable[[], None] | None = None) -> A:
@@ -169,7 +169,7 @@ class RequestDesk:
 
         Args:
             scope: The turn that asks. Empty for the thread itself.
-            shown: Called once clients have been told, if the answer is still open then.
+            shown: Called after clients have received the request, if it is still open.
 
         Raises:
             TurnEnded: The turn, or the thread, has ended.
@@ -231,7 +231,7 @@ class RequestDesk:
         return True
 
     def leave(self, request_id: str) -> None:
-        """Have a request of this thread or of a child answer itself."""
+        """Close a request of this thread or of a child with its unattended answer."""
         if request_id in self._of_children:
             desk, _, own_id = self._of_children[request_id]
             desk.leave(own_id)
@@ -239,12 +239,12 @@ class RequestDesk:
         self._perform(self._requests.leave(request_id))
 
     def abort(self, scope: str) -> None:
-        """Close what a turn has asked; it cannot ask any more."""
+        """Close the requests of a turn and refuse new ones."""
         self._ended.add(scope)
         self._perform(self._requests.abort(scope))
 
     def close(self) -> None:
-        """Close everything; nobody can ask any more."""
+        """Close all requests and refuse new ones."""
         self._closed = True
         self._perform(self._requests.abort(None))
 
@@ -264,11 +264,11 @@ class RequestDesk:
                 self._tell("", RequestResolvedEvent(request_id, how), child.thread_id)
 
     def _taken(self) -> Collection[str]:
-        """The ids that name something here: requests of children, and own ones until their waiter has gone on."""
+        """Return the ids in use: of children's requests, and of own requests until their waiter has continued."""
         return self._of_children.keys() | self._waiters.keys()
 
     def _someone_above(self) -> RequestDesk | None:
-        """The nearest desk above whose clients can answer."""
+        """Return the nearest desk above whose clients can answer."""
         desk = self._parent
         while desk is not None and (desk._closed or not desk.attended()):  # noqa: SLF001  # of the same class
             desk = desk._parent  # noqa: SLF001  # of the same class

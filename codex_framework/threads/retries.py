@@ -1,4 +1,4 @@
-"""How long to wait before a broken response is asked for again."""
+"""The wait before a broken response is requested again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: objects that components provide for other plugins, and programs for their threads."""
+"""Services: objects that components provide for other plugins, and that programs provide for their threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Services:
-    """A table of services over the one around it.
+    """A table of services, with an optional surrounding table.
 
     Args:
         own: Services of this table.
-        around: Where to look next.
+        around: The surrounding table, searched next.
     """
 
     def __init__(self, own: Mapping[ServiceKey[Any], object] | None = None, around: Services | None = None) -> None:
@@ -27,11 +27,11 @@ class Services:
         self._absent: dict[ServiceKey[Any], str] = {}
 
     def provide(self, key: ServiceKey[Any], service: object) -> None:
-        """Add a service, or put another in its place."""
+        """Add or replace a service."""
         self._own[key] = service
 
     def withdraw(self, key: ServiceKey[Any], reason: str) -> None:
-        """Take a service away; ``reason`` is told to those who look for it."""
+        """Remove a service. ``reason`` appears in the error of later lookups."""
         self._own.pop(key, None)
         self._absent[key] = reason
 
@@ -39,7 +39,7 @@ class Services:
         """Return a service.
 
         Raises:
-            ServiceError: Nobody provides it.
+            ServiceError: No component provides it.
         """
         if key in self._own:
             found: T = self._own[key]  # type: ignore[assignment]  # the key says of which type

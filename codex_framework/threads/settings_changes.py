@@ -79,7 +79,7 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
 
 
 def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> SessionConfiguredEvent:
-    """Return the first event of a thread: what it is and what it goes by."""
+    """Return the first event of a thread, with its identity and settings."""
     settings = conversation.settings
     return SessionConfiguredEvent(
         session_id=conversation.id,

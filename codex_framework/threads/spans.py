@@ -1,7 +1,8 @@
 """Spans: measured pieces of work with W3C ids, which form a tree from submission to turn to sample, call and below.
 
-Ids are made only if somebody measures. The span that is running is a context variable, so that what a plugin measures becomes a
-child of the call or task it runs in.
+Ids are created only if telemetry is in use. The current span is a context variable, so that measurements of a plugin become
+children
+of its call or task.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def span_of(
     attributes: dict[str, Any] | None = None,
     trace: Trace | None = None,
 ) -> AbstractContextManager[Span]:
-    """Measure a block as a child of the span that is running, or of ``trace``."""
+    """Measure a block as a child of the current span, or of ``trace``."""
     if not broadcast.measures:
         return _NOTHING
     return RunningSpan(broadcast, name, thread_id, turn_id, dict(attributes or {}), _place_of(trace) or _CURRENT.get())
@@ -49,7 +50,7 @@ def _place_of(trace: Trace | None) -> Place | None:
 
 
 def measured(broadcast: Broadcast, measurement: Measurement) -> None:
-    """Tell telemetry of a span that has ended, as a child of the span that is running."""
+    """Report an ended span to telemetry, as a child of the current span."""
     parent = _CURRENT.get()
     placed = measurement.evolve(
         trace_id=parent[0] if parent else os.urandom(16).hex(),
@@ -60,7 +61,7 @@ def measured(broadcast: Broadcast, measurement: Measurement) -> None:
 
 
 class _NoSpan:
-    """The span where nobody measures."""
+    """The span without telemetry."""
 
     trace: Trace | None = None
 

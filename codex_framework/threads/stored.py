@@ -1,4 +1,4 @@
-"""What a thread takes over from the record, and from its parent."""
+"""The state that a thread takes over from its record or its parent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["known_events", "model_changed", "started_with", "tokens_counted", "u
 
 
 def known_events(events: Sequence[EventMsg], registry: Registry) -> tuple[EventMsg, ...]:
-    """Return stored events with those of plugins as values of their classes."""
+    """Return the stored events, with events of plugins as values of their classes."""
     kinds = registry.events
     return tuple(
         read_event(event.raw, kinds) if isinstance(event, UnknownEvent) and kinds else event for event in events
@@ -40,7 +40,7 @@ def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
 
 
 def tokens_counted(past: Sequence[EventMsg]) -> int:
-    """Return how long the history was when a server last counted it, in tokens; 0 if that is not known.
+    """Return the length of the history at the server's last count, in tokens. 0 means unknown.
 
     A count that stands outside of a turn is left from turns that were rolled back, and tells nothing of the history. A count from
     before a compaction tells nothing either.
@@ -63,7 +63,7 @@ def tokens_counted(past: Sequence[EventMsg]) -> int:
 
 
 def model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
-    """Return a warning if a stored thread goes on with another model."""
+    """Return a warning if a stored thread continues with another model, or None."""
     before = (stored.last_turn_context or {}).get("model")
     if before is None or before == settings.model:
         return ()
@@ -73,7 +73,7 @@ def model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
 
 
 def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
-    """Return the part of a history that a child begins with: the last ``turns`` turns; None is all of it."""
+    """Return the part of a history that a child starts with: the last ``turns`` turns. None means the whole history."""
     if turns is None:
         return list(items)
     if turns < 1:

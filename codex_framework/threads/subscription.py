@@ -14,13 +14,14 @@ __all__ = ["Subscription"]
 class Subscription:
     """A queue of events with one reader.
 
-    ``put`` never waits: a thread must not stand still because a client is slow. Iteration takes what is there without going
-    through the event loop, so thousands of deltas cost little. A reader that falls ``limit`` events behind loses deltas; one that
-    falls four times as far behind is ended, with a warning as its last event.
+    ``put`` never waits, because a slow client must not stop a thread. Iteration takes queued events without going through the event
+    loop, so thousands of deltas cost little. A reader that falls ``limit`` events behind loses deltas. A reader that falls four
+    times as
+    far behind is ended, with a warning as its last event.
 
     Args:
         on_close: Called once, when the subscription is closed.
-        limit: How many unread events are kept.
+        limit: Maximum number of unread events.
         answers: Whether this listener can answer requests.
     """
 
@@ -50,7 +51,7 @@ class Subscription:
         self._wake()
 
     def end(self) -> None:
-        """No more events will come; what is queued can still be read."""
+        """End the events. Queued events can still be read."""
         self._ended = True
         self._wake()
 
@@ -63,11 +64,11 @@ class Subscription:
             self._on_close(self)
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """Events until the thread has shut down or the subscription is closed."""
+        """Yield events until the thread has shut down or the subscription is closed."""
         return self
 
     async def __anext__(self) -> Event:
-        """The next event."""
+        """Return the next event."""
         while not self._events:
             if self._ended:
                 raise StopAsyncIteration

@@ -1,7 +1,7 @@
-"""One conversation as its clients have it: submit, events, answers, run, stream, interrupt, shutdown.
+"""One conversation, for its clients: submit, events, answers, run, stream, interrupt, shutdown.
 
-None of the clients reaches into a turn. What the thread does is done by its parts: ``ops`` handles what is submitted, ``tasks`` runs
-turns, ``journal`` tells and keeps, ``requests`` waits for answers.
+Clients have no access to turns. The parts of the thread do the work: ``ops`` handles submissions, ``tasks`` runs turns, ``journal``
+emits and records events, and ``requests`` waits for answers.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _UNLIMITED = 1 << 62
 
 
 class Thread:
-    """One conversation. Made by ``Kernel.start_thread`` and ``Kernel.resume_thread``.
+    """One conversation. Created by ``Kernel.start_thread`` and ``Kernel.resume_thread``.
 
     Args:
-        past: Events that are in the record already.
+        past: The events of the record.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Thread:
 
     @property
     def meta(self) -> ThreadMeta:
-        """The thread's head."""
+        """The thread's metadata."""
         return self._conversation.meta
 
     @property
@@ -109,7 +109,7 @@ class Thread:
 
     @property
     def rollout_path(self) -> str | None:
-        """Where the thread is, or will be, on disk. None if it is not kept."""
+        """The file of the thread, which may not exist yet. None means that the thread is not stored."""
         return self._journal.path
 
     @property
@@ -134,18 +134,18 @@ class Thread:
         return self._conversation.requests.open
 
     def events(self, *, limit: int = 10_000, answers: bool = True) -> Subscription:
-        """Listen: ``session_configured`` first, then everything from now on.
+        """Listen to the thread: ``session_configured`` first, then all later events.
 
         Args:
-            limit: How many unread events are kept. A listener that falls further behind loses deltas first, then is cut off.
-            answers: Whether this listener can answer requests. Where no listener can, requests are answered by themselves.
+            limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
+            answers: Whether this listener can answer requests. If no listener can, requests get their unattended answer.
         """
         return self._journal.subscribe(limit=limit, answers=answers)
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Hand in an op and return its id, which every event that it causes carries.
+        """Submit an op and return its id. Every event that it causes carries this id.
 
-        What the op leads to comes as events; a refused op as an ``error`` event.
+        The effects of the op are reported as events; a refused op causes an ``error`` event.
 
         Raises:
             ThreadError: The thread was shut down.
@@ -168,7 +168,7 @@ class Thread:
         trigger: bool = False,
         event: EventMsg | None = None,
     ) -> None:
-        """Put items into the conversation where they do no harm. See ``ThreadClient.deliver``.
+        """Add items to the conversation at the next suitable point. See ``ThreadClient.deliver``.
 
         Raises:
             ThreadError: The thread was shut down.
@@ -189,7 +189,7 @@ class Thread:
         return turn_id
 
     def answer(self, request_id: str, answer: object) -> bool:
-        """Answer a request of the thread or of a child; return whether it was open. The first answer wins.
+        """Answer a request of the thread or of a child. Return whether it was open. The first answer is used.
 
         Raises:
             ThreadError: The answer is not of the request's ``answer_type``.
@@ -203,7 +203,7 @@ class Thread:
         output_schema: Mapping[str, Any] | None = None,
         answers: bool = True,
     ) -> AsyncIterator[EventMsg]:
-        """Start a turn and follow it: events until ``task_complete`` or ``turn_aborted``.
+        """Start a turn and yield its events until ``task_complete`` or ``turn_aborted``.
 
         Args:
             output_schema: A JSON Schema that the final message must follow.
@@ -245,11 +245,12 @@ class Thread:
         output_schema: Mapping[str, Any] | None = None,
         on_request: Answerer | None = None,
     ) -> RunResult[Any]:
-        """Run one turn to its end. Raises as :meth:`stream`; a failed turn is a result, not an exception.
+        """Run one turn to its end. Raises the same errors as :meth:`stream`; a failed turn is a result, not an exception.
 
         Args:
-            on_request: Answers requests. Without it, and without anybody else who listens, they are answered by themselves:
-                approvals with no.
+            on_request: Answers requests. Without it and without another listener, requests get their unattended answer; approvals
+                are
+                denied.
         """
         events: list[EventMsg] = []
         answering: set[asyncio.Task[None]] = set()
@@ -286,7 +287,7 @@ class Thread:
             self._conversation.requests.leave(request.request_id)
 
     async def settled(self) -> Outcome:
-        """Wait until nothing runs and nothing is pending; return the outcome of the last turn.
+        """Wait until nothing is running or pending, and return the outcome of the last turn.
 
         Raises:
             ThreadError: No turn has run yet.
@@ -294,17 +295,17 @@ class Thread:
         return await self._tasks.settled()
 
     async def interrupt(self, reason: str = "interrupted") -> None:
-        """End what is running and wait for its end. Background terminals survive."""
+        """Interrupt running work and wait for its end. Background terminals keep running."""
         await self._tasks.stop(reason)
 
     async def shutdown(self) -> None:
-        """Stop everything, save everything. Safe to call twice, also at once: all callers wait for the one end."""
+        """Stop all work and save the thread. Safe to call twice, even concurrently: all callers wait for the same end."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._shut_down())
         await asyncio.shield(self._ending)
 
     def warn(self, text: str) -> None:
-        """Tell clients something that belongs to no turn; kept for the first listener if there is none yet."""
+        """Send a warning outside of turns to clients. It is kept for the first listener if there is none yet."""
         self._journal.warn(text)
 
     def _check_open(self) -> None:

@@ -1,5 +1,5 @@
-"""Conformance: does an object keep to the role it plays? One module a role; ``codex_framework.testing`` has all the checks.
+"""Conformance checks of roles, one module per role. ``codex_framework.testing`` has all the checks.
 
-Each check tries the object out and lists everything that is wrong at once, each with what the role says. The roles themselves
+Each check uses the object and lists all faults at once, each with the rule of the role. The roles themselves
 are in ``codex_framework/roles``.
 """

@@ -1,4 +1,4 @@
-"""Does a context source keep to its role: fragments that are whole, stable and recognisable."""
+"""The check of context sources: fragments must be complete, stable and recognisable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITHIN_S = 2.0
 
 
 def check_context_source(source: ContextSource, *, cwd: Path | None = None, codex_home: Path | None = None) -> None:
-    """Check that a context source keeps to its role. It is asked in several circumstances, twice each.
+    """Check that a context source fulfils its role. It is called in several situations, twice each.
 
     Args:
         source: The source.

@@ -1,4 +1,4 @@
-"""What a check finds, and how it waits: every violation is listed, none ends the check."""
+"""The findings of a check, and its time limits. Every violation is listed; none ends the check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ContractViolation(AssertionError):  # noqa: N818  # it is what has been found, in the words of a test
-    """An object does not keep to its role.
+    """An object does not fulfil its role.
 
     Attributes:
         role: ``tool``, ``provider``, ...
@@ -35,7 +35,7 @@ class ContractViolation(AssertionError):  # noqa: N818  # it is what has been fo
 
 
 class Unmet(Exception):  # noqa: N818  # a step, not an error: it ends a part of a check whose finding is noted already
-    """What follows cannot be tried, as what it needs has failed."""
+    """Later steps cannot be tried, because a step that they need has failed."""
 
 
 class Findings:

@@ -1,4 +1,4 @@
-"""Does a network proxy keep to its role: what may pass does, what may not is refused, and nothing is left of a closed gate."""
+"""The check of network proxies: allowed requests pass, others are refused, and a closed gate leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _REASONS = {"blocked-by-allowlist", "blocked-by-denylist", "blocked-by-method-po
 
 
 def check_network_proxy(proxy: NetworkProxy) -> None:
-    """Check that a network proxy keeps to its role. It has to carry some forty connections to a server on loopback, or refuse them.
+    """Check that a network proxy fulfils its role. About forty connections to a server on loopback are allowed or refused.
 
-    It is closed in the end.
+    The proxy is closed at the end.
 
     Raises:
         ContractViolation: It does not; every violation is listed.

@@ -1,4 +1,4 @@
-"""Does a whole plugin keep to the contract: it loads, what it offers plays its role, and two kernels use it at once."""
+"""The check of whole plugins: a plugin loads, its offers fulfil their roles, and two kernels can use it at once."""
 
 from __future__ import annotations
 
@@ -66,16 +66,17 @@ def check_plugin(
     config: Config | None = None,
     report: Callable[[PluginCheck], None] | None = None,
 ) -> None:
-    """Check a whole plugin: that it loads, that each of its offers keeps to its role, and that two kernels can use it at once.
+    """Check a whole plugin: that it loads, that each of its offers fulfils its role, and that two kernels can use it at once.
 
-    The kernels run one turn each, with a scripted model, a home and a workspace of their own. What cannot be tried without
-    something real (a model provider needs a server, for example) is reported as not tried, with the way to try it in a test.
+    The kernels run one turn each, with a scripted model, a home and a workspace of their own. Offers that need a real service (a
+    model
+    provider needs a server, for example) are reported as not tried, with advice on testing them.
 
     Args:
         plugin: The name of an installed plugin or of its distribution, the ``Path`` of a one-file plugin, or a plugin itself: a
             module, a subclass of ``Plugin`` or another object with hook implementations.
         config: The configuration with the plugin's settings; by default an empty one.
-        report: Gets each check as soon as it has ended.
+        report: Called with each check as soon as it has ended.
 
     Raises:
         ContractViolation: A check failed; every violation is listed.

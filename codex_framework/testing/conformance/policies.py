@@ -1,4 +1,4 @@
-"""Does a command policy keep to its role: an opinion at once, on any command; and does it keep what people decided."""
+"""The check of command policies: a verdict at once, on any command, and saved decisions of the user."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ _APPROVALS = (
 
 
 def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | None = None) -> None:
-    """Check that a command policy keeps to its role.
+    """Check that a command policy fulfils its role.
 
-    It is asked about odd commands and hosts under each approval policy. One that saves answers is told to save a prefix and two
-    hosts, in a ``$CODEX_HOME`` made for the check: make it anew if it saves them elsewhere.
+    It is asked about unusual commands and hosts under each approval policy. If it saves answers, it must save a prefix and two
+    hosts in a
+    temporary ``$CODEX_HOME``. If your policy saves them elsewhere, create a new instance for the check.
 
     Args:
         policy: The policy.

@@ -1,4 +1,4 @@
-"""Does a model provider keep to its role: its streams, its errors, and how it gives up."""
+"""The check of model providers: their streams, errors and cancellation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TOOLS = (
 def check_provider(
     provider: ModelProvider, info: ProviderInfo | None = None, *, env: Mapping[str, str] | None = None
 ) -> None:
-    """Check that a provider keeps to its role. It is asked about ten times, and has to answer each time.
+    """Check that a provider fulfils its role. It gets about ten requests and must answer each of them.
 
     Args:
         provider: The provider.

@@ -1,4 +1,4 @@
-"""Does an approval reviewer keep to its role: decisions and nothing else, many at once, and never a yes by accident."""
+"""The check of approval reviewers: valid decisions, many at once, and no accidental approval."""
 
 from __future__ import annotations
 
@@ -97,10 +97,11 @@ _HISTORY: tuple[ResponseItem, ...] = (
 
 
 def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | None = None) -> None:
-    """Check that an approval reviewer keeps to its role.
+    """Check that an approval reviewer fulfils its role.
 
-    It is asked about commands, a host and patches, under several policies. The model of the children that it spawns
-    says yes, says nonsense, fails and never answers.
+    It is asked about commands, a host and patches, under several policies. The model of its child threads approves, answers
+    nonsense,
+    fails or never answers.
 
     Args:
         reviewer: The reviewer.

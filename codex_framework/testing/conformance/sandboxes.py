@@ -1,4 +1,4 @@
-"""Does a sandbox keep to its role: it says honestly what it can do, runs commands faithfully, and holds what it confines."""
+"""The check of sandboxes: an honest report, faithful execution of commands, and effective confinement."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PROBE_S = 1.0
 
 
 def check_sandbox(sandbox: Sandbox) -> None:
-    """Check that a sandbox keeps to its role. Some seventy commands are run in it, half of which try to get out.
+    """Check that a sandbox fulfils its role. It runs about seventy commands, half of which try to escape.
 
-    A sandbox that is not available here only has to say so well.
+    A sandbox that is not available here must only report the reason and a hint.
 
     Raises:
         ContractViolation: It does not; every violation is listed.

@@ -1,4 +1,4 @@
-"""Do components, op handlers, tasks, compactors, interceptors and agents keep to their roles?"""
+"""The checks of components, op handlers, tasks, compactors, interceptors and agents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HELLO = say("Hello.")
 def check_component(
     make: Callable[[], Component], *, replies: Sequence[ReplySource] = (), config: str = "", installed: bool = False
 ) -> None:
-    """Check that a component keeps to its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
+    """Check that a component fulfils its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
 
     Args:
         make: Makes the component, or its class. Each kernel gets one of its own.
@@ -100,7 +100,7 @@ def check_op_handler(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that an op handler keeps to its role: idle, beside a turn, twice at once, in two kernels, and at the end of a thread.
+    """Check that an op handler fulfils its role: idle, beside a turn, twice at once, in two kernels, and at the end of a thread.
 
     Args:
         handler: The handler.
@@ -183,7 +183,7 @@ def check_task(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that a task keeps to its role: it runs, it ends when it is interrupted at any time, in two kernels at once.
+    """Check that a task fulfils its role: it runs, and ends if interrupted at any time, in two kernels at once.
 
     Args:
         make: Makes the task, or its class.
@@ -249,7 +249,7 @@ def check_compactor(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that a compactor keeps to its role: it is asked with odd numbers, compacts, is interrupted, and its model fails.
+    """Check that a compactor fulfils its role: with unusual numbers, a compaction, an interrupt and a failing model.
 
     Args:
         compactor: The compactor.
