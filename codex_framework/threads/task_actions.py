@@ -1,4 +1,4 @@
-"""What a task can do in its turn: sample, run the loop, call tools, run commands, compact."""
+"""The actions of a task in its turn: sample, run the loop, call tools, run commands, compact."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def actions_of(
     refused: Callable[[InputArrived, str], None],
     interrupt: Callable[[], None],
 ) -> TurnActions:
-    """Return what a task can do.
+    """Return the actions of a task.
 
     Args:
         record: Adds items to history, or delivers them for a task beside a turn.

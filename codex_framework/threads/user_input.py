@@ -1,4 +1,4 @@
-"""A person's input, made into what history and clients get."""
+"""The conversion of user input to history items and events."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ _TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
 
 
 def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: bool = False) -> None:
-    """Check that an interceptor keeps to its role: each of its methods with usual and odd values, in turns, in two kernels at once.
+    """Check that an interceptor fulfils its role: each method with typical and unusual values, in turns, in two kernels at once.
 
     It may refuse and stop, with the errors of the contract; anything else that it raises is a violation.
 

@@ -45,7 +45,7 @@ _SECOND: tuple[ResponseItem, ...] = (user_message("And now?"), Message("assistan
 
 
 def check_thread_store(store: ThreadStore) -> None:
-    """Check that a thread store keeps to its role. It writes two short threads into a home of the check's own.
+    """Check that a thread store fulfils its role. It writes two short threads to a temporary home.
 
     Raises:
         ContractViolation: It does not; every violation is listed.

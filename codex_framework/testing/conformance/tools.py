@@ -49,7 +49,7 @@ def check_tool(
     workspace: Path | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> None:
-    """Check that a tool keeps to its role.
+    """Check that a tool fulfils its role.
 
     Args:
         tool: The tool.

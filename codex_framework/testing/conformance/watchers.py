@@ -51,7 +51,7 @@ MEASUREMENTS = (
 
 
 def check_notifier(notifier: Notifier) -> None:
-    """Check that a notifier keeps to its role. It is told five things, some of them odd.
+    """Check that a notifier fulfils its role. It gets five notifications, some of them unusual.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -67,7 +67,7 @@ def check_notifier(notifier: Notifier) -> None:
 
 
 def check_telemetry(telemetry: Telemetry) -> None:
-    """Check that telemetry keeps to its role. It is given five measurements and flushed, twice.
+    """Check that telemetry fulfils its role. It gets five measurements and is flushed, twice.
 
     Raises:
         ContractViolation: It does not; every violation is listed.

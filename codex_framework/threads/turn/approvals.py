@@ -1,4 +1,4 @@
-"""Approvals in a turn: reviewers first, then the clients of the thread; and what tools ask to be allowed."""
+"""Approvals in a turn: reviewers are asked first, then the clients of the thread. This includes approvals for tool calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Approvals:
         self._interrupt = interrupt
 
     async def approve(self, registered: RegisteredTool, call: ToolCall) -> None:
-        """Ask for what a tool wants to be allowed.
+        """Request the approval that a tool requires.
 
         Raises:
             ToolRefused: It is not allowed.

@@ -1,4 +1,4 @@
-"""What a tool gets for one call: the kernel's side of ``ToolContext``."""
+"""The implementation of ``ToolContext``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class CallContext(Value, kw_only=True):
-    """One call's view of its turn. See ``contract.roles.tools.ToolContext`` for what each member means.
+    """The context of one call. ``contract.roles.tools.ToolContext`` describes the members.
 
     Attributes:
         plugin: The plugin that offers the tool.

@@ -1,4 +1,4 @@
-"""Performs what a turn commands: samples, runs calls, waits, records, tells.
+"""Performs the commands of a turn: samples, runs calls, waits, records, emits events.
 
 All of it happens on the event loop, and :meth:`TurnDriver.feed` is synchronous: an input goes into the machine and its commands
 are performed at once, so there is no queue between what happens and what follows from it. Slow work (a response, a call, a

@@ -1,4 +1,4 @@
-"""What one turn may reach of its conversation, with settings that do not change under it."""
+"""The parts of a conversation that one turn uses, with settings that do not change during it."""
 
 from __future__ import annotations
 

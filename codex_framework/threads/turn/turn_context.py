@@ -1,4 +1,4 @@
-"""A turn as a plugin has it: the kernel's side of ``TurnContext`` and ``TaskContext``."""
+"""The implementations of ``TurnContext`` and ``TaskContext``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TurnContexts:
         return context
 
     def end_actions(self) -> None:
-        """Take from the task what only it can do: nothing is recorded after its end."""
+        """Disable the actions of the task, so that nothing is recorded after its end."""
         self.actions = None
 
     async def end_children(self) -> None:
@@ -69,7 +69,7 @@ class TurnContexts:
 
 
 class PluginTurn:
-    """A turn as one plugin has it. See the contract for what each member means."""
+    """A turn for one plugin. The contract describes the members."""
 
     def __init__(self, contexts: TurnContexts, plugin: str) -> None:
         self._contexts = contexts
