@@ -295,3 +295,14 @@ def test_a_resumed_thread_may_have_configuration_too(make_kernel):
             return [request.model.slug for request in kernel.model.requests]
 
     assert play(story)[1] == "b"
+
+
+def test_a_tool_that_an_agent_must_not_have_cannot_be_called_either(make_kernel):
+    async def story(kernel):
+        thread = await kernel.start_thread(agent=Agent(name="x", disallowed_tools=("loo*",)))
+        result = await thread.run("Hi!")
+        outputs = [item.output for item in thread.history.items if hasattr(item, "output")]
+        return outputs, [spec.name for spec in kernel.model.requests[0].tools], result.status
+
+    outputs, offered, status = with_kernel(make_kernel, story, entry_points=())
+    assert (outputs, offered, status) == (["unsupported call: look"], ["touch"], Status.COMPLETED)

@@ -21,11 +21,18 @@ from codex_framework import (
     ReviewDecision,
     Status,
     ToolApprovalRequestEvent,
+    ToolContext,
     ToolOutput,
     UserInput,
     tool,
 )
-from codex_framework.contract.protocol.events import ErrorEvent, ToolCallBeginEvent, ToolCallEndEvent
+from codex_framework.contract.protocol.events import (
+    AgentMessageContentDeltaEvent,
+    ErrorEvent,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
+    WarningEvent,
+)
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.testing import answer, call, say
@@ -378,6 +385,21 @@ def test_nothing_of_a_call_leaves_it_unredacted(thread_with):
     assert end.details == {"***": ["***", {"deep": ["***"]}, ("***",)], "number": 3}
     assert thread.outputs == ["***"]
     assert "s3cret" not in repr([event for event in thread.events if isinstance(event, ToolCallBeginEvent)])
+
+
+def test_what_a_tool_emits_is_redacted_and_nothing_is_streamed(thread_with):
+    @tool
+    def spill(context: ToolContext) -> str:
+        """Spill."""
+        context.progress("s3cret of a delta")
+        context.emit(WarningEvent("the key is s3cret"))
+        context.emit(AgentMessageContentDeltaEvent(context.thread_id, context.turn_id, "i", "s3cret of a delta"))
+        return "done"
+
+    guard = interceptor(redacts=True, redact=lambda self, text, turn: text.replace("s3cret", "***"))
+    _, warnings, thread = told(thread_with, call("spill"), HELLO, tools=[spill], interceptors=[guard])
+    assert "the key is ***" in warnings
+    assert "of a delta" not in repr(thread.events)
 
 
 def test_the_warning_of_a_tool_that_raises_is_redacted(thread_with):
