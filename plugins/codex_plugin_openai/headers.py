@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from codex_framework import ModelError, ModelRequest, ProviderInfo, __version__
 
@@ -12,6 +14,7 @@ __all__ = ["common_headers", "request_headers"]
 
 _DEFAULT_ORIGINATOR = "codex_exec"
 _ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
+_OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
 def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) -> dict[str, str]:
@@ -77,13 +80,11 @@ def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
 @cache
 def _system() -> str:
     """Return the system for the user agent, for example ``(Debian 12; x86_64)``."""
-    import os
-
     if sys.platform.startswith("linux"):
-        system = os.uname()
-        release = _os_release()
-        name = release.get("NAME", system.sysname).split(" ")[0]
-        version, machine = release.get("VERSION_ID", system.release), system.machine
+        uname = os.uname()
+        release = _os_release() or {"NAME": uname.sysname, "VERSION_ID": uname.release}
+        name = release.get("NAME", "Linux").split(" ")[0]
+        version, machine = release.get("VERSION_ID", uname.release), uname.machine
     else:
         import platform
 
@@ -96,20 +97,23 @@ def _system() -> str:
 
 
 def _os_release() -> dict[str, str]:
-    """Return what ``platform.freedesktop_os_release`` does, whose module takes 2 ms to import. Empty without such a file."""
-    for path in ("/etc/os-release", "/usr/lib/os-release"):
+    """Return what the system says of itself, as ``platform.freedesktop_os_release`` does: importing that module takes 1 ms.
+
+    The result is empty if there is no such file.
+    """
+    for path in _OS_RELEASE:
         try:
-            with open(path, encoding="utf-8") as file:  # noqa: PTH123  # a Path has no more to give
-                pairs = [line.rstrip("\n").partition("=") for line in file]
+            lines = path.read_text("utf-8", "replace").splitlines()
         except OSError:
             continue
-        return {name: _unquoted(value) for name, separator, value in pairs if separator}
+        pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
+        return {name: _unquoted(value.strip()) for name, _, value in pairs}
     return {}
 
 
 def _unquoted(value: str) -> str:
     if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
         value = value[1:-1]
-    for character in "$\"'`\\":
-        value = value.replace(f"\\{character}", character)
+    for escaped in "$\"'`\\":
+        value = value.replace(f"\\{escaped}", escaped)
     return value
