@@ -46,6 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--depth"))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores, because many tests wait for processes, servers and the end of time limits."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
+
+
 BEGAN = time.monotonic()
 
 

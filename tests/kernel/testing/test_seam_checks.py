@@ -37,6 +37,12 @@ from codex_framework.testing import (
 )
 
 
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch):
+    """Let what is left behind be found soon."""
+    monkeypatch.setattr("codex_framework.testing.leftovers.GRACE_S", 0.3)
+
+
 def violations(check, *arguments, **keywords):
     with pytest.raises(ContractViolation) as caught:
         check(*arguments, **keywords)
@@ -199,7 +205,7 @@ def test_a_good_task():
     ("members", "found"),
     [
         ({"run": fail}, "it ends as failed: "),
-        ({"run": deaf}, " s to end when it is interrupted"),
+        pytest.param({"run": deaf}, " s to end when it is interrupted", marks=pytest.mark.thorough),  # waits 15 s
         ({"run": leave_a_task}, "the task sleep ("),
         ({"kind": "regular"}, "its kind is 'regular': give it one of its own"),
         ({"when_busy": "queue"}, "its when_busy is 'queue'"),

@@ -232,7 +232,9 @@ def leaving(what):
     return Offer(name="untidy", components=[Untidy()])
 
 
-def test_what_a_plugin_leaves_behind_is_told(make_thread):
+def test_what_a_plugin_leaves_behind_is_told(make_thread, monkeypatch):
+    monkeypatch.setattr("codex_framework.testing.leftovers.GRACE_S", 0.3)
+
     async def leave(what):
         async with make_thread(leaving(what)) as thread:
             await thread.turn("Hi!", say("Hello."))
