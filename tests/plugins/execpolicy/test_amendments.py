@@ -30,6 +30,7 @@ def test_what_stands_in_the_file_stays(home: Path) -> None:
     assert file.read_text() == '# mine\nprefix_rule(pattern=["ls"], decision="allow")\n'
 
 
+@pytest.mark.slow
 @given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=4))
 def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     home = tmp_path_factory.mktemp("home")

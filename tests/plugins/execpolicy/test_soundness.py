@@ -159,6 +159,7 @@ def run_by_bash(
     return commands
 
 
+@pytest.mark.slow
 def test_everything_that_bash_runs_is_written_down(folder: Path) -> None:
     script = 'echo a; eval b && true | "c" d || exec e\ncd f; $(g h); i() { j; }; i; : &\nwait'
     ran = run_by_bash(script, folder, answer=0, background=True)
@@ -221,6 +222,7 @@ _AROUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["git push", "g'i't push", "\\git push x", 'git "push"', "git \\\n push"])
 def test_nothing_that_stands_around_a_command_hides_it(folder: Path, command: str) -> None:
     for around in _AROUND:

@@ -38,6 +38,7 @@ def answer(text: str) -> dict[str, Any] | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN, ids=[str(number) for number in range(len(GOLDEN))])
 def test_rules_are_those_that_codex_reads(case: dict[str, Any]) -> None:
     assert answer(case["rules"]) == case["answer"]
@@ -108,6 +109,7 @@ THOROUGH = {"an operation without end"}
 """It takes seconds, and ends as the endless loop does, or as the growing list."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.thorough] if name in THOROUGH else []) for name in LIMITS]
 )
@@ -133,6 +135,7 @@ def test_recursion_ends() -> None:
         read("def f(n):\n    return f(n + 1)\n\nf(0)")
 
 
+@pytest.mark.slow
 def test_no_rules_take_more_memory_than_the_limit() -> None:
     code = (
         "import json, re, resource, sys\n"
