@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import pickle
 import pydoc
@@ -360,3 +361,42 @@ def test_signature_and_help_work_on_every_value_of_the_framework_before_its_firs
     done = subprocess.run([sys.executable, "-c", _EVERY_VALUE], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert int(done.stdout) > 200
+
+
+def test_a_copy_takes_the_fields_and_nothing_else() -> None:
+    class Plain(Value):
+        x: int
+        y: list[int] = field(factory=list)
+
+        @functools.cached_property
+        def double(self) -> int:
+            return 2 * self.x
+
+    class Counted(Value):
+        x: int
+        double: int = field(init=False, default=0)
+
+        def __attrs_post_init__(self) -> None:
+            object.__setattr__(self, "double", 2 * self.x)
+
+    class Hidden(Value):
+        _x: int
+
+    class Own(Value):
+        x: int
+
+        def __init__(self, x: int) -> None:
+            object.__setattr__(self, "x", x + 100)
+
+    for _ in range(10):  # with few instances, and with so many that an initialiser is written
+        first = Plain(1)
+        assert first.double == 2
+        copy = first.evolve(x=5)
+        assert (copy.x, copy.double, copy.y is first.y) == (5, 10, True), (
+            "what was computed of the old one is not copied"
+        )
+        assert Counted(1).evolve(x=4).double == 8
+        assert repr(Hidden(1).evolve(x=2)) == repr(Hidden(2))
+        assert Own(1).evolve(x=2).x == 102
+        with pytest.raises(TypeError, match="z"):
+            first.evolve(z=1)
