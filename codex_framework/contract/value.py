@@ -108,14 +108,6 @@ class Value:
 
     def evolve(self, **changes: Any) -> Self:
         """Return a copy with some fields changed (what ``attrs.evolve`` does)."""
-        cls = type(self)
-        names = _copied(cls)
-        if names is not None and names.keys() >= changes.keys():  # no initialiser would do more than copy
-            copy = cls.__new__(cls)
-            own, given = copy.__dict__, self.__dict__
-            for name in names:
-                own[name] = changes[name] if name in changes else given[name]
-            return copy
         for each in fields_of(type(self)):
             if each.init and each.alias not in changes:
                 changes[each.alias] = getattr(self, each.name)
@@ -170,22 +162,6 @@ def fields_of(cls: type[Value]) -> tuple[Field, ...]:
         fields = tuple(map(Field.of_attrs, cls.__attrs_attrs__))
         type.__setattr__(cls, "_attrs_fields", fields)
     return fields
-
-
-def _copied(cls: type[Value]) -> dict[str, None] | None:
-    """Return the names of all fields, in order, or None if a copy has to be made by the initialiser."""
-    names: dict[str, None] | None = cls.__dict__.get("_names", MISSING)
-    if names is MISSING:
-        fields = _known(cls)
-        is_plain = fields is not None and not hasattr(cls, "__attrs_post_init__")
-        if not is_plain or (cls.__dict__["__init__"] is not _LAZY["__init__"] and not cls.__dict__.get("_written")):
-            names = None
-        elif all(each.init and each.alias == each.name for each in fields or ()):
-            names = {each.name: None for each in fields or ()}
-        else:
-            names = None
-        type.__setattr__(cls, "_names", names)
-    return names
 
 
 def _known(cls: type[Value]) -> tuple[Field, ...] | None:

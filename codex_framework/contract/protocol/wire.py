@@ -146,9 +146,8 @@ def _object_to_wire(value: Any) -> dict[str, Any]:
     kind = type(value)
     tag = getattr(kind, "type", None)
     wire: dict[str, Any] = {"type": tag} if isinstance(tag, str) and tag else {}
-    parts = vars(value) if isinstance(value, Value) else None
     for name, word in wire_fields(kind):  # type: ignore[arg-type]  # classes are hashable
-        part = getattr(value, name) if parts is None else parts[name]
+        part = getattr(value, name)
         if part is None:
             continue
         if name == "extra":
