@@ -17,12 +17,12 @@ from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import declare, unique_events
 from codex_framework.plugins.discovery import PluginSource
+from codex_framework.plugins.hook_checks import hook_problems, hooks, marked
 from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
 from codex_framework.plugins.loaded import Loaded, bound
 from codex_framework.plugins.loading import import_plugin, place_of, problem_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.selection import Selection
-from codex_framework.plugins.validation import hook_problems, hooks, marked
 
 if TYPE_CHECKING:
     from codex_framework.plugins.own_hooks import OwnHooks

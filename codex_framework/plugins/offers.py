@@ -9,12 +9,13 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
 from codex_framework.plugins.collection import Collected
+from codex_framework.plugins.hook_checks import role_of
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.offer_values import value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.validation import role_of, role_problems
+from codex_framework.plugins.role_checks import role_problems
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["ROLES", "Offer", "Offers"]

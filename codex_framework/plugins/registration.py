@@ -17,7 +17,7 @@ from codex_framework.contract.roles.tool_specs import (
 )
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value, field
-from codex_framework.plugins.validation import role_problems
+from codex_framework.plugins.role_checks import role_problems
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]

@@ -25,22 +25,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codex_framework.testing.calls import call_context
     from codex_framework.testing.confined import ConfinedRun, access_of, run_confined
+    from codex_framework.testing.conformance.agents import check_agent
+    from codex_framework.testing.conformance.compactors import check_compactor
+    from codex_framework.testing.conformance.components import check_component
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
+    from codex_framework.testing.conformance.interceptors import check_interceptor
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
+    from codex_framework.testing.conformance.op_handlers import check_op_handler
     from codex_framework.testing.conformance.plugins import PluginCheck, check_plugin
     from codex_framework.testing.conformance.policies import check_command_policy
     from codex_framework.testing.conformance.providers import check_provider
     from codex_framework.testing.conformance.reviewers import check_reviewer
     from codex_framework.testing.conformance.sandboxes import check_sandbox
-    from codex_framework.testing.conformance.seams import (
-        check_agent,
-        check_compactor,
-        check_component,
-        check_interceptor,
-        check_op_handler,
-        check_task,
-    )
+    from codex_framework.testing.conformance.tasks import check_task
     from codex_framework.testing.conformance.thread_stores import check_thread_store
     from codex_framework.testing.conformance.tools import check_tool
     from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
@@ -61,17 +59,20 @@ if TYPE_CHECKING:
 _HOMES = {
     "calls": "call_context",
     "confined": "ConfinedRun access_of run_confined",
+    "conformance.agents": "check_agent",
+    "conformance.compactors": "check_compactor",
+    "conformance.components": "check_component",
     "conformance.context_sources": "check_context_source",
     "conformance.findings": "ContractViolation",
+    "conformance.interceptors": "check_interceptor",
     "conformance.network_proxies": "check_network_proxy",
+    "conformance.op_handlers": "check_op_handler",
     "conformance.plugins": "PluginCheck check_plugin",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
     "conformance.sandboxes": "check_sandbox",
-    "conformance.seams": " ".join(
-        f"check_{role}" for role in ("agent", "compactor", "component", "interceptor", "op_handler", "task")
-    ),
+    "conformance.tasks": "check_task",
     "conformance.thread_stores": "check_thread_store",
     "conformance.tools": "check_tool",
     "conformance.watchers": "check_notifier check_telemetry",

@@ -30,7 +30,7 @@ from codex_framework import (
     hookimpl,
 )
 from codex_framework.plugins.registry import load_registry
-from codex_framework.plugins.validation import role_problems
+from codex_framework.plugins.role_checks import role_problems
 from codex_framework.testing import turn_facts
 from codex_framework.toolkit.roles import completed, overrides
 

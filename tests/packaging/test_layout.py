@@ -57,3 +57,17 @@ def test_no_module_has_a_name_that_says_nothing(stem: str) -> None:
     modules = (path for folder in ("codex_framework", "plugins") for path in (ROOT / folder).rglob("*.py"))
     found = [path for path in modules if stem in path.stem.split("_")]
     assert found == []
+
+
+LONGEST = 450
+"""Lines of a module of the kernel. The turn machine alone may be longer: its rules belong together."""
+
+
+def test_a_module_of_the_kernel_can_be_read_in_one_sitting():
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / "codex_framework").rglob("*.py")
+    }
+    assert lengths.pop("codex_framework/threads/turn/machine.py") > 0
+    assert lengths["codex_framework/threads/thread.py"] <= 350
+    assert {path: length for path, length in lengths.items() if length > LONGEST} == {}

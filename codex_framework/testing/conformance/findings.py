@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError
-from codex_framework.plugins.validation import role_problems
+from codex_framework.plugins.role_checks import role_problems
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]
 

@@ -13,13 +13,19 @@ from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.kernels import KernelFactory
 from codex_framework.testing.leftovers import Leftovers
 from codex_framework.testing.offering import Offer
+from codex_framework.testing.replies import say
 from codex_framework.testing.scripted import ReplySource
 from codex_framework.testing.threads import ScriptedThread
 
-__all__ = ["WITHIN_S", "Stage"]
+__all__ = ["HELLO", "SOON_S", "WITHIN_S", "Stage", "interrupted"]
 
 WITHIN_S = 20.0
 """How long one scene may take, in seconds."""
+
+SOON_S = 0.05
+"""How long a plain call may take, and how long a turn runs before it is interrupted, in seconds."""
+
+HELLO = say("Hello.")
 
 _PLUGIN = "checked"
 
@@ -110,3 +116,10 @@ class Stage:
 
 async def _no_restart(thread: ScriptedThread) -> ScriptedThread:
     raise RuntimeError(f"thread {thread.client.id} is not restarted in a check")
+
+
+async def interrupted(thread: ScriptedThread) -> None:
+    """Start a turn and interrupt it."""
+    thread.start("Go!")
+    await asyncio.sleep(SOON_S)
+    await thread.client.interrupt()

@@ -1,0 +1,119 @@
+"""The check of interceptors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.events import ErrorEvent
+from codex_framework.contract.protocol.items import Message, OutputText, user_message
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.outcomes import Compaction
+from codex_framework.plugins.interceptor_table import InterceptorTable
+from codex_framework.plugins.offer_values import value_problems
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage, interrupted
+from codex_framework.testing.facts import turn_facts
+from codex_framework.testing.replies import say
+from codex_framework.testing.threads import ScriptedThread
+
+__all__ = ["check_interceptor"]
+
+
+_TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
+
+
+def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: bool = False) -> None:
+    """Check that an interceptor fulfils its role: each method with typical and unusual values, in turns, in two kernels at once.
+
+    It may refuse and stop, with the errors of the contract; anything else that it raises is a violation.
+
+    Args:
+        interceptor: The interceptor.
+        config, installed: As for :func:`check_component`.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("interceptor", interceptor)
+    for problem in value_problems("codex_interceptors", interceptor):
+        findings.note(problem)
+    if findings.members(interceptor, Interceptor):
+        stage = Stage(findings, lambda: {"interceptors": [interceptor]}, config=config, installed=installed)
+        run_check(findings, lambda: _check_interceptor(findings, stage, interceptor))
+    findings.raise_any()
+
+
+async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Interceptor) -> None:
+    table = InterceptorTable([interceptor])
+    facts = turn_facts()
+    if hasattr(interceptor, "applies"):
+        applies: object = findings.called("applies()", lambda: interceptor.applies(facts), within_s=SOON_S)
+        findings.require(isinstance(applies, bool), f"applies() gives {applies!r}, not True or False")
+    for guard in table.redact:
+        for text in _TEXTS:
+            result: object = findings.called("redact()", partial(guard.call, text, facts), within_s=1.0)
+            findings.require(isinstance(result, str), f"redact() gives {type(result).__name__}, not a string")
+
+    async def odd(thread: ScriptedThread) -> None:
+        turn = _Turn(thread)
+        for guard in table.before_tool:
+            for text in _TEXTS:
+                call = ToolCall("call-1", "nothing", text)
+                await _given(findings, "before_tool()", guard.call(call, turn), ToolCall)
+        for guard in table.after_tool:
+            for text in _TEXTS:
+                work = guard.call(ToolCall("call-1", "nothing", "{}"), ToolOutput(text), turn)
+                await _given(findings, "after_tool()", work, ToolOutput)
+        for guard in table.after_item:
+            for text in _TEXTS:
+                item = Message("assistant", (OutputText(text),))
+                await _given(findings, "after_item()", guard.call(item, turn), Message)
+        for guard in table.after_compact:
+            compaction = Compaction(items=[user_message("short")], message="short")
+            await _given(findings, "after_compact()", guard.call(compaction, "manual", turn), object)
+
+    async def turns(thread: ScriptedThread) -> None:
+        for text in ("Go!", _TEXTS[2], "x" * 100_000):
+            await thread.turn(text)
+        for event in thread.events:
+            if isinstance(event, ErrorEvent):
+                findings.require("failed: " not in event.message, event.message)
+
+    replies = [say("One."), say(_TEXTS[2]), say("Three.")] + [HELLO] * 30
+    await stage.play("with odd values", odd)
+    await stage.play("in turns", turns, replies=replies)
+    await stage.play("in an interrupted turn", interrupted, replies=replies)
+    await stage.play("in two kernels at once", turns, replies=replies, kernels=2)
+
+
+class _Turn:
+    """What an interceptor gets, with the thread of a scene."""
+
+    samples = 1
+    continuations = 0
+
+    def __init__(self, thread: ScriptedThread) -> None:
+        self.facts = turn_facts()
+        self.thread = thread.inside("checked")
+        self.history = thread.history
+        self.service = self.thread.service
+        self.state = self.thread.state
+        self.span = self.thread.span
+
+    def emit(self, event: Any) -> None:
+        """Tell nobody."""
+
+    def view(self, call: ToolCall) -> None:
+        """Return no view."""
+
+
+async def _given(findings: Findings, what: str, work: Awaitable[Any], kind: type[Any]) -> None:
+    try:
+        result = await findings.awaited(what, work, within_s=5.0, allowed=(CodexError,))
+    except (CodexError, Unmet):
+        return
+    findings.require(isinstance(result, kind), f"{what} gives {type(result).__name__}, not {kind.__name__}")
