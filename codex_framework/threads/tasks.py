@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RegularInput", "Tasks"]
 
-_STEPS_OF_A_REQUEST = 20
-"""How often the event loop turns until a request on a loopback connection is sent, with some to spare. A turn takes some 10 us."""
-
 WARMING_PATIENCE_S = 5.0
 """Longest time that closing waits for a sandbox that is still being prepared, in seconds."""
 
@@ -139,8 +136,6 @@ class Tasks:
 
     async def _warm(self, scope: TurnScope) -> None:
         """Prepare the sandbox while the model responds."""
-        for _ in range(_STEPS_OF_A_REQUEST):  # until the request is sent, or waits for the network itself
-            await asyncio.sleep(0)
         import codex_framework.threads.turn.call_runner  # noqa: F401  # which calls of the model need
 
         conversation = self._conversation
