@@ -1,0 +1,120 @@
+"""``mcp login`` and ``mcp logout``, and how servers authenticate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from codex_framework import PluginContext
+from codex_plugin_mcp.cli.configured import Configured, ServerName
+from codex_plugin_mcp.servers import ServerConfig
+
+__all__ = ["after_adding", "auth_statuses", "login_command", "logout_command"]
+
+
+def login_command(plugin: PluginContext) -> click.Command:
+    """Return ``mcp login``."""
+
+    @click.command("login", short_help="Log in to a server with OAuth.")
+    @click.argument("name", type=ServerName(plugin))
+    @click.option(
+        "--scopes",
+        metavar="SCOPE,SCOPE",
+        help="The scopes to request. By default those of its table, else those that the server names.",
+    )
+    def command(name: str, scopes: str | None) -> None:
+        """Log in to a server that is reached over HTTP, in your browser.
+
+        The tokens are stored as `mcp_oauth_credentials_store` says. Sessions use and refresh them.
+        """
+        from codex_plugin_mcp.oauth.flow import login
+
+        server = Configured(plugin).server(name)
+        given = None if scopes is None else tuple(filter(None, scopes.replace(",", " ").split()))
+        asyncio.run(
+            login(
+                server,
+                codex_home=plugin.codex_home,
+                config=plugin.config,
+                open_browser=_open_browser,
+                echo=click.echo,
+                scopes=given,
+                environ=plugin.environ,
+            )
+        )
+        click.echo(f"Successfully logged in to MCP server '{name}'.")
+
+    return command
+
+
+def logout_command(plugin: PluginContext) -> click.Command:
+    """Return ``mcp logout``."""
+
+    @click.command("logout", short_help="Delete the login at a server.")
+    @click.argument("name", type=ServerName(plugin))
+    def command(name: str) -> None:
+        """Delete the tokens of a server from the file and the keyring."""
+        from codex_plugin_mcp.oauth.flow import logout
+
+        server = Configured(plugin).server(name)
+        found = asyncio.run(logout(server, codex_home=plugin.codex_home, config=plugin.config))
+        click.echo(
+            f"Removed OAuth credentials for '{name}'." if found else f"No OAuth credentials stored for '{name}'."
+        )
+
+    return command
+
+
+def _open_browser(address: str) -> bool:
+    """Open an address in a browser with windows. Returns whether there is one: a browser in the terminal would be in the way."""
+    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    import webbrowser
+
+    try:
+        return webbrowser.open(address)
+    except webbrowser.Error:
+        return False
+
+
+def auth_statuses(plugin: PluginContext, servers: Sequence[ServerConfig]) -> dict[str, str]:
+    """Return how each server authenticates, by its name. Servers over HTTP without a login are asked, all at the same time."""
+    known = {server.name: _known_status(server) for server in servers}
+    asked = [server for server in servers if known[server.name] is None]
+    if asked:
+        found = asyncio.run(_asked_statuses(plugin, asked))
+        known.update({server.name: status for server, status in zip(asked, found, strict=True)})
+    return {name: status or "unknown" for name, status in known.items()}
+
+
+async def _asked_statuses(plugin: PluginContext, servers: Sequence[ServerConfig]) -> list[str]:
+    return list(await asyncio.gather(*(_asked_status(plugin, server) for server in servers)))
+
+
+async def _asked_status(plugin: PluginContext, server: ServerConfig) -> str:
+    from codex_plugin_mcp.oauth.errors import LoginFailed
+    from codex_plugin_mcp.oauth.flow import auth_status
+
+    try:
+        return await auth_status(server, codex_home=plugin.codex_home, config=plugin.config, environ=plugin.environ)
+    except LoginFailed as error:
+        click.echo(f"warning: {error}", err=True)
+        return "unknown"
+
+
+def _known_status(server: ServerConfig) -> str | None:
+    """Return the status as far as the settings say it."""
+    if server.is_stdio or not server.enabled:
+        return "unsupported"
+    headers = {name.lower() for name in (*server.http_headers, *server.env_http_headers)}
+    return "bearer_token" if server.bearer_token_env_var or "authorization" in headers else None
+
+
+def after_adding(plugin: PluginContext, server: ServerConfig) -> None:
+    """Say what to do if the server requires a login."""
+    if auth_statuses(plugin, [server])[server.name] == "not_logged_in":
+        click.echo(f"The server requires a login. Run `codex-framework mcp login {server.name}`.")

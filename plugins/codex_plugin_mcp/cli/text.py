@@ -1,0 +1,75 @@
+"""Text for terminals: tables, and values without secrets and control characters."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+__all__ = ["MASK", "listed", "masked", "masked_map", "masked_url", "paragraph", "plain", "print_table", "printable"]
+
+MASK = "*****"
+"""What is shown instead of a secret (Codex's)."""
+
+
+def plain(text: str) -> str:
+    """Return a text in which control characters are escaped, so that a server or a project cannot move the cursor."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def paragraph(text: str) -> str:
+    """Return a text of several lines, in which other control characters are escaped."""
+    return "\n".join(plain(line) for line in text.split("\n"))
+
+
+def printable(text: str) -> str:
+    """Return a text of several lines for stdout. On a terminal, control characters are escaped; elsewhere it is unchanged."""
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join("\t".join(plain(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+def listed(values: Iterable[str], separator: str = ", ") -> str:
+    """Return values as one text. ``-`` stands for none."""
+    return plain(separator.join(values)) or "-"
+
+
+def masked(names: Iterable[str]) -> str:
+    """Return names with their values masked."""
+    return listed(f"{name}={MASK}" for name in names)
+
+
+def masked_url(url: str) -> str:
+    """Return a URL in which a login and the values of the query are masked."""
+    url = re.sub(r"(?<=://)[^/?#]*@", f"{MASK}@", url)
+    return plain(re.sub(r"(?<=[?&])([^=&#]*=)[^&#]*", rf"\1{MASK}", url))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table. On a terminal that is too narrow for it, print a paragraph for each row."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if columns is not None and sum(widths) + 2 * (len(widths) - 1) > columns:
+        _print_paragraphs(header, rows)
+        return
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def _print_paragraphs(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        click.echo(row[0])
+        for name, cell in zip(header[1:], row[1:], strict=True):
+            if cell != "-":
+                click.echo(f"  {name}: {cell}")
+
+
+def masked_map(values: Mapping[str, str]) -> dict[str, str]:
+    """Return a table with its values masked."""
+    return dict.fromkeys(values, MASK)

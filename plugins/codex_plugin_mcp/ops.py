@@ -1,0 +1,151 @@
+"""The ops with which clients answer servers, look at them, and use their prompts.
+
+This module is loaded with the plugin, so it imports nothing else of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from codex_framework import Op, OpHandler, ThreadContext, ThreadError
+from codex_framework.contract.value import field
+
+if TYPE_CHECKING:
+    from codex_plugin_mcp.questions import ElicitationRequest
+
+__all__ = [
+    "ListMcpPrompts",
+    "ListMcpTools",
+    "ListPromptsHandler",
+    "ListToolsHandler",
+    "ResolveElicitation",
+    "ResolveHandler",
+    "UseMcpPrompt",
+    "UsePromptHandler",
+]
+
+
+class ResolveElicitation(Op):
+    """The answer to a question; ``request_id`` is the request's ``id``."""
+
+    type: ClassVar[Literal["resolve_elicitation"]] = "resolve_elicitation"
+    server_name: str
+    request_id: str
+    decision: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+    meta: Mapping[str, Any] | None = None
+
+
+class ListMcpTools(Op):
+    """Ask for the tools, resources and templates of all servers, answered with ``mcp_list_tools_response``."""
+
+    type: ClassVar[Literal["list_mcp_tools"]] = "list_mcp_tools"
+
+
+class ListMcpPrompts(Op):
+    """Ask for the prompts of all servers, answered with ``mcp_list_prompts_response``."""
+
+    type: ClassVar[Literal["list_mcp_prompts"]] = "list_mcp_prompts"
+
+
+class UseMcpPrompt(Op):
+    """Send a prompt of a server to the model, as if the user had written it. The turn that it starts has an id of its own.
+
+    Attributes:
+        server: The server's name in the configuration.
+        name: The name of the prompt.
+        arguments: The arguments of the prompt, by name.
+    """
+
+    type: ClassVar[Literal["use_mcp_prompt"]] = "use_mcp_prompt"
+    server: str
+    name: str
+    arguments: Mapping[str, str] = field(factory=dict)
+
+
+class ResolveHandler(OpHandler[ResolveElicitation]):
+    """Passes an answer to the server that waits for it."""
+
+    op = ResolveElicitation
+
+    async def handle(self, op: ResolveElicitation, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Answer the question. An answer that does not fit the form is refused, and the question stays open.
+
+        Raises:
+            ThreadError: No such question is open, or the answer does not fit.
+        """
+        from codex_plugin_mcp.questions import DECISIONS, ElicitationAnswer, forms_of
+
+        number = op.request_id
+        question = forms_of(thread).get(number)
+        if op.decision not in DECISIONS or (question is not None and question.server_name != op.server_name):
+            raise _not_open(op)
+        if question is not None and op.decision == "accept" and question.request.requested_schema is not None:
+            _check(question, op.content)
+        if not thread.answer(number, ElicitationAnswer(op.decision, op.content, op.meta)):
+            raise _not_open(op)
+
+
+def _check(question: ElicitationRequest, content: Mapping[str, Any] | None) -> None:
+    from codex_plugin_mcp.forms import answered
+
+    assert question.request.requested_schema is not None
+    _, problems = answered(question.request.requested_schema, content or {})
+    if problems:
+        hint = "Correct these values, or decline. The question is still open."
+        raise ThreadError(f"the answer does not fit: {'; '.join(problems)}", slug="bad-request", hint=hint)
+
+
+def _not_open(op: ResolveElicitation) -> ThreadError:
+    return ThreadError(
+        f"no question {op.request_id!r} of the MCP server {op.server_name!r} is waiting for an answer",
+        slug="bad-request",
+        hint="It was answered already, its call has ended, or the server or id is wrong.",
+    )
+
+
+class ListToolsHandler(OpHandler[ListMcpTools]):
+    """Answers ``list_mcp_tools``."""
+
+    op = ListMcpTools
+
+    async def handle(self, op: ListMcpTools, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Ask the servers in the background, so that a slow one does not delay other ops."""
+        from codex_plugin_mcp.client_lists import list_tools
+
+        thread.background(list_tools(thread, id), name="list_mcp_tools")
+
+
+class ListPromptsHandler(OpHandler[ListMcpPrompts]):
+    """Answers ``list_mcp_prompts``."""
+
+    op = ListMcpPrompts
+
+    async def handle(self, op: ListMcpPrompts, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Ask the servers in the background."""
+        from codex_plugin_mcp.client_lists import list_prompts
+
+        thread.background(list_prompts(thread, id), name="list_mcp_prompts")
+
+
+class UsePromptHandler(OpHandler[UseMcpPrompt]):
+    """Handles ``use_mcp_prompt``."""
+
+    op = UseMcpPrompt
+
+    async def handle(self, op: UseMcpPrompt, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
+        """Ask the server in the background, and then submit its messages as the user's input.
+
+        Raises:
+            ThreadError: There is no such server.
+        """
+        from codex_plugin_mcp.client_lists import connections_of, use_prompt
+
+        found = connections_of(thread)
+        connection = None if found is None else found.pool.connections.get(op.server)
+        if connection is None:
+            known = ", ".join(found.pool.connections) if found is not None else ""
+            hint = f"The servers are: {known}." if known else "This thread has no MCP server."
+            raise ThreadError(f"unknown MCP server {op.server!r}", slug="bad-request", hint=hint)
+        thread.background(use_prompt(connection, op.name, op.arguments, thread, id), name="use_mcp_prompt")

@@ -1,0 +1,25 @@
+"""The settings of the plugin."""
+
+from __future__ import annotations
+
+from codex_framework import Value
+
+__all__ = ["Settings"]
+
+
+class Settings(Value, kw_only=True):
+    """The table ``[framework.plugins.mcp]``.
+
+    Attributes:
+        elicitation_timeout_s: Time limit for the answer to a server's question, in seconds. 0 means no limit.
+        roots: Whether servers may ask for the thread's folder.
+        sampling: Names of the servers that may ask to use the model. The user is asked each time.
+        sampling_max_requests: How many of these requests of a server are accepted in a thread.
+        sampling_max_tokens: Token budget of one such request, input included.
+    """
+
+    elicitation_timeout_s: float = 600.0
+    roots: bool = True
+    sampling: tuple[str, ...] = ()
+    sampling_max_requests: int = 10
+    sampling_max_tokens: int = 20_000

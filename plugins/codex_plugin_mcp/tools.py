@@ -1,0 +1,174 @@
+"""A tool of a server, as a tool for the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from codex_framework import (
+    Approval,
+    CallView,
+    FunctionSpec,
+    InputText,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    TurnContext,
+    TurnFacts,
+)
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.tool_specs import is_tool_name
+from codex_plugin_mcp.approval import approval_for
+from codex_plugin_mcp.connection import Connection
+from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
+from codex_plugin_mcp.naming import ToolName
+from codex_plugin_mcp.records import CallRecord
+from codex_plugin_mcp.results import for_model, heading
+from codex_plugin_mcp.texts import one_line
+
+__all__ = ["McpTool"]
+
+_SANDBOX_STATE = "codex/sandbox-state-meta"
+
+
+class McpTool(Tool):
+    """One tool of a server.
+
+    Args:
+        raw: The tool as the server describes it.
+        parameters: Its ``inputSchema``, checked.
+        exposure: As for ``Tool``.
+    """
+
+    tells_clients = True
+
+    def __init__(
+        self,
+        connection: Connection,
+        name: ToolName,
+        raw: Mapping[str, Any],
+        parameters: Mapping[str, Any],
+        exposure: Literal["direct", "deferred", "hidden"] = "direct",
+    ) -> None:
+        description = raw.get("description")
+        self.connection = connection
+        self.name = name
+        self.raw = raw
+        self.spec = FunctionSpec(name.full, description if isinstance(description, str) else "", parameters)
+        self.aliases = _aliases(name)
+        self.exposure = exposure
+        self.keywords = _text(raw.get("title")) or _text(_mapping(raw.get("annotations")).get("title"))
+        self.source = _source(connection)
+        self.parallel_safe = connection.server.supports_parallel_tool_calls
+
+    def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:
+        """Return the approval that the configuration and the tool's annotations require."""
+        return approval_for(self.connection.server, self.raw, call.arguments, turn)
+
+    async def allow_always(self, call: ToolCall, turn: TurnContext) -> None:  # noqa: ARG002  # the role's
+        """Save the approval mode ``approve`` for the tool in the user's ``config.toml``."""
+        await self.connection.remember_approval(self.name.tool)
+
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the call under the name ``mcp__server__tool``."""
+        try:
+            arguments = _arguments(call.arguments)
+        except ToolError:
+            arguments = {}
+        return CallView(name=self.name.full, arguments=arguments, server=self.name.server)
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with other arguments."""
+        return call.evolve(arguments=json.dumps(arguments))
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        """Call the tool on its server."""
+        read_only = _mapping(self.raw.get("annotations")).get("readOnlyHint") is True
+        record = CallRecord(self.name.server, self.name.tool, call, context, read_only=read_only)
+        record.begin()
+        try:
+            with context.span("mcp.call", server=self.name.server, tool=self.name.tool) as span:
+                meta = self._meta(call, context, None if span.trace is None else span.trace.traceparent)
+                result = await self.connection.call_tool(self.name.tool, _arguments(call.arguments), context, meta)
+        except (McpError, ToolError) as error:
+            text = self._failure(error)
+            return ToolOutput((InputText(heading(record.failed(text))), InputText(text)), success=False)
+        except BaseException:
+            record.failed("the call was interrupted")
+            raise
+        success = result.get("isError") is not True
+        return ToolOutput(for_model(result, record.ended(result, success=success), context.model), success=success)
+
+    def _failure(self, error: McpError | ToolError) -> str:
+        called = f"tool call error: tool call failed for `{self.name.server}/{self.name.tool}`\n\nCaused by:\n    "
+        match error:
+            case ServerError():
+                return f"{called}Mcp error: {error.code}: {error}"
+            case RequestTimedOut():
+                limit = f"{self.connection.server.tool_timeout_sec:g}"
+                return f"{called}timed out awaiting tools/call after {limit} seconds (`tool_timeout_sec`)"
+            case ConnectionFailed():
+                return f"{called}the connection to the MCP server `{self.name.server}` was lost: {error}"
+        return f"{called}{error}"
+
+    def _meta(self, call: ToolCall, context: ToolContext, traceparent: str | None) -> dict[str, Any]:
+        """Return the ``_meta`` of the call: who calls, as Codex sends it."""
+        turn = context.turn.facts
+        policy = to_wire(turn.sandbox_policy)
+        meta: dict[str, Any] = {
+            "callId": call.call_id,
+            "threadId": context.thread_id,
+            "sessionId": context.thread_id,
+            "x-codex-turn-metadata": {
+                "session_id": context.thread_id,
+                "thread_id": context.thread_id,
+                "turn_id": context.turn_id,
+                "model": turn.model.slug,
+                "sandbox_mode": policy.get("type") if isinstance(policy, dict) else None,
+            },
+        }
+        if traceparent is not None:
+            meta["traceparent"] = traceparent
+        if self.connection.wants_sandbox_state:
+            meta[_SANDBOX_STATE] = {
+                "permissionProfile": to_wire(turn.permissions.profile),
+                "sandboxPolicy": policy,
+                "sandboxCwd": turn.cwd.as_uri(),
+                "codexLinuxSandboxExe": None,
+                "useLegacyLandlock": False,
+            }
+        return meta
+
+
+def _source(connection: Connection) -> str:
+    """Return one line about the server, for a search of tools."""
+    session = connection.session
+    about = "" if session is None else session.instructions or _text(session.server_info.get("title"))
+    return one_line(f"{connection.name}: {about}".rstrip(": "))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _aliases(name: ToolName) -> tuple[str, ...]:
+    """Return the name for calls that state the namespace separately."""
+    joined = f"{name.namespace}{name.local}"
+    return (joined,) if joined != name.full and is_tool_name(joined) else ()
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    try:
+        arguments = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"failed to parse function arguments: {error}") from error
+    if not isinstance(arguments, dict):
+        raise ToolError(f"MCP tool arguments must be a JSON object, got {text[:200]}")
+    return arguments

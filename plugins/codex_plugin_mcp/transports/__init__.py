@@ -1,0 +1,1 @@
+"""The transports: how JSON-RPC messages reach a server and come back."""

@@ -1,0 +1,247 @@
+"""The transport to a server that is a program: one JSON message per line on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework import ConfigError, ThreadContext, ToolError
+from codex_framework.contract.roles.commands import RunningCommand
+from codex_plugin_mcp.errors import ConnectionFailed
+from codex_plugin_mcp.servers import ServerConfig
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message
+
+__all__ = ["StdioTransport", "decode"]
+
+GRACE_S = 2.0
+"""How long a server may clean up between SIGTERM and SIGKILL, in seconds (Codex's)."""
+
+_STDERR_LINES = 20
+_SHOWN_LINES = 3
+_LINE_BYTES = 2000
+"""How many of the last lines of stderr are kept and shown, and how many bytes of each."""
+
+_MAX_UNWRITTEN = 1000
+"""Maximum number of messages that a server has not read yet."""
+
+_ENDS = 300
+"""How many bytes at both ends of a message that is too large are searched for its id."""
+
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*[,}]')
+_SIGNAL_BASE = 128
+
+
+def _not_a_number(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_not_a_number)
+
+
+class StdioTransport:
+    """A process of a server. It ends with the transport, with its thread, and with the kernel, even if that is killed.
+
+    Args:
+        environ: The variables from which the server gets the allowed ones.
+        on_fault: Called with a sentence about what the server did wrong.
+    """
+
+    def __init__(
+        self, server: ServerConfig, thread: ThreadContext, *, environ: Mapping[str, str], on_fault: Fault
+    ) -> None:
+        self._server = server
+        self._thread = thread
+        self._environ = environ
+        self._on_fault = on_fault
+        self._process: RunningCommand | None = None
+        self._lines = _Lines(on_fault)
+        self._stderr = _LastLines(logging.getLogger(f"codex_framework.mcp.{server.name}").info)
+        self._writing: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @property
+    def process_id(self) -> int | None:
+        """The id of the process. None if it has not been started."""
+        return None if self._process is None else self._process.process_id
+
+    async def start(self) -> None:
+        """Start the process."""
+        server = self._server
+        folder = self._thread.settings.cwd
+        try:
+            self._process = await self._thread.start_process(
+                (server.command or "", *server.args),
+                permissions=server.sandbox,
+                env=server.child_env(self._environ),
+                cwd=folder if server.cwd is None else folder / Path(server.cwd).expanduser(),
+                inherit_env=False,
+                lossless=True,
+                grace_s=GRACE_S,
+            )
+        except (ToolError, ConfigError) as error:
+            raise ConnectionFailed(
+                f"`{server.command}` cannot be started: {error}",
+                kind="missing",
+                hint=error.hint or "Install the program, or correct `command` and `cwd`.",
+            ) from error
+
+    async def send(self, message: Message) -> None:
+        """Write a message. If the caller is cancelled, the message is still written completely."""
+        if self._process is None or self._process.exit_code is not None:
+            raise ConnectionFailed(self.why_ended() or "the server is not running", kind="ended")
+        if len(self._writing) >= _MAX_UNWRITTEN:
+            raise ConnectionFailed(f"the server has not read the last {_MAX_UNWRITTEN} messages", kind="refused")
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        task = asyncio.get_running_loop().create_task(self._process.write(line))
+        self._writing.add(task)
+        task.add_done_callback(self._written)
+        try:
+            await asyncio.shield(task)
+        except ToolError as error:
+            raise ConnectionFailed(self.why_ended() or "the server has closed its stdin", kind="ended") from error
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writing.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may be gone
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Yield the messages of stdout. Lines of stderr are logged, and the last ones are kept."""
+        if self._process is None:
+            return
+        async for chunk in self._process.chunks():
+            if chunk.stream == "stderr":
+                self._stderr.add(chunk.data)
+                continue
+            for line in self._lines.add(chunk.data):
+                for message in decode(line, self._on_fault):
+                    yield message
+
+    def negotiated(self, version: str) -> None:
+        """Do nothing: the revision is not part of this transport."""
+
+    def why_ended(self) -> str:
+        """Return how the process ended, with the last lines of its stderr."""
+        process = self._process
+        if process is None or self._closing or process.exit_code is None:
+            return ""
+        return f"the server {_ending(process.exit_code)}{self._stderr.shown()}"
+
+    def last_words(self) -> str:
+        """Return the last lines of stderr, for the text of a failure. Empty if there are none."""
+        return self._stderr.shown()
+
+    async def aclose(self) -> None:
+        """End the process group: SIGTERM, and after 2 s SIGKILL."""
+        self._closing = True
+        for task in tuple(self._writing):
+            task.cancel()
+        if self._process is not None:
+            await self._process.kill()
+
+
+class _Lines:
+    """Splits bytes into lines, and skips a line that is too long."""
+
+    def __init__(self, on_fault: Fault) -> None:
+        self._on_fault = on_fault
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._skipping = False
+
+    def add(self, data: bytes) -> list[bytes]:
+        """Add bytes, and return the lines that are complete now."""
+        *whole, rest = data.split(b"\n")
+        lines: list[bytes] = []
+        for part in whole:
+            line = self._completed(part)
+            if line.strip():
+                lines.append(line)
+        self._keep(rest)
+        return lines
+
+    def _completed(self, part: bytes) -> bytes:
+        self._keep(part)
+        line = b"".join(self._parts)
+        skipped, self._parts, self._size, self._skipping = self._skipping, [], 0, False
+        return self._refused(line) if skipped else line
+
+    def _keep(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > MAX_MESSAGE_BYTES and not self._skipping:
+            self._skipping = True
+            self._head = b"".join(self._parts)[:_ENDS]
+        if self._skipping:
+            self._parts = [b"".join(self._parts)[-_ENDS:]]
+
+    def _refused(self, tail: bytes) -> bytes:
+        """Return the answer that takes the place of a message that is too large, if it is one, or an empty line."""
+        self._on_fault(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB, which is ignored")
+        found = _ID.search(self._head) or _ID.search(tail)
+        if found is None or b'"method"' in self._head:
+            return b""
+        error = {"code": -32600, "message": f"the answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB"}
+        return json.dumps({"jsonrpc": "2.0", "id": int(found[1]), "error": error}).encode()
+
+
+class _LastLines:
+    """Keeps the last lines of a stream, and passes each line on."""
+
+    def __init__(self, log: Callable[[str], object]) -> None:
+        self._log = log
+        self._lines: deque[str] = deque(maxlen=_STDERR_LINES)
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        """Add bytes."""
+        *whole, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:_LINE_BYTES]
+        for line in whole:
+            text = line[:_LINE_BYTES].decode("utf-8", "replace").strip()
+            if text:
+                self._lines.append(text)
+                self._log(text)
+
+    def shown(self) -> str:
+        """Return the last lines in a clause. Empty if there are none."""
+        rest = self._rest.decode("utf-8", "replace").strip()
+        lines = [*self._lines, rest] if rest else list(self._lines)
+        return f"; its last lines on stderr: {' | '.join(lines[-_SHOWN_LINES:])}" if lines else ""
+
+
+def decode(line: bytes, on_fault: Fault) -> list[Message]:
+    """Return the messages of a line: one, or those of a batch. What is no message is reported and left out."""
+    try:
+        value = _DECODER.decode(line.decode("utf-8").strip())
+    except (ValueError, RecursionError):
+        on_fault(f"it printed a line on stdout that is not JSON, which is ignored: {_excerpt(line)}")
+        return []
+    values = value if isinstance(value, list) else [value]
+    messages: list[Message] = [each for each in values if isinstance(each, dict)]
+    if len(messages) != len(values):
+        on_fault(f"it sent JSON that is not a message, which is ignored: {_excerpt(line)}")
+    return messages
+
+
+def _excerpt(line: bytes) -> str:
+    text = line[:120].decode("utf-8", "replace").strip()
+    return repr(f"{text}…" if len(line) > len(text) + 4 else text)
+
+
+def _ending(exit_code: int) -> str:
+    if exit_code > _SIGNAL_BASE:
+        import signal
+
+        try:
+            return f"was ended by {signal.Signals(exit_code - _SIGNAL_BASE).name}"
+        except ValueError:
+            return f"ended with exit code {exit_code}"
+    return f"ended with exit code {exit_code}"

@@ -1,0 +1,56 @@
+"""The interface of a transport."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+__all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport"]
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""Maximum size of a message of a server, in bytes. A larger one is skipped and reported."""
+
+Message: TypeAlias = Mapping[str, Any]
+"""A JSON-RPC message as plain JSON data."""
+
+Fault: TypeAlias = Callable[[str], None]
+"""Reports what a server did wrong, in a sentence without its name. The connection continues."""
+
+
+class Transport(Protocol):
+    """A connection to one server, for one start. A reconnection uses a new transport.
+
+    The constructor takes ``on_fault``, which is called for what is skipped: lines that are not JSON, messages that are too large.
+    """
+
+    async def start(self) -> None:
+        """Open the connection.
+
+        Raises:
+            ConnectionFailed: It cannot be opened.
+        """
+        ...
+
+    async def send(self, message: Message) -> None:
+        """Send a message.
+
+        Raises:
+            ConnectionFailed: The connection is lost.
+        """
+        ...
+
+    def messages(self) -> AsyncIterator[Message]:
+        """Yield the messages of the server. The iterator ends with the connection, and may be used once."""
+        ...
+
+    def negotiated(self, version: str) -> None:
+        """Take note of the protocol revision, after the server has answered ``initialize``."""
+        ...
+
+    def why_ended(self) -> str:
+        """Return a sentence about why the connection ended, for users. Empty if nothing is known, or it has not ended."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection. Returns soon, even if the server hangs. May be called twice."""
+        ...

@@ -1,0 +1,82 @@
+"""``codex-framework mcp login|logout``, as processes, and how ``list`` and ``add`` say that a server requires a login."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.plugins.mcp.oauth_server import AuthorizationServer, ProtectedServer, browse
+
+
+@attrs.frozen
+class Stage:
+    authorization: AuthorizationServer
+    mcp: ProtectedServer
+    home: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        env = {**os.environ, "CODEX_HOME": str(self.home)}
+        for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+            env.pop(name, None)
+        argv = [sys.executable, "-m", "codex_framework", "mcp", *words]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen(argv, env=env, text=True, cwd=self.home, **pipes)
+
+    def run(self, *words: str) -> tuple[int, str]:
+        process = self.start(*words)
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, output
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with AuthorizationServer() as authorization, ProtectedServer(authorization) as mcp:
+        settings = f'mcp_oauth_credentials_store = "file"\n[mcp_servers.s]\nurl = "{mcp.url}"\n'
+        (tmp_path / "config.toml").write_text(settings)
+        yield Stage(authorization, mcp, tmp_path)
+
+
+def test_login_list_and_logout(stage: Stage) -> None:
+    def status() -> str:
+        code, output = stage.run("list", "--json")
+        assert code == 0, output
+        return str(json.loads(output)[0]["auth_status"])
+
+    assert status() == "not_logged_in"
+    process = stage.start("login", "s", "--scopes", "a,b")
+    assert process.stdout is not None
+    with process.stdout:
+        lines = []
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if re.match(r"http://127\.0\.0\.1:\d+/authorize\?", line):
+                browse(line.strip())
+    assert process.wait(timeout=30) == 0
+    assert lines[0] == "Authorize `s` by opening this URL in your browser:"
+    assert lines[-1] == "Successfully logged in to MCP server 's'."
+    assert stage.authorization.seen("GET")[-1].query["scope"] == "a b"
+    assert status() == "o_auth"
+    assert stage.run("logout", "s") == (0, "Removed OAuth credentials for 's'.\n")
+    assert stage.run("logout", "s") == (0, "No OAuth credentials stored for 's'.\n")
+    assert stage.run("add", "t", "--url", stage.mcp.url)[1].endswith("Run `codex-framework mcp login t`.\n")
+
+
+@pytest.mark.thorough
+def test_a_login_that_fails_is_one_line_with_a_hint(stage: Stage) -> None:
+    stage.authorization.metadata = {"registration_endpoint": None}
+    code, output = stage.run("login", "s")
+    assert code == 1
+    assert "does not register clients" in output
+    assert "oauth.client_id" in output
+    assert "Traceback" not in output
+    code, output = stage.run("login", "other")
+    assert code == 1
+    assert "No MCP server named 'other' found." in output

@@ -1,0 +1,91 @@
+"""Results of calls, as the model reads them and as clients see them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codex_framework import InputImage, InputText, ModelInfo
+from codex_plugin_mcp.results import MAX_EVENT_BYTES, for_clients, for_model
+
+SEES = ModelInfo(slug="sees")
+BLIND = ModelInfo(slug="blind", supports_images=False)
+SHARP = ModelInfo(slug="sharp", image_detail_original=True)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+HEADING = InputText("Wall time: 0.5000 seconds\nOutput:")
+
+
+def read(*content, model=SEES, **more):
+    return for_model({"content": list(content), **more}, 0.5, model)
+
+
+def image(data=PNG, kind="image/png", **more):
+    return {"type": "image", "data": data, "mimeType": kind, **more}
+
+
+def test_text_follows_the_time():
+    assert read({"type": "text", "text": "a"}, {"type": "text", "text": "b"}) == (
+        HEADING,
+        InputText("a"),
+        InputText("b"),
+    )
+    assert read() == (HEADING,)
+
+
+def test_structured_content_takes_the_place_of_the_content():
+    text = read({"type": "text", "text": "a"}, structuredContent={"ä": [1]})
+    assert text == 'Wall time: 0.5000 seconds\nOutput:\n{"ä":[1]}'
+
+
+def test_an_image_is_an_image_for_a_model_that_sees():
+    url = f"data:image/png;base64,{PNG}"
+    assert read(image()) == (HEADING, InputImage(url, "high"))
+    assert read(image(), model=SHARP) == (HEADING, InputImage(url, "original"))
+    low = image(_meta={"codex/imageDetail": "low"})
+    assert read(low, model=SHARP) == (HEADING, InputImage(url, "low"))
+    original = image(_meta={"codex/imageDetail": "original"})
+    assert read(original) == (HEADING, InputImage(url, "high"))
+    omitted = InputText("<image content omitted because you do not support image input>")
+    assert read(image(), model=BLIND) == (HEADING, omitted)
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (image(kind="image/svg+xml"), "its type 'image/svg+xml' is not PNG, JPEG, GIF or WebP"),
+        (image(data="###"), "its data is not base64"),
+        (image(data="AAAA"), "its data is not of the type image/png"),
+        (image(kind="image/jpeg"), "its data is not of the type image/jpeg"),
+        (image(data=None), "its type 'image/png' is not PNG, JPEG, GIF or WebP"),
+        ({"type": "image"}, "its type 'None' is not PNG, JPEG, GIF or WebP"),
+    ],
+)
+def test_an_image_that_a_provider_would_refuse_is_left_out(block, why):
+    assert read(block) == (HEADING, InputText(f"<image content omitted: {why}>"))
+
+
+def test_other_parts_are_json_without_bytes():
+    link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
+    blob = {"type": "resource", "resource": {"uri": "a://b", "blob": "A" * 400}}
+    audio = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+    _, first, second, third, fourth = read(link, blob, audio, 7)
+    assert json.loads(first.text) == link
+    assert json.loads(second.text)["resource"] == {"uri": "a://b", "blob": "<300 bytes omitted>"}
+    assert third.text == "<audio content omitted because you do not support audio input>"
+    assert fourth.text == "7"
+
+
+@pytest.mark.parametrize("result", [{}, {"content": "x"}, {"content": None, "structuredContent": None}])
+def test_a_result_without_content_is_no_accident(result):
+    assert for_model(result, 0.5, SEES) == (HEADING,)
+    assert for_clients(result) == {"content": []}
+
+
+def test_clients_get_the_whole_result_up_to_a_size():
+    small = {"content": [{"type": "text", "text": "x"}], "structuredContent": {"a": 1}, "isError": True, "other": 1}
+    assert for_clients(small) == {key: value for key, value in small.items() if key != "other"}
+    big = for_clients({"content": [{"type": "text", "text": "ü" * MAX_EVENT_BYTES}], "isError": True})
+    assert len(json.dumps(big)) <= MAX_EVENT_BYTES
+    assert big["isError"] is True
+    assert "too large for an event" in big["content"][0]["text"]
