@@ -1,0 +1,216 @@
+"""Requests of a thread as elicitations, and the answers of clients as answers to requests.
+
+A client answers as Codex's clients do, ``{"decision": "approved"}``, or as the protocol says, ``{"action": "accept", "content":
+{"decision": "approved"}}``. Whatever else it says denies the request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codex_framework import ApprovalRequest, CodexError, Decision, Request, ReviewDecision, ToolApprovalRequestEvent
+from codex_framework.contract.permissions.profile import additional_from_wire
+from codex_framework.contract.protocol.events import (
+    ApplyPatchApprovalRequestEvent,
+    ExecApprovalRequestEvent,
+    RequestPermissionsEvent,
+)
+from codex_framework.contract.protocol.wire import read, to_wire
+
+__all__ = ["MALFORMED", "answer_of", "elicitation", "needs_page"]
+
+MALFORMED = "rejected: the client's answer to the approval request could not be read"
+
+_ALWAYS = "approved_execpolicy_amendment"
+_LABELS = {
+    "approved": "Allow",
+    "approved_for_session": "Allow for this session",
+    _ALWAYS: "Allow, and do not ask again for commands that start like this",
+    "approved_always": "Always allow",
+    "denied": "Deny, and let the model go on",
+    "abort": "Deny, and stop the turn",
+}
+
+
+def elicitation(request: Request[Any], *, thread_id: str, event_id: str, tool_call_id: str) -> dict[str, Any]:
+    """Return the parameters of an elicitation: a message, a form, and the facts of the request in ``codex_`` fields."""
+    kind, message, facts = _described(request)
+    return {
+        "message": message,
+        **(_page(request) or {"requestedSchema": _form(request)}),
+        "threadId": thread_id,
+        "codex_elicitation": kind,
+        "codex_mcp_tool_call_id": tool_call_id,
+        "codex_event_id": event_id,
+        "codex_call_id": getattr(request, "call_id", request.request_id),
+        **{f"codex_{name}": to_wire(value) for name, value in facts.items() if value is not None},
+    }
+
+
+def _described(request: Request[Any]) -> tuple[str, str, Mapping[str, Any]]:
+    """Return the kind of a request, its question, and its facts."""
+    match request:
+        case ExecApprovalRequestEvent(command=command, cwd=cwd):
+            import shlex
+
+            facts = {
+                "command": command,
+                "cwd": cwd,
+                "parsed_cmd": request.parsed_cmd,
+                "reason": request.reason,
+                "network_approval_context": request.network_approval_context,
+                "additional_permissions": request.additional_permissions,
+                "proposed_execpolicy_amendment": request.proposed_execpolicy_amendment,
+            }
+            return "exec-approval", f"Allow Codex to run `{shlex.join(command)}` in `{cwd}`?", facts
+        case ApplyPatchApprovalRequestEvent(changes=changes, reason=reason):
+            question = "Allow Codex to apply proposed code changes?"
+            facts = {"changes": changes, "reason": reason, "grant_root": request.grant_root}
+            return "patch-approval", f"{reason}\n{question}" if reason else question, facts
+        case ToolApprovalRequestEvent(tool=tool, approval=approval):
+            facts = {"tool": tool, "arguments": request.arguments, "details": approval.details}
+            return "tool-approval", approval.question, facts
+        case RequestPermissionsEvent(permissions=permissions, reason=reason):
+            question = "Allow Codex to use further permissions?"
+            facts = {"permissions": permissions, "reason": reason, "cwd": request.cwd}
+            return "permissions", f"{question} {reason}" if reason else question, facts
+        case ApprovalRequest():
+            return "approval", f"Allow {request.subject}?", {"details": request.details}
+        case _:
+            own = _own_form(request)
+            message = f"Answer {request.subject}." if own is None else own[0]
+            return "request", message, {"request": request}
+
+
+def needs_page(request: Request[Any]) -> bool:
+    """Return whether a request asks the user to open a page."""
+    return not isinstance(request, ApprovalRequest) and bool(_page(request))
+
+
+def _page(request: Request[Any]) -> Mapping[str, Any]:
+    """Return what an elicitation with a page has besides the message. Empty for any other request."""
+    facts = to_wire(request).get("request")
+    if isinstance(request, ApprovalRequest) or not isinstance(facts, Mapping) or facts.get("mode") != "url":
+        return {}
+    return {"mode": "url", "url": facts.get("url"), "elicitationId": facts.get("elicitation_id") or request.request_id}
+
+
+def _own_form(request: Request[Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the message and the form of a request that is an elicitation itself, or None. The form is empty if it has a page.
+
+    Such a request has ``message`` and ``requested_schema``, either as fields or in an object ``request``.
+    """
+    wire = to_wire(request)
+    for facts in (wire, wire.get("request")):
+        if isinstance(facts, Mapping):
+            message, form = facts.get("message"), facts.get("requested_schema", facts.get("requestedSchema"))
+            if isinstance(message, str) and (isinstance(form, Mapping) or facts.get("mode") == "url"):
+                return message, form or {}
+    return None
+
+
+def _form(request: Request[Any]) -> Mapping[str, Any]:
+    """Return the form: a choice, or a text field for the JSON of a plugin's own kind of answer."""
+    if not isinstance(request, ApprovalRequest):
+        own = _own_form(request)
+        if own is not None:
+            return own[1]
+        field: dict[str, Any] = {"type": "string", "title": "Answer", "description": "The answer as JSON."}
+        return {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+    choices = _choices(request)
+    field = {"type": "string", "title": "Decision", "enum": choices, "enumNames": [_LABELS[word] for word in choices]}
+    return {"type": "object", "properties": {"decision": field}, "required": ["decision"]}
+
+
+def _choices(request: ApprovalRequest) -> Sequence[str]:
+    words = ["approved"]
+    match request:
+        case ExecApprovalRequestEvent(available_decisions=available, proposed_execpolicy_amendment=proposed):
+            if available is None or "approved_for_session" in available:
+                words.append("approved_for_session")
+            if proposed is not None:
+                words.append(_ALWAYS)
+        case ToolApprovalRequestEvent(approval=approval):
+            words += ["approved_for_session"] if approval.key is not None else []
+            words += ["approved_always"] if approval.always else []
+        case _:
+            words.append("approved_for_session")
+    return [*words, "denied", "abort"]
+
+
+def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None:
+    """Return the answer to a request that a client's result means. None means that it cannot be read."""
+    if not isinstance(request, ApprovalRequest):
+        return _own_answer(request, result)
+    word = _chosen(result, "decision")
+    if isinstance(word, str) and word in _choices(request):
+        return _granted(request, word)
+    try:
+        decision = read(ReviewDecision, word)
+    except CodexError:
+        return None
+    return decision if _was_proposed(request, decision) else None
+
+
+def _chosen(result: Mapping[str, Any], name: str) -> object:
+    """Return what a result says under a name. A form that was declined or cancelled decides by itself."""
+    match result.get("action"):
+        case "decline":
+            return "denied"
+        case "cancel":
+            return "abort"
+        case "accept" | None:
+            content = result.get("content")
+            return content[name] if isinstance(content, Mapping) and name in content else result.get(name)
+        case _:
+            return None
+
+
+def _granted(request: ApprovalRequest, word: str) -> ReviewDecision:
+    if isinstance(request, ExecApprovalRequestEvent) and word == _ALWAYS:
+        return ReviewDecision(Decision.APPROVED, execpolicy_amendment=request.proposed_execpolicy_amendment)
+    decision = ReviewDecision(Decision(word))
+    if isinstance(request, RequestPermissionsEvent) and decision.approved:
+        return decision.evolve(granted=additional_from_wire(request.permissions))
+    return decision
+
+
+def _was_proposed(request: ApprovalRequest, decision: ReviewDecision) -> bool:
+    """Return whether a decision with an amendment is one that the request proposed."""
+    if not isinstance(request, ExecApprovalRequestEvent):
+        return False
+    if decision.execpolicy_amendment is not None:
+        return decision.execpolicy_amendment == request.proposed_execpolicy_amendment
+    proposed = request.proposed_network_policy_amendments or ()
+    return decision.network_amendment is not None and dict(decision.network_amendment) in map(dict, proposed)
+
+
+def _own_answer(request: Request[Any], result: Mapping[str, Any]) -> object | None:
+    """Return the answer to a plugin's own kind of request.
+
+    If the request is an elicitation, the answer is the client's: ``action`` (or ``decision``) and ``content``. Otherwise the client
+    has sent the answer as JSON, or as text with JSON.
+    """
+    import json
+
+    if _own_form(request) is not None:
+        action, content = result.get("action"), result.get("content")
+        if action not in ("accept", "decline", "cancel"):
+            return None
+        return _readable(request, {"action": action, "content": content}, {"decision": action, "content": content})
+    answer = _chosen(result, "answer")
+    try:
+        return _readable(request, json.loads(answer) if isinstance(answer, str) else answer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _readable(request: Request[Any], *answers: object) -> object | None:
+    """Return the first of some answers that is one of the request's class."""
+    for answer in answers:
+        with contextlib.suppress(CodexError, TypeError, RecursionError):
+            found: object = read(request.answer_type, answer)
+            return found
+    return None
