@@ -1,0 +1,192 @@
+"""Firing an event: its hooks run concurrently, and their results come back in the order of their definitions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from codex_framework import InputText, Message, ThreadContext, TurnContext, Value
+from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.toolkit.projects import project_root
+from codex_plugin_hooks import matching
+from codex_plugin_hooks.definitions import Definitions, Handler
+from codex_plugin_hooks.events import HookCompletedEvent, HookRun, HookStartedEvent
+from codex_plugin_hooks.names import EVENTS
+from codex_plugin_hooks.outputs import Verdict, verdict
+from codex_plugin_hooks.running import Ran, run
+from codex_plugin_hooks.spilling import limited
+
+__all__ = ["Fired", "Hooks", "agent_fields", "common"]
+
+
+_SHOWN = 200
+"""Longest command in a message, in characters."""
+
+
+class Fired(Value, kw_only=True):
+    """The result of one hook at an event.
+
+    Attributes:
+        place: The position in which it ended, from 0.
+        run_id: The id of the run.
+    """
+
+    handler: Handler
+    verdict: Verdict
+    place: int
+    run_id: str
+
+
+class Hooks:
+    """The hooks of some events."""
+
+    def __init__(self, definitions: Definitions, *events: str) -> None:
+        self._handlers = definitions.of(*events)
+        self._env = definitions.env
+
+    @property
+    def longest_s(self) -> int:
+        """The longest time limit of a hook, in seconds."""
+        return max((handler.timeout_s for handler in self._handlers), default=0)
+
+    def selected(self, event: str, names: Iterable[str] = ()) -> list[Handler]:
+        """Return the hooks of an event whose matcher fits one of the names."""
+        names = list(names)
+        return [each for each in self._handlers if each.event.name == event and matching.matches(each.matcher, names)]
+
+    async def fire(
+        self, handlers: Sequence[Handler], turn: TurnContext, fields: Mapping[str, Any], *, suffix: str = ""
+    ) -> list[Fired]:
+        """Run hooks of one event. Those that are asynchronous are only started.
+
+        Args:
+            fields: What they read, as plain JSON data.
+            suffix: The id of the tool call, for the ids of the runs.
+
+        Returns:
+            The results in the order of the definitions.
+        """
+        if not handlers:
+            return []
+        firing = _Firing(turn, self._env, fields, suffix)
+        awaited = []
+        for handler in handlers:
+            if handler.is_async:
+                turn.thread.background(firing.later(handler), name=f"{handler.event.name} hook")
+            else:
+                awaited.append(handler)
+                firing.begin(handler)
+        found = await asyncio.gather(*(firing.one(handler) for handler in awaited))
+        for fired, ran in found:
+            firing.end(fired, ran)
+        return [fired for fired, _ in found]
+
+
+class _Firing:
+    """One event that is being fired."""
+
+    def __init__(self, turn: TurnContext, env: Mapping[str, str], fields: Mapping[str, Any], suffix: str) -> None:
+        facts = turn.facts
+        self._turn = turn
+        self._thread = turn.thread
+        self._facts = facts
+        self._data = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        self._env = {"CLAUDE_PROJECT_DIR": str(project_root(facts.cwd)), **env}
+        self._suffix = f":{suffix}" if suffix else ""
+        self._ended = 0
+
+    def begin(self, handler: Handler) -> None:
+        summary = _summary(handler, handler.run_id + self._suffix, int(time.time()))
+        self._turn.emit(HookStartedEvent(self._facts.turn_id, summary))
+
+    async def one(self, handler: Handler) -> tuple[Fired, Ran]:
+        ran = await run(handler, self._data, self._thread, shell=self._facts.shell, cwd=self._facts.cwd, env=self._env)
+        place = self._ended
+        self._ended += 1
+        found = verdict(handler.event, ran)
+        home, limit = self._facts.codex_home, handler.context_limit
+        if home is not None:
+            texts = [limited(text, limit, home, self._thread.id) for text in found.context]
+            reason = None if found.reason is None else limited(found.reason, limit, home, self._thread.id)
+            found = found.evolve(context=tuple(texts), reason=reason)
+        return Fired(handler=handler, verdict=found, place=place, run_id=handler.run_id + self._suffix), ran
+
+    def end(self, fired: Fired, ran: Ran) -> None:
+        """Tell clients of the end of a run, and the user of what went wrong."""
+        summary = _summary(fired.handler, fired.run_id, ran.started_at).evolve(
+            status=fired.verdict.status,
+            completed_at=ran.ended_at,
+            duration_ms=ran.duration_ms,
+            entries=fired.verdict.entries,
+        )
+        self._turn.emit(HookCompletedEvent(self._facts.turn_id, summary))
+        self._warn(fired)
+
+    async def later(self, handler: Handler) -> None:
+        """Run a hook for which nothing waits. It can add context, but decide nothing."""
+        fired, _ = await self.one(handler)
+        found = fired.verdict
+        self._warn(fired)
+        if found.reason is not None or found.stops or found.allows or found.updated is not None:
+            self._thread.warn(_line(handler, "error", "an asynchronous hook cannot decide anything"))
+        if found.context:
+            self._thread.deliver([Message("developer", (InputText(text),)) for text in found.context], "join")
+
+    def _warn(self, fired: Fired) -> None:
+        for entry in fired.verdict.entries:
+            if entry.kind in ("warning", "error"):
+                self._thread.warn(_line(fired.handler, entry.kind, entry.text))
+
+
+def _line(handler: Handler, kind: str, text: str) -> str:
+    """Return a line for the user."""
+    if kind == "warning":
+        return text
+    command = handler.command if len(handler.command) <= _SHOWN else f"{handler.command[:_SHOWN]}..."
+    return f"{handler.event.name} hook {command!r} ({handler.path}) failed: {text}"
+
+
+def _summary(handler: Handler, run_id: str, started_at: int) -> HookRun:
+    return HookRun(
+        id=run_id,
+        event_name=handler.event.key,
+        scope=handler.event.scope,
+        source_path=handler.path,
+        source=handler.source,
+        display_order=handler.order,
+        status_message=handler.status_message,
+        started_at=started_at,
+    )
+
+
+def common(event: str, turn: TurnContext, *, with_turn: bool = True) -> dict[str, Any]:
+    """Return the fields that the hooks of all events read."""
+    facts, thread = turn.facts, turn.thread
+    fields: dict[str, Any] = {"session_id": _root(thread).id}
+    if with_turn:
+        fields["turn_id"] = facts.turn_id
+    if facts.depth and EVENTS[event].matches != "agent":
+        fields |= agent_fields(turn)
+    return {
+        **fields,
+        "transcript_path": thread.path,
+        "cwd": str(facts.cwd),
+        "hook_event_name": event,
+        "model": facts.model.slug,
+        "permission_mode": "bypassPermissions" if facts.approval_policy is ApprovalPolicy.NEVER else "default",
+    }
+
+
+def agent_fields(turn: TurnContext) -> dict[str, Any]:
+    """Return the fields about the child thread that a turn belongs to."""
+    return {"agent_id": turn.thread.id, "agent_type": turn.facts.agent or "default"}
+
+
+def _root(thread: ThreadContext) -> ThreadContext:
+    """Return the thread that the user talks to."""
+    while thread.parent is not None:
+        thread = thread.parent
+    return thread

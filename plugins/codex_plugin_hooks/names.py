@@ -1,0 +1,49 @@
+"""The events at which hooks run, with their names in the different places."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["ELSEWHERE", "EVENTS", "HookEvent"]
+
+
+class HookEvent(NamedTuple):
+    """An event.
+
+    Attributes:
+        name: As in the configuration.
+        key: As in keys of hooks and in events for clients.
+        label: As in ids of runs, and in messages about output.
+        matches: What a matcher is compared with: ``tool``, ``source``, ``trigger`` or ``agent``. Empty if matchers are ignored.
+    """
+
+    name: str
+    key: str
+    label: str
+    matches: str = ""
+
+    @property
+    def scope(self) -> str:
+        """``thread`` or ``turn``."""
+        return "thread" if self.name in ("SessionStart", "SubagentStart") else "turn"
+
+
+EVENTS: dict[str, HookEvent] = {
+    event.name: event
+    for event in (
+        HookEvent("PreToolUse", "pre_tool_use", "pre-tool-use", "tool"),
+        HookEvent("PermissionRequest", "permission_request", "permission-request", "tool"),
+        HookEvent("PostToolUse", "post_tool_use", "post-tool-use", "tool"),
+        HookEvent("PreCompact", "pre_compact", "pre-compact", "trigger"),
+        HookEvent("PostCompact", "post_compact", "post-compact", "trigger"),
+        HookEvent("SessionStart", "session_start", "session-start", "source"),
+        HookEvent("UserPromptSubmit", "user_prompt_submit", "user-prompt-submit"),
+        HookEvent("SubagentStart", "subagent_start", "subagent-start", "agent"),
+        HookEvent("SubagentStop", "subagent_stop", "subagent-stop", "agent"),
+        HookEvent("Stop", "stop", "stop"),
+    )
+}
+"""By name, in the order in which definitions of one file are numbered."""
+
+ELSEWHERE = frozenset({"Interrupt", "Notification", "PostModelRequest", "PreModelRequest", "SessionEnd", "StopFailure"})
+"""Events of other programs with this format. Nothing here causes them."""
