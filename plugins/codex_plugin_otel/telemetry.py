@@ -1,0 +1,86 @@
+"""The telemetry of the kernel's side: encodes measurements and passes them to the worker process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from codex_framework import Measurement, PluginContext, Telemetry, Trace
+from codex_framework.contract.errors import PluginError
+from codex_plugin_otel.configuration import Configuration
+from codex_plugin_otel.process import Worker
+from codex_plugin_otel.settings import Settings
+
+__all__ = ["Otel"]
+
+
+class Otel(Telemetry):
+    """Passes measurements to the worker, which sends them.
+
+    Args:
+        configuration: With at least one exporter.
+
+    Raises:
+        PluginError: The extra ``otel`` is not installed.
+    """
+
+    name = "otel"
+
+    def __init__(self, configuration: Configuration, plugin: PluginContext) -> None:
+        check_installed(plugin.name)
+        self._trace = _trace_of(plugin)
+        self._worker = Worker(configuration, plugin.settings(Settings), plugin.environ)
+
+    def current(self) -> Trace | None:
+        """Return the trace of the program that started this one, from ``TRACEPARENT``."""
+        return self._trace
+
+    def record(self, measurement: Measurement) -> None:
+        """Pass a measurement on."""
+        self.record_many((measurement,))
+
+    def record_many(self, measurements: Sequence[Measurement]) -> None:
+        """Pass measurements on, with one write."""
+        self._worker.send(b"".join(map(encoded, measurements)))
+
+    def flush(self) -> None:
+        """Let the worker send what is left, and end it."""
+        self._worker.close()
+
+
+_LONGEST = 65_536
+"""Longest text of the content in characters; the rest is cut off."""
+
+
+def encoded(measurement: Measurement) -> bytes:
+    """Return a measurement as a line of JSON."""
+    m = measurement
+    content = {name: text[:_LONGEST] for name, text in m.content.items()}
+    fields: tuple[Any, ...] = (
+        m.kind, m.name, m.time_s, m.duration_s, m.value, m.attributes, m.thread_id, m.turn_id,
+        m.trace_id, m.span_id, m.parent_id, m.failed, content, m.marks,
+    )  # fmt: skip
+    return json.dumps(fields, default=str, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def check_installed(plugin: str) -> None:
+    """Check that the OpenTelemetry SDK is installed, without importing it.
+
+    Raises:
+        PluginError: It is not.
+    """
+    from importlib.util import find_spec
+
+    try:
+        found = find_spec("opentelemetry.sdk") and find_spec("opentelemetry.exporter.otlp.proto.http")
+    except ImportError:
+        found = None
+    if found is None:
+        fact = "`[otel]` names an exporter, but the OpenTelemetry SDK is not installed, so nothing is exported"
+        raise PluginError(plugin, fact, hint="Install the extra: pip install 'codex-framework[otel]'.")
+
+
+def _trace_of(plugin: PluginContext) -> Trace | None:
+    parent = plugin.environ.get("TRACEPARENT", "")
+    return Trace(parent, plugin.environ.get("TRACESTATE", "")) if parent else None

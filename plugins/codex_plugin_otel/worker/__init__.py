@@ -1,0 +1,3 @@
+"""The worker process: the OpenTelemetry SDK, fed with lines of JSON."""
+
+from __future__ import annotations
