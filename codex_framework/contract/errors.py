@@ -13,7 +13,7 @@
     |-- SandboxError       the sandbox cannot enforce the policy for a command
     |-- CommandFailed      a command could not be started
     |-- ToolError          a tool call failed; the text is returned to the model
-    |   `-- ToolRefused    the call was not allowed (policy, reviewer or person)
+    |   `-- ToolRefused    the call was not allowed (policy, reviewer or user)
     `-- FatalToolError     a tool call failed in a way that must end the turn
 
 Each error is a *fact* with its values, a *slug* (a heading in ``docs/errors.md``) and a *hint* in the imperative.
@@ -22,7 +22,7 @@ Programming mistakes stay ``TypeError`` and ``ValueError``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = [
@@ -41,7 +41,42 @@ __all__ = [
     "ToolError",
     "ToolRefused",
     "TurnEnded",
+    "described",
 ]
+
+
+def described(error: BaseException) -> str:
+    """Return the class and the text of an exception, without logins in URLs.
+
+    If it has no text, or its text cannot be read, the class alone.
+    """
+    try:
+        text = str(error)
+    except Exception:  # whatever its __str__ raises
+        text = ""
+    return f"{type(error).__name__}: {_shown(text)}" if text else type(error).__name__
+
+
+def _shown(text: str, *, queries: bool = True) -> str:
+    """Return a text without what URLs in it keep secret."""
+    if "://" not in text:
+        return text
+    from codex_framework.contract.urls import without_logins, without_queries
+
+    return without_logins(text) if queries else without_queries(text)
+
+
+def _readable(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a ``__str__`` that does not fail."""
+
+    def __str__(error: CodexError) -> str:  # noqa: N807
+        try:
+            message = text(error)
+        except Exception:  # whatever the author's method raises
+            message = None
+        return message if isinstance(message, str) else error.fact or type(error).__name__
+
+    return __str__
 
 
 class CodexError(Exception):
@@ -51,20 +86,33 @@ class CodexError(Exception):
         fact: A sentence that states the problem, with its values.
         slug: The heading in ``docs/errors.md`` that explains it.
         hint: What to do about it, in the imperative. Empty if there is no useful advice.
+
+    Logins in URLs (``https://user:password@host``) are removed from both texts, because errors end up in logs and records.
+
+    Every attribute has a default, and the text never fails: a subclass may have an ``__init__`` that does not call this one, or a
+    ``__str__`` that raises.
     """
 
     slug: str = "error"
+    fact: str = ""
+    hint: str = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__str__" in cls.__dict__:
+            cls.__str__ = _readable(cls.__dict__["__str__"])  # type: ignore[method-assign]
 
     def __init__(self, fact: str, *, slug: str | None = None, hint: str = "") -> None:
+        fact = _shown(fact)
         super().__init__(fact)
         self.fact = fact
         if slug is not None:
             self.slug = slug
-        self.hint = hint
+        self.hint = _shown(hint)
 
 
 class ConfigError(CodexError):
-    """A setting is unknown, mistyped or contradictory.
+    """A setting is unknown, mistyped or contradictory. Queries of URLs are removed from the fact, too, because they may contain keys.
 
     Attributes:
         path: The file that contains the setting, or ``"-c"``, or the name of the flag.
@@ -73,6 +121,9 @@ class ConfigError(CodexError):
     """
 
     slug = "config"
+    path: str | None = None
+    line: int | None = None
+    key: str | None = None
 
     def __init__(
         self,
@@ -84,7 +135,7 @@ class ConfigError(CodexError):
         slug: str | None = None,
         hint: str = "",
     ) -> None:
-        super().__init__(fact, slug=slug, hint=hint)
+        super().__init__(_shown(fact, queries=False), slug=slug, hint=hint)
         self.path = path
         self.line = line
         self.key = key
@@ -98,6 +149,7 @@ class PluginError(CodexError):
     """
 
     slug = "plugin"
+    plugin: str = ""
 
     def __init__(self, plugin: str, fact: str, *, slug: str | None = None, hint: str = "") -> None:
         super().__init__(fact, slug=slug, hint=hint)
@@ -136,6 +188,7 @@ class InputRefused(CodexError):
     """
 
     slug = "input-refused"
+    context: tuple[str, ...] = ()
 
     def __init__(self, fact: str, *, context: Sequence[str] = (), slug: str | None = None, hint: str = "") -> None:
         super().__init__(fact, slug=slug, hint=hint)
@@ -155,9 +208,14 @@ class ModelError(CodexError):
         retryable: Whether sending the same history again can help.
         retry_after_s: Seconds to wait, as requested by the server. None if it requested no delay.
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
+        usage: The tokens of the response that failed, a ``TokenUsage``. None means that the server did not count them.
     """
 
     slug = "model"
+    retryable: bool = False
+    retry_after_s: float | None = None
+    info: str | dict[str, Any] = "other"
+    usage: Any = None
 
     def __init__(
         self,
@@ -168,11 +226,13 @@ class ModelError(CodexError):
         info: str | dict[str, Any] = "other",
         slug: str | None = None,
         hint: str = "",
+        usage: Any = None,
     ) -> None:
         super().__init__(fact, slug=slug, hint=hint)
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         self.info = info
+        self.usage = usage
 
 
 class SandboxError(CodexError):

@@ -1,4 +1,4 @@
-"""Appending to a file, whole or not at all."""
+"""Atomic appending to a file."""
 
 from __future__ import annotations
 

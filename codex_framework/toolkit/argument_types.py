@@ -26,6 +26,8 @@ __all__ = [
     "Record",
     "Simple",
     "Table",
+    "mismatch",
+    "takes_null",
 ]
 
 _SHOWN = 60
@@ -71,7 +73,7 @@ class Simple(Value):
         """See :class:`ArgumentType`."""
         if isinstance(value, self.kind):
             return value
-        return _wrong(self, value, where, problems)
+        return mismatch(self, value, where, problems)
 
 
 class Number(Value):
@@ -92,7 +94,7 @@ class Number(Value):
     def read(self, value: Any, where: str, problems: list[str]) -> Any:
         """See :class:`ArgumentType`."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return _wrong(self, value, where, problems)
+            return mismatch(self, value, where, problems)
         try:
             number = float(value)
         except OverflowError:
@@ -103,9 +105,9 @@ class Number(Value):
                 if isinstance(value, int)
                 else int(value)
                 if number.is_integer()
-                else _wrong(self, value, where, problems)
+                else mismatch(self, value, where, problems)
             )
-        return number if math.isfinite(number) else _wrong(self, value, where, problems)
+        return number if math.isfinite(number) else mismatch(self, value, where, problems)
 
 
 class Anything(Value):
@@ -116,7 +118,7 @@ class Anything(Value):
     def schema(self, *, strict: bool) -> dict[str, Any]:
         """See :class:`ArgumentType`."""
         if strict:
-            raise TypeError("a value of any type cannot be described strictly")
+            raise TypeError("a value of any type cannot be described in strict mode")
         return {}
 
     def read(self, value: Any, where: str, problems: list[str]) -> Any:
@@ -148,7 +150,7 @@ class Choice(Value):
         for wire, member in self.members:
             if wire == value and isinstance(wire, bool) is isinstance(value, bool):
                 return member
-        return _wrong(self, value, where, problems)
+        return mismatch(self, value, where, problems)
 
 
 class Either(Value):
@@ -180,14 +182,14 @@ class Either(Value):
             result = shape.read(value, where, found)
             if not found:
                 return result
-            if isinstance(shape, (Record, Table, Array)) and not found[0].endswith(_got(value)):
+            if _is_structured(shape) and not found[0].endswith(_got(value)):
                 nearest = (
                     nearest or found
                 )  # the value has this type, and its problems are more helpful than the mismatch of the others
         if nearest:
             problems += nearest
             return None
-        return _wrong(self, value, where, problems)
+        return mismatch(self, value, where, problems)
 
 
 class Array(Value):
@@ -204,7 +206,7 @@ class Array(Value):
     def read(self, value: Any, where: str, problems: list[str]) -> Any:
         """See :class:`ArgumentType`."""
         if not isinstance(value, list):
-            return _wrong(self, value, where, problems)
+            return mismatch(self, value, where, problems)
         before = len(problems)
         items = [self.item.read(part, f"{where}[{place}]", problems) for place, part in enumerate(value)]
         return self.make(items) if len(problems) == before else None
@@ -219,13 +221,13 @@ class Table(Value):
     def schema(self, *, strict: bool) -> dict[str, Any]:
         """See :class:`ArgumentType`."""
         if strict:
-            raise TypeError("an object with free keys cannot be described strictly")
+            raise TypeError("an object with free keys cannot be described in strict mode")
         return {"type": "object", "additionalProperties": self.value.schema(strict=strict) or True}
 
     def read(self, value: Any, where: str, problems: list[str]) -> Any:
         """See :class:`ArgumentType`."""
         if not isinstance(value, Mapping):
-            return _wrong(self, value, where, problems)
+            return mismatch(self, value, where, problems)
         return {key: self.value.read(part, _below(where, key), problems) for key, part in value.items()}
 
 
@@ -272,16 +274,17 @@ class Field(Value, kw_only=True):
 
     def schema(self, *, strict: bool) -> dict[str, Any]:
         """Return the JSON Schema. In the strict subset every property is required, and null means the default."""
-        schema = self._advertised(strict=strict).schema(strict=strict)
-        if self.description:
-            schema["description"] = self.description
+        schema: dict[str, Any] = self._advertised(strict=strict).schema(strict=strict)
+        if description := f"{self.description} {schema.get('description', '')}".strip():
+            alone = strict and "$ref" in schema  # the strict subset allows nothing beside a reference
+            schema = {**({"anyOf": [schema]} if alone else schema), "description": description}
         if self.default is not None and not strict:
             schema["default"] = self.default
         return schema
 
     def takes_null(self) -> bool:
         """Return whether null is a valid value."""
-        return _takes_null(self.shape)
+        return takes_null(self.shape)
 
     def _advertised(self, *, strict: bool) -> ArgumentType:
         if strict:
@@ -293,16 +296,22 @@ class Field(Value, kw_only=True):
         return self.shape
 
 
-def _takes_null(shape: ArgumentType | None) -> bool:
+def _is_structured(shape: ArgumentType) -> bool:
+    """Return whether a type has parts, whose problems are more helpful than that the whole value does not fit."""
+    return isinstance(shape, (Record, Table, Array)) or bool(getattr(shape, "structured", False))
+
+
+def takes_null(shape: ArgumentType | None) -> bool:
+    """Return whether null is a valid value of a type."""
     match shape:
         case None | Anything():
             return True
         case Either(shapes):
-            return any(_takes_null(part) for part in shapes)
+            return any(takes_null(part) for part in shapes)
         case Choice(members):
             return any(wire is None for wire, _ in members)
         case _:
-            return False
+            return bool(getattr(shape, "nullable", False))
 
 
 class Record(Value):
@@ -324,7 +333,7 @@ class Record(Value):
     def read(self, value: Any, where: str, problems: list[str]) -> Any:
         """See :class:`ArgumentType`."""
         if not isinstance(value, Mapping):
-            return _wrong(self, value, where, problems)
+            return mismatch(self, value, where, problems)
         before = len(problems)
         found: dict[str, Any] = {}
         for field in self.fields:
@@ -354,7 +363,8 @@ class Record(Value):
                 problems.append(f"{_below(where, key)}: unknown; {known}")
 
 
-def _wrong(shape: ArgumentType, value: Any, where: str, problems: list[str]) -> None:
+def mismatch(shape: ArgumentType, value: Any, where: str, problems: list[str]) -> None:
+    """Add the problem that a value is not of a type."""
     problems.append(_at(where, f"expected {shape.noun}, {_got(value)}"))
 
 

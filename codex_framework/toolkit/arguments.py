@@ -105,25 +105,25 @@ def parse_arguments(text: str, fields: Mapping[str, Argument]) -> dict[str, Any]
     Raises:
         ToolError: The text is not a JSON object, or a field is missing or of the wrong kind; the message is for the model.
     """
-    names = {alias: name for name, field in fields.items() for alias in (name, *field.aliases)}
-    found = _read_quickly(text, fields, names)
+    found = _read_quickly(text, fields)
     if found is None:
+        names = {alias: name for name, field in fields.items() for alias in (name, *field.aliases)}
         _Reader(text.encode("utf-8", "surrogatepass")).explain(fields, names)
     return found
 
 
-def _read_quickly(text: str, fields: Mapping[str, Argument], names: Mapping[str, str]) -> dict[str, Any] | None:
+def _read_quickly(text: str, fields: Mapping[str, Argument]) -> dict[str, Any] | None:
     if "\\ud" in text or "\\uD" in text:
         _Reader(text.encode("utf-8", "surrogatepass")).check_text()  # half a surrogate pair is not valid text
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     found = {}
     for key, item in value.items():
-        name = names.get(key)
+        name = key if key in fields else _with_alias(key, fields)
         if name is None:
             continue
         if item is None and not fields[name].required:
@@ -131,13 +131,22 @@ def _read_quickly(text: str, fields: Mapping[str, Argument], names: Mapping[str,
         if not _fits(item, fields[name]):
             return None
         found[name] = item
-    if any(field.required and name not in found for name, field in fields.items()):
-        return None
+    for name, field in fields.items():
+        if field.required and name not in found:
+            return None
     return found
+
+
+def _with_alias(alias: str, fields: Mapping[str, Argument]) -> str | None:
+    return next((name for name, field in fields.items() if alias in field.aliases), None)
 
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Made once: ``json.loads`` makes one for every call with options."""
 
 
 def _fits(value: object, field: Argument) -> bool:

@@ -41,14 +41,13 @@ Programs may also send entries, which models are not told of.
 _ADDITIONAL: Mapping[str, Argument] = {
     "sandbox_permissions": Argument(
         "string",
-        "with_additional_permissions asks the user to let the command do what additional_permissions says, and "
-        "keeps it in the sandbox: prefer that. require_escalated asks to let it run outside of the sandbox. Default "
-        "use_default.",
+        "with_additional_permissions asks the user to grant additional_permissions to the command, which stays in the sandbox; "
+        "prefer it. require_escalated asks the user to let the command run outside of the sandbox. Default use_default.",
         choices=("use_default", "require_escalated", "with_additional_permissions"),
         schema={"enum": ["use_default", "with_additional_permissions", "require_escalated"]},  # what is preferred first
     ),
     "additional_permissions": PERMISSIONS._replace(
-        description="With with_additional_permissions: what the command needs on top, as little as will do.",
+        description="With with_additional_permissions: the additional permissions that the command needs, as few as possible.",
     ),
 }
 _ADDITIONAL_PROPERTIES: Mapping[str, Any] = arguments_schema(_ADDITIONAL)["properties"]
@@ -64,8 +63,8 @@ ARGUMENTS: Mapping[str, Argument] = {
     ),
     "prefix_rule": Argument(
         "strings",
-        "With require_escalated: the beginning of the command as a list of words, such that the user could "
-        'allow all commands that begin so, for example ["git", "pull"].',
+        'With require_escalated: the first words of the command as a list, for example ["git", "pull"], '
+        "so that the user can allow all commands that start with them.",
     ),
     "additional_permissions": _ADDITIONAL["additional_permissions"]._replace(hidden=True),
 }

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["git_root", "is_trusted", "main_checkout", "project_root", "trust_keys", "trust_level"]
+from codex_framework.toolkit.files import Files, NotPermittedError
+
+__all__ = [
+    "git_root",
+    "is_trusted",
+    "is_trusted_itself",
+    "main_checkout",
+    "project_root",
+    "repository_folders",
+    "trust_keys",
+    "trust_level",
+]
+
+_POINTER_LIMIT = 64 * 1024
+"""Maximum number of bytes read from a ``.git`` file. A real one has a single line."""
 
 
 def git_root(folder: Path) -> Path | None:
@@ -30,16 +45,20 @@ def main_checkout(root: Path) -> Path:
     try:
         if not pointer.is_file():
             return root
-        text = pointer.read_text(encoding="utf-8", errors="replace")
+        text = _text(pointer)
         if not text.startswith("gitdir:"):
             return root
         target = Path(os.path.normpath(root / text.removeprefix("gitdir:").strip()))
         if target.parent.name != "worktrees" or target.parent.parent.name != ".git":
             return root
-        back = target / (target / "gitdir").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # an unreadable pointer cannot make a folder trusted
+        back = target / _text(target / "gitdir").strip()
+    except (OSError, NotPermittedError):  # an unreadable pointer cannot make a folder trusted
         return root
     return target.parent.parent.parent if os.path.realpath(back) == os.path.realpath(pointer) else root
+
+
+def _text(path: Path) -> str:
+    return Files().read(str(path), _POINTER_LIMIT).decode("utf-8", "replace")
 
 
 def trust_level(projects: Mapping[str, Any], cwd: Path) -> str | None:
@@ -65,6 +84,20 @@ def is_trusted(projects: Mapping[str, Any], cwd: Path) -> bool:
     return trust_level(projects, cwd) == "trusted"
 
 
+def is_trusted_itself(projects: Mapping[str, Any], folder: Path) -> bool:
+    """Return whether the user has trusted exactly this folder, or the main checkout of the linked worktree that it is.
+
+    Settings of other folders in a trusted project may come from commands that were run in the project. So they never loosen what
+    may be done. The same holds for a worktree inside of its main checkout.
+    """
+    main = main_checkout(folder)
+    for name in dict.fromkeys((str(folder), os.path.realpath(folder), str(main), os.path.realpath(main))):
+        entry = projects.get(name)
+        if isinstance(entry, Mapping) and entry.get("trust_level") == "trusted":
+            return main == folder or not folder.is_relative_to(main)
+    return False
+
+
 def trust_keys(cwd: Path) -> list[str]:
     """Return the paths that a decision about a folder may be stored under, the one that counts first at the front."""
     root = git_root(cwd)
@@ -74,10 +107,15 @@ def trust_keys(cwd: Path) -> list[str]:
 
 
 def _upwards(folder: Path, markers: Sequence[str]) -> Path | None:
-    for candidate in (folder, *folder.parents):
-        if any(_marks(f"{candidate}/{marker}") for marker in markers):
-            return candidate
-    return None
+    start = here = str(folder)
+    while True:  # over strings, because each turn does this, and a path takes as long as looking for a marker
+        for marker in markers:
+            if _marks(f"{here}/{marker}"):
+                return folder if here is start else Path(here)
+        above = os.path.dirname(here) or "."  # noqa: PTH120
+        if above == here:
+            return None
+        here = above
 
 
 def _marks(path: str) -> bool:
@@ -92,3 +130,31 @@ def _marks(path: str) -> bool:
             return next(entries, None) is not None
     except OSError:  # a file, or a folder that cannot be listed
         return os.path.lexists(path)
+
+
+def repository_folders(pointer: str) -> Iterator[str]:
+    """Yield the folder that a ``gitdir: FOLDER`` file names, and the repository that a linked worktree there shares."""
+    target = _first_line(pointer)
+    if not target.startswith("gitdir:"):
+        return
+    folder = os.path.realpath(os.path.join(os.path.dirname(pointer), target.removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
+    yield folder
+    common = _first_line(os.path.join(folder, "commondir"))  # noqa: PTH118
+    if common:
+        yield os.path.realpath(os.path.join(folder, common))  # noqa: PTH118
+
+
+def _first_line(path: str) -> str:
+    """Return the first line of a small regular file, or ``""`` if it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        data = os.read(descriptor, _POINTER_LIMIT)
+    finally:
+        os.close(descriptor)
+    line = os.fsdecode(data).split("\n", 1)[0].strip()
+    return "" if "\0" in line else line

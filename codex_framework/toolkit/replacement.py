@@ -1,4 +1,4 @@
-"""Replacement of a file, whole or not at all, in the folder that was checked and no other."""
+"""Atomic replacement of a file, in exactly the folder that was checked."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codex_framework.toolkit.open_folder import folder_path
+from codex_framework.toolkit.files import Files, NotPermittedError
+
+if TYPE_CHECKING:
+    from codex_framework.toolkit.files import Permits
 
 __all__ = ["NotPermittedError", "replace_file"]
-
-
-class NotPermittedError(Exception):
-    """The file is, or is by now, in a place that may not be written."""
 
 
 def replace_file(
     target: Path,
     data: bytes,
-    may_write: Callable[[Path], bool] | None = None,
+    access: Permits | None = None,
     *,
     mode: int | None = None,
     sync: bool = True,
@@ -28,14 +28,14 @@ def replace_file(
 ) -> None:
     """Write a temporary file beside ``target`` and rename it over ``target``, so that no reader sees half of it.
 
-    Missing parent folders are created. The parent folder is opened first, and the path of the open folder is the one that is
-    checked and written to. So a program that swaps a folder for a symlink in the meantime cannot redirect the write. The new file
-    belongs to the owner of the old one, if the process may give it to him.
+    Missing parent folders are created. The real path is checked, and written relative to folders that were opened without following
+    a symlink. So a program that swaps a folder for a symlink in the meantime cannot redirect the write. The new file belongs to the
+    owner of the old one, if the process may give it to him.
 
     Args:
         target: An absolute path. If it is a symlink, the file that it leads to is replaced.
         data: The new content.
-        may_write: Whether a real path may be written. None means that every path may be.
+        access: What may be written. None means that every path may be.
         mode: The permission bits of the new file. None keeps those of the old file; a file that did not exist gets the usual
             ones (``0o666`` less the umask).
         sync: Whether the content is on the disk before the old file is gone, so that a power failure leaves the old or the new
@@ -43,22 +43,12 @@ def replace_file(
         ready: Called after the new content is written and before the rename. If it raises, the old file stays.
 
     Raises:
-        NotPermittedError: ``may_write`` refused the path, or the system does not tell which folder was opened.
-        OSError: The file cannot be written; ``IsADirectoryError``, or ``OSError`` with ``EINVAL``, if it is no regular file.
+        NotPermittedError: ``access`` refuses the path, or it is in a file system of the operating system (``/proc``, ``/sys``).
+        OSError: The file cannot be written; ``IsADirectoryError``, or ``OSError`` with ``EINVAL``, if it is not a regular file.
     """
-    real = Path(os.path.realpath(target))
-    if may_write is not None and not may_write(real):
-        raise NotPermittedError
-    real.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if may_write is not None:
-            opened = folder_path(folder)
-            if opened is None or not may_write(Path(opened) / real.name):
-                raise NotPermittedError
-        _replace(folder, real.name, data, mode, sync=sync, ready=ready)
-    finally:
-        os.close(folder)
+    Files(access).in_folder_of(
+        str(target), lambda folder, name: _replace(folder, name, data, mode, sync=sync, ready=ready)
+    )
 
 
 def _replace(

@@ -1,4 +1,4 @@
-"""Roles are base classes, but an object that merely has the members works as well: what it has of its own, and what it lacks."""
+"""Roles are base classes, but an object that has the members without deriving from them works as well; this module adds defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def overrides(item: object, role: type[Any], member: str) -> bool:
-    """Return whether an object has a member of its own rather than the default of its role."""
+    """Return whether an object has its own member instead of its role's default."""
     if type(item) is _Completed:
         return overrides(item._item, role, member)  # noqa: SLF001  # of the class below
     if member in getattr(item, "__dict__", ()):
@@ -24,9 +24,9 @@ def overrides(item: object, role: type[Any], member: str) -> bool:
 
 
 def completed(item: T, role: Any) -> T:
-    """Return an object that has every member of its role: ``item`` itself, or ``item`` with the defaults of what it lacks.
+    """Return an object that has every member of its role: ``item`` itself, or ``item`` with defaults for missing members.
 
-    Call it once, where the object comes in. A class that derives from the role costs nothing more afterwards.
+    Call it once, when the object is registered. For a class that derives from the role there is no further cost.
     """
     if role in type(item).__mro__ or all(hasattr(item, name) for name in _defaults(role)):
         return item
@@ -35,13 +35,13 @@ def completed(item: T, role: Any) -> T:
 
 @cache
 def _defaults(role: Any) -> tuple[str, ...]:
-    """The members that a role has a default for."""
+    """Return the members for which a role has a default."""
     names = (name for name in dir(role) if not name.startswith("_"))
     return tuple(name for name in names if not getattr(getattr(role, name), "__isabstractmethod__", False))
 
 
 class _Completed:
-    """An object with the defaults of a role. All else is that object's own."""
+    """An object with the defaults of a role. All other attributes are those of the object."""
 
     __slots__ = ("_item", "_role")
 

@@ -31,12 +31,15 @@ from codex_framework.toolkit.argument_types import (
     Simple,
     Table,
 )
+from codex_framework.toolkit.bounds import bounded, bounds_of
+from codex_framework.toolkit.named_types import NamedTypes
+from codex_framework.toolkit.text_types import text_type, written
 
 __all__ = ["CallForm", "argument_type", "call_form", "documentation"]
 
 _SUPPORTED = (
-    "str, int, float, bool, Path, Literal, Enum, list, tuple[X, ...], set, dict[str, X], X | Y, None, Any, Annotated,"
-    " TypedDict, and classes made with attrs or dataclass"
+    "str, int, float, bool, datetime, date, time, timedelta, Decimal, UUID, Path, Literal, Enum, list, tuple[X, ...], set,"
+    " dict[str, X], X | Y, None, Any, Annotated, TypedDict, and classes made with attrs, dataclass or pydantic"
 )
 _SIMPLE: Mapping[Any, ArgumentType] = {
     str: Simple(str, "a string"),
@@ -97,6 +100,7 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
     )
     context: str | None = None
     fields: list[Field] = []
+    named = NamedTypes()
     for parameter in inspect.signature(function).parameters.values():
         where = f"parameter {parameter.name!r} of {function.__name__}"
         if _is_context(parameter.annotation, names):
@@ -107,7 +111,7 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
             context = parameter.name
             continue
         _check_kind(parameter, where)
-        builder = _Builder(names, where)
+        builder = _Builder(names, where, named)
         shape, described = builder.annotated(builder.resolved(parameter.annotation))
         fields.append(
             _field(
@@ -122,7 +126,7 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
     documented.pop(context or "", None)
     if documented:
         raise TypeError(
-            f"the docstring of {function.__name__} describes {', '.join(documented)}, which is no parameter of it"
+            f"the docstring of {function.__name__} describes {', '.join(documented)}, which it has no parameter for"
         )
     return CallForm(Record(dict, tuple(fields)), context, description)
 
@@ -134,9 +138,9 @@ def argument_type(annotation: Any, where: str) -> ArgumentType:
         where: What is annotated, for errors.
 
     Raises:
-        TypeError: The annotation cannot be told to a model; the text names it.
+        TypeError: The annotation is unsupported; the text names it.
     """
-    return _Builder({}, where).annotated(annotation)[0]
+    return _Builder({}, where, NamedTypes()).annotated(annotation)[0]
 
 
 def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -172,19 +176,26 @@ def _is_context(annotation: Any, names: Mapping[str, Any]) -> bool:
 
 def _check_kind(parameter: inspect.Parameter, where: str) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise TypeError(f"{where} takes any number of arguments, which cannot be told to a model; use a list or a dict")
+        raise TypeError(
+            f"{where} takes any number of arguments, which cannot be described to a model; use a list or a dict"
+        )
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise TypeError(f"{where} is positional-only, and a model names its arguments")
+        raise TypeError(f"{where} is positional-only, but a model passes arguments by name")
     if parameter.annotation is parameter.empty:
         raise TypeError(f"{where} has no annotation; supported are {_SUPPORTED}, and ToolContext")
+
+
+class _AnnotationError(TypeError):
+    """An annotation is unsupported. The message names the parameter."""
 
 
 class _Builder:
     """The builder for the type of one annotation. Errors name the parameter."""
 
-    def __init__(self, names: Mapping[str, Any], where: str, within: tuple[type, ...] = ()) -> None:
+    def __init__(self, names: Mapping[str, Any], where: str, named: NamedTypes, within: tuple[Any, ...] = ()) -> None:
         self._names = names
         self._where = where
+        self._named = named
         self._within = within
 
     def resolved(self, annotation: Any) -> Any:
@@ -195,21 +206,35 @@ class _Builder:
         try:
             return eval(annotation, dict(self._names))  # noqa: S307  # the author's own annotation; typing.get_type_hints does the same
         except Exception as error:
-            raise TypeError(
+            raise _AnnotationError(
                 f"{self._where} is annotated {annotation!r}, which cannot be resolved ({type(error).__name__}: {error});"
                 " import what it names at run time, above the function"
             ) from error
 
     def annotated(self, annotation: Any) -> tuple[ArgumentType, str]:
         """Return the type, and the description in ``Annotated``."""
-        if typing.get_origin(annotation) is typing.Annotated:
-            inner, *extras = typing.get_args(annotation)
-            texts = [extra for extra in extras if isinstance(extra, str)]
-            return self.shape(inner), texts[0] if texts else ""
-        return self.shape(annotation), ""
+        if typing.get_origin(annotation) is not typing.Annotated:
+            return self.shape(annotation), ""
+        inner, *extras = typing.get_args(annotation)
+        from codex_framework.toolkit.model_types import is_of_pydantic
+
+        try:
+            bounds, description = bounds_of(extras)
+            if any(is_of_pydantic(extra) for extra in extras):
+                return self._model(typing.Annotated[(self.resolved(inner), *extras)]), description
+            return bounded(self.shape(inner), bounds), description
+        except _AnnotationError:
+            raise
+        except TypeError as error:
+            raise self._unsupported(annotation, str(error)) from None
 
     def shape(self, annotation: Any) -> ArgumentType:
         annotation = self._plain(self.resolved(annotation))
+        if typing.get_origin(annotation) is typing.Annotated:
+            shape, description = self.annotated(annotation)
+            return bounded(shape, (), description)
+        if type(annotation).__name__ == "TypeAliasType":
+            return self._recursive(annotation, lambda builder: builder.shape(annotation.__value__))
         try:
             simple = _SIMPLE.get(annotation)
         except TypeError:  # not hashable, so not one of the simple types
@@ -230,14 +255,12 @@ class _Builder:
         raise self._unsupported(annotation)
 
     def _plain(self, annotation: Any) -> Any:
-        """Remove wrappers that do not change the JSON value: ``Annotated``, ``NotRequired``, ``NewType``, type aliases."""
+        """Remove wrappers that do not change the JSON value: ``NotRequired``, ``Final``, ``NewType``."""
         while True:
-            if typing.get_origin(annotation) in (typing.Annotated, typing.Required, typing.NotRequired, typing.Final):
+            if typing.get_origin(annotation) in (typing.Required, typing.NotRequired, typing.Final):
                 annotation = self.resolved(typing.get_args(annotation)[0])
             elif isinstance(annotation, typing.NewType):
                 annotation = annotation.__supertype__
-            elif type(annotation).__name__ == "TypeAliasType":
-                annotation = annotation.__value__
             elif isinstance(annotation, typing.ForwardRef):
                 annotation = self.resolved(annotation.__forward_arg__)
             else:
@@ -249,12 +272,12 @@ class _Builder:
                 annotation, "write tuple[X, ...] for any number of X, or a class with a field for each part"
             )
         if not parts:
-            raise self._unsupported(annotation, f"say what is in it: {origin.__name__}[str]")
+            raise self._unsupported(annotation, f"specify the type of its elements: {origin.__name__}[str]")
         return Array(self.shape(parts[0]), _ARRAYS[origin])
 
     def _table(self, parts: tuple[Any, ...], annotation: Any) -> ArgumentType:
         if not parts:
-            raise self._unsupported(annotation, "say what is in it: dict[str, int]")
+            raise self._unsupported(annotation, "specify the types of keys and values: dict[str, int]")
         if parts[0] is not str:
             raise self._unsupported(annotation, "keys are always str in JSON")
         return Table(self.shape(parts[1]))
@@ -263,23 +286,45 @@ class _Builder:
         if issubclass(kind, enum.Enum):
             wires = [member.value for member in kind]
             if not wires or not all(isinstance(wire, (str, int, float)) for wire in wires):
-                raise self._unsupported(kind, "its values have to be strings or numbers")
+                raise self._unsupported(kind, "its values must be strings or numbers")
             return Choice(tuple((wire, member) for wire, member in zip(wires, kind, strict=True)))
-        if kind in self._within:
-            raise self._unsupported(kind, "it contains itself")
+        if (text := text_type(kind)) is not None:
+            return text
         if typing.is_typeddict(kind):
-            return self._typed_dict(kind)
+            return self._recursive(kind, lambda builder: builder.typed_dict(kind))
         if attrs.has(kind):
-            return self._attrs_class(kind)
+            return self._recursive(kind, lambda builder: builder.attrs_class(kind))
         if hasattr(kind, "__dataclass_fields__"):
-            return self._dataclass(kind)
+            return self._recursive(kind, lambda builder: builder.dataclass(kind))
+        from codex_framework.toolkit.model_types import is_of_pydantic
+
+        if is_of_pydantic(kind):
+            return self._model(kind)
         raise self._unsupported(kind)
 
-    def _attrs_class(self, kind: Any) -> ArgumentType:
+    def _recursive(self, kind: Any, build: Callable[[_Builder], ArgumentType]) -> ArgumentType:
+        """Build a type whose parts may refer to it."""
+        if kind in self._within:
+            return self._named.reference(kind)
+        known = self._named.known(kind)
+        if known is not None:
+            return known
+        self._named.open(kind)
+        return self._named.close(kind, build(_Builder(self._names, self._where, self._named, (*self._within, kind))))
+
+    def _model(self, annotation: Any) -> ArgumentType:
+        from codex_framework.toolkit.model_types import model_type
+
+        try:
+            return model_type(annotation)
+        except TypeError as error:
+            raise self._unsupported(annotation, str(error)) from None
+
+    def attrs_class(self, kind: Any) -> ArgumentType:
         fields = [(field.alias or field.name, field.name, field.default) for field in attrs.fields(kind) if field.init]
         return self._record(kind, kind, fields, attrs.NOTHING)
 
-    def _dataclass(self, kind: Any) -> ArgumentType:
+    def dataclass(self, kind: Any) -> ArgumentType:
         import dataclasses
 
         fields = []
@@ -289,7 +334,7 @@ class _Builder:
                 fields.append((field.name, field.name, made))
         return self._record(kind, kind, fields, dataclasses.MISSING)
 
-    def _typed_dict(self, kind: Any) -> ArgumentType:
+    def typed_dict(self, kind: Any) -> ArgumentType:
         # With postponed annotations, __required_keys__ does not recognise NotRequired, so the annotation itself is checked.
         fields = []
         for name, hint in kind.__annotations__.items():
@@ -312,7 +357,7 @@ class _Builder:
         built = []
         for name, attribute, default in fields:
             if attribute not in hints:
-                raise TypeError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
+                raise _AnnotationError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
             hint, owner = hints[attribute]
             builder = self._within_class(kind, owner, attribute)
             resolved = builder.resolved(hint)
@@ -325,12 +370,12 @@ class _Builder:
     def _within_class(self, kind: type, owner: type, attribute: str) -> _Builder:
         """Return the builder for a field of a class. Its annotations are resolved in the module of the class that defines them."""
         names = {**self._names, **_module_names(owner), kind.__name__: kind}
-        return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", (*self._within, kind))
+        return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", self._named, self._within)
 
     def _unsupported(self, annotation: Any, reason: str = "") -> TypeError:
         shown = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
-        return TypeError(
-            f"{self._where} is annotated {shown}, which cannot be told to a model"
+        return _AnnotationError(
+            f"{self._where} is annotated {shown}, which cannot be described to a model"
             f"{f': {reason}' if reason else ''}; supported are {_SUPPORTED}"
         )
 
@@ -338,7 +383,7 @@ class _Builder:
 def _field(name: str, shape: ArgumentType, default: Any, description: str, nothing: Any) -> Field:
     if default is nothing:
         return Field(name=name, shape=shape, description=description)
-    shown = default.value if isinstance(default, enum.Enum) else default
+    shown = default.value if isinstance(default, enum.Enum) else written(default) or default
     plain = isinstance(shown, (str, int, float)) and _is_json(shown)
     return Field(
         name=name,

@@ -7,8 +7,8 @@ plugin run there::
 
 It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
 package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs``,
-``codex_framework.toolkit.confinement``, ``.open_folder`` and ``.os_errors``. The ``__init__`` of these packages
-and that of the plugin's package are not run.
+``codex_framework.contract.permissions.links``, ``codex_framework.toolkit.confinement``, ``.files``, ``.off_limits``,
+``.real_folders`` and ``.os_errors``. The ``__init__`` of these packages and that of the plugin's package are not run.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, is_tool_name
 from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.toolkit.argument_types import Record
+from codex_framework.toolkit.named_types import with_definitions
 from codex_framework.toolkit.signature import call_form
 
 __all__ = ["FreeformTool", "FunctionTool", "freeform_tool", "tool"]
@@ -126,7 +127,7 @@ class FunctionTool(_Decorated[P, R]):
         self.spec = FunctionSpec(  # pyright: ignore[reportIncompatibleVariableOverride]  # never set again
             name=_checked_name(name or function.__name__),
             description=self._form.description if description is None else description,
-            parameters=self._form.arguments.schema(strict=strict),
+            parameters=with_definitions(self._form.arguments.schema(strict=strict)),
             strict=strict,
         )
 
@@ -188,7 +189,7 @@ class FreeformTool(_Decorated[P, R]):
         """
         text = arguments.get(self._input)
         if len(arguments) != 1 or not isinstance(text, str):
-            raise ToolError(f"the arguments of {call.name} are one text, {self._input!r}")
+            raise ToolError(f"{call.name} takes one text as its argument, {self._input!r}")
         return call.evolve(arguments=text)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
@@ -236,8 +237,14 @@ def tool(
     thread. It may only use the plain properties of the context. ``timeout_s`` and interrupts do not end such a function; its
     result is dropped.
 
+    Parameters may have any type that JSON data stands for: simple types, lists and dicts, unions, enums, dates, times, durations,
+    ``Decimal``, ``UUID``, ``Path``, classes made with attrs, dataclasses, ``TypedDict`` and models of pydantic, also such that
+    contain themselves. ``Annotated`` may add bounds: those of annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
+    msgspec's ``Meta``, and compiled regular expressions. The schema tells the model about them, and a call is checked.
+
     The return value goes to the model: a string unchanged, ``None`` as "Done.", a ``ToolOutput`` as specified, and anything else
-    (dict, list, number, attrs class, dataclass) as JSON. Raise ``ToolError`` to report a failure to the model.
+    (dict, list, number, date, attrs class, dataclass, model of pydantic) as JSON. Raise ``ToolError`` to report a failure to the
+    model.
 
     Args:
         function: The function, if the decorator is used without arguments.
@@ -316,7 +323,7 @@ def _freeform_parameters(function: Callable[..., Any]) -> tuple[str, str | None]
             text.append(parameter.name)
     if len(text) != 1:
         raise TypeError(
-            f"{function.__name__} takes {', '.join(text) or 'no text'}; a freeform tool takes one string, and perhaps a ToolContext"
+            f"{function.__name__} takes {', '.join(text) or 'no text'}; a freeform tool takes one string, and optionally a ToolContext"
         )
     return text[0], context
 
@@ -336,21 +343,23 @@ def _as_output(name: str, result: Any) -> ToolOutput:
 
 
 def _as_json(name: str, result: Any) -> str:
-    from codex_framework.contract.protocol.wire import to_wire
-
-    def plain(value: Any) -> Any:
-        if hasattr(value, "__dataclass_fields__"):
-            import dataclasses
-
-            return dataclasses.asdict(value)
-        return to_wire(value)
+    from codex_framework.toolkit.results import plain
 
     try:
         return json.dumps(result, ensure_ascii=False, default=plain)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"the tool {name} returned {type(result).__name__}, which cannot be written as JSON: {error}"
-        ) from error
+        raise _no_json(name, result, error) from error
+
+
+def _no_json(name: str, result: Any, error: Exception) -> TypeError:
+    from codex_framework.toolkit.faults import WrongValue
+
+    if inspect.iscoroutine(result):
+        result.close()
+        return WrongValue(f"the tool {name} returned a coroutine", hint="Write `await` before the call.")
+    hint = "Return text, a ToolOutput, or strings, numbers, lists, dicts, attrs classes and dataclasses of these."
+    kind = type(result).__name__
+    return WrongValue(f"the tool {name} returned {kind}, which cannot be written as JSON: {error}", hint=hint)
 
 
 def _read(shape: Record, text: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from codex_framework.contract.hookspecs.conversation import (
     codex_thread_stores,
 )
 from codex_framework.contract.hookspecs.declarations import (
+    codex_config_keys,
     codex_events,
     codex_requires,
     codex_roles,
@@ -49,7 +50,13 @@ from codex_framework.contract.hookspecs.watching import (
 
 __all__ = ["DECLARATIONS", "GROUP", "HOOKS", "hookimpl", "hookspec"]
 
-DECLARATIONS: tuple[Callable[..., Any], ...] = (codex_settings, codex_requires, codex_roles, codex_events)
+DECLARATIONS: tuple[Callable[..., Any], ...] = (
+    codex_settings,
+    codex_requires,
+    codex_roles,
+    codex_events,
+    codex_config_keys,
+)
 """The hooks that declare something about the plugin itself."""
 
 HOOKS: tuple[Callable[..., Any], ...] = (

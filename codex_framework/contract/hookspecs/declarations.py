@@ -134,6 +134,43 @@ def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: igno
 
 
 @hookspec
+def codex_config_keys(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
+    """Name the settings of Codex that take effect through this plugin: ``["notify"]``.
+
+    A name covers everything below it. Without a plugin that names it, a setting that is used has a warning (it has no effect), and
+    hooks that could refuse something are an error. An unknown name is reported, and the plugin is not loaded.
+
+    Example:
+        ```python
+        import subprocess
+
+        from codex_framework import Notifier, PluginContext, hookimpl
+
+
+        class Program(Notifier):
+            name = "program"
+
+            def __init__(self, argv):
+                self.argv = argv
+
+            def notify(self, notification):
+                subprocess.run([*self.argv, notification.title], check=False)
+
+
+        @hookimpl
+        def codex_config_keys():
+            return ["notify"]
+
+
+        @hookimpl
+        def codex_notifiers(plugin: PluginContext):
+            argv = plugin.config.get("notify")
+            return [Program(argv)] if argv else []
+        ```
+    """
+
+
+@hookspec
 def codex_events(plugin: PluginContext) -> Iterable[type[EventMsg]]:  # type: ignore[empty-body]
     """Declare the plugin's own event classes, so that stored events are read back as values of these classes.
 

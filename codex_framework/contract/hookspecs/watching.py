@@ -17,6 +17,8 @@ def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignor
 
     Example:
         ```python
+        import sys
+
         from codex_framework import Notifier, hookimpl
 
 
@@ -24,7 +26,7 @@ def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignor
             name = "bell"
 
             def notify(self, notification):
-                print("\a", end="", flush=True)
+                sys.stderr.write("\a")
 
 
         @hookimpl
@@ -66,6 +68,8 @@ def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignor
 
     Example:
         ```python
+        import sys
+
         from codex_framework import Observer, hookimpl
 
 
@@ -73,7 +77,7 @@ def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignor
             name = "log"
 
             def observe(self, thread_id, event):
-                print(thread_id, event.msg.type)
+                print(thread_id, event.msg.type, file=sys.stderr)
 
 
         @hookimpl

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 from codex_framework.contract.permissions.globs import deny_matcher
-from codex_framework.contract.permissions.links import links_on_the_way
+from codex_framework.contract.permissions.links import resolved
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.value import Value
@@ -211,7 +210,7 @@ class FileAccess(Value, kw_only=True):
         """The rules by path, and the matcher of the patterns."""
         return {str(rule.path): rule.access for rule in self.rules}, deny_matcher(self.denied_globs)
 
-    def mode_of(self, path: Path) -> AccessMode:
+    def mode_of(self, path: Path | str) -> AccessMode:
         """Return the access to ``path``, which is absolute and real. Does not touch the file system."""
         if self.full:
             return AccessMode.WRITE
@@ -256,30 +255,35 @@ class FileAccess(Value, kw_only=True):
 
     def may_write(self, path: Path) -> bool:
         """Return whether ``path`` may be written. Symlinks are resolved first, so a link out of a root gives no access."""
-        return self.full or self._strictest(path) is AccessMode.WRITE
+        return self.full or ("\0" not in str(path) and self.permits_writing(*_followed(path)))
 
     def may_read(self, path: Path) -> bool:
         """Return whether ``path`` may be read. Neither the target of a link nor a link on the way may be denied."""
-        return self.full or not self.denies or self._strictest(path) is not AccessMode.DENY
+        return self.full or not self.denies or ("\0" not in str(path) and self.permits_reading(*_followed(path)))
 
-    def _strictest(self, path: Path) -> AccessMode:
-        """Return the mode of the path's target, or ``deny`` if a link on the way to it is denied."""
-        text = str(path) if path.is_absolute() else str(Path.cwd() / path)
-        if "\0" in text:
-            return AccessMode.DENY
-        real = os.path.realpath(text)
-        mode = self.mode_of(Path(real))
-        if real != text and mode is not AccessMode.DENY and self.denies:
-            links = links_on_the_way(text)
-            if any(self.mode_of(Path(link)) is AccessMode.DENY for link in links):
-                return AccessMode.DENY
-        return mode
+    def permits_reading(self, path: str, links: Iterable[str] = ()) -> bool:
+        """Return whether a real path may be read that was reached by ``links``. Does not touch the file system."""
+        if self.full or not self.denies:
+            return True
+        return self.mode_of(path) is not AccessMode.DENY and not self._is_any_denied(links)
+
+    def permits_writing(self, path: str, links: Iterable[str] = ()) -> bool:
+        """Return whether a real path may be written that was reached by ``links``. Does not touch the file system."""
+        return self.full or (self.mode_of(path) is AccessMode.WRITE and not self._is_any_denied(links))
+
+    def _is_any_denied(self, links: Iterable[str]) -> bool:
+        return self.denies and any(self.mode_of(link) is AccessMode.DENY for link in links)
 
 
 _RANKS = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
 
 
-def _upwards(path: Path) -> Iterator[str]:
+def _followed(path: Path) -> tuple[str, Iterable[str]]:
+    """Return the real path, and the links on the way to it."""
+    return resolved(str(path) if path.is_absolute() else str(Path.cwd() / path))
+
+
+def _upwards(path: Path | str) -> Iterator[str]:
     """Yield a path and its parents, as texts."""
     at = str(path)
     while True:

@@ -103,9 +103,9 @@ def alternatives(pattern: str, *, braces: bool = True) -> tuple[str, ...]:
             pattern expands to more than a thousand patterns. The text states which.
     """
     found, _ = _read(pattern, 0, inside=False, braces="{}" if braces else "")
-    for one in found:
+    for expanded in found:
         try:
-            re.compile(regex_of(one))
+            re.compile(regex_of(expanded))
         except re.error as error:
             raise ValueError(error.msg) from error
     return tuple(dict.fromkeys(found))
@@ -122,7 +122,7 @@ def _read(pattern: str, at: int, *, inside: bool, braces: str = "{}") -> tuple[l
         if character == "\\":
             at += 1
             if at == len(pattern):
-                raise ValueError("a backslash at its end escapes nothing")
+                raise ValueError("it ends with a backslash, which escapes nothing")
             choice = [escaped(pattern[at])]
         elif character == "[" and (end := _class_end(pattern, at)) is not None:
             choice = _class_choice(pattern[at + 1 : end])
@@ -131,7 +131,7 @@ def _read(pattern: str, at: int, *, inside: bool, braces: str = "{}") -> tuple[l
             choice, at = _braces(pattern, at)
         found = [before + after for before in found for after in choice]
         if len(found) > _ALTERNATIVES:
-            raise ValueError(f"it stands for more than {_ALTERNATIVES} patterns")
+            raise ValueError(f"it expands to more than {_ALTERNATIVES} patterns")
         at += 1
     if inside:
         raise ValueError("a brace is not closed")
@@ -140,7 +140,7 @@ def _read(pattern: str, at: int, *, inside: bool, braces: str = "{}") -> tuple[l
 
 def _braces(pattern: str, at: int) -> tuple[list[str], int]:
     if pattern[at] == "}":
-        raise ValueError("a brace is closed that was not opened")
+        raise ValueError("a closing brace has no opening brace")
     choice: list[str] = []
     while True:
         some, at = _read(pattern, at + 1, inside=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
-__all__ = ["LINKS_LIMIT", "RealPaths", "links_on_the_way"]
+__all__ = ["LINKS_LIMIT", "RealPaths", "links_on_the_way", "resolved"]
 
 LINKS_LIMIT = 40
 """How many symlinks are followed for one path (the limit of Linux)."""
@@ -45,12 +44,21 @@ class RealPaths:
         return found
 
 
-def links_on_the_way(place: str) -> Iterator[str]:
+def links_on_the_way(place: str) -> list[str]:
     """Return the symlinks on the way to a path, each below a real folder."""
+    return resolved(place)[1]
+
+
+def resolved(place: str) -> tuple[str, list[str]]:
+    """Return the real path of an absolute path, and the symlinks on the way to it, each below a real folder.
+
+    Unlike ``os.path.realpath``, this does not fail if the path changes at the same time. In a circle of links, the real path
+    contains one of them.
+    """
     at = "/"
     pending = place.split("/")[::-1]
-    hops = 0
-    while pending and hops < LINKS_LIMIT:
+    links: list[str] = []
+    while pending:
         part = pending.pop()
         if part in ("", "."):
             continue
@@ -59,12 +67,14 @@ def links_on_the_way(place: str) -> Iterator[str]:
             continue
         path = f"{at.rstrip('/')}/{part}"
         try:
-            target = os.readlink(path)  # noqa: PTH115
+            target = os.readlink(path) if len(links) < LINKS_LIMIT else ""  # noqa: PTH115
         except (OSError, ValueError):
+            target = ""
+        if not target:
             at = path
             continue
-        hops += 1
-        yield path
+        links.append(path)
         pending += target.split("/")[::-1]
         if target.startswith("/"):
             at = "/"
+    return at, links

@@ -189,7 +189,7 @@ class Permissions(Value, kw_only=True):
                 continue
             for link in links_on_the_way(str(named)):
                 if access.mode_of(Path(link).parent) is WRITE:
-                    raise ValueError(f"{link} is a link that a command may have put there; ask for {wanted} itself")
+                    raise ValueError(f"{link} is a link that a command may have created; request {wanted} itself")
         return self.with_entries(additional.entries, network=additional.network)
 
     def with_writable(self, folders: Sequence[str]) -> Permissions:
@@ -261,13 +261,13 @@ def additional_from_wire(raw: Any) -> AdditionalPermissions:
     table = _table(raw, "additional_permissions", ("network", "file_system"))
     network = _table(table.get("network"), "network", ("enabled",)).get("enabled") or False
     if not isinstance(network, bool):
-        raise ValueError("network.enabled has to be true or false")
+        raise ValueError("network.enabled must be true or false")
     files = _table(table.get("file_system"), "file_system", ("read", "write", "entries", "glob_scan_max_depth"))
     entries: list[FileEntry] = []
     for access in (READ, WRITE):
         paths = files.get(access.value) or []
         if not isinstance(paths, list) or not all(map(_is_path, paths)):
-            raise ValueError(f"file_system.{access} has to be a list of paths")
+            raise ValueError(f"file_system.{access} must be a list of paths")
         entries.extend(FileEntry(AbsolutePath(path), access) for path in paths)
     entries.extend(_entries_from_wire(files.get("entries") or []))
     return AdditionalPermissions(tuple(dict.fromkeys(entries)), network)
@@ -320,8 +320,8 @@ def _check_pattern(pattern: str) -> None:
         found = alternatives(pattern)
     except ValueError as error:
         raise ValueError(f"file_system.entries: the pattern {pattern!r} is wrong: {error}") from error
-    if any(one.startswith("/") and static_prefix(one) == "/" for one in found):
-        raise ValueError(f"file_system.entries: the pattern {pattern!r} begins at the root; begin it with a folder")
+    if any(expanded.startswith("/") and static_prefix(expanded) == "/" for expanded in found):
+        raise ValueError(f"file_system.entries: the pattern {pattern!r} starts at the root; start it with a folder")
 
 
 def _is_path(value: Any) -> bool:

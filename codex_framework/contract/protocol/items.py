@@ -7,14 +7,15 @@ unknown variant becomes an :class:`UnknownItem`. So data from a newer server sur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from codex_framework.contract.value import Value
 
 __all__ = [
     "CONTEXT_MARKS",
     "SUMMARY_MARK",
+    "AnyCall",
     "CallItem",
     "ContentItem",
     "CustomToolCall",
@@ -33,13 +34,16 @@ __all__ = [
     "UnknownItem",
     "is_call",
     "is_output",
+    "is_paired_unknown",
     "message_text",
+    "search_output",
     "user_message",
     "with_paired_outputs",
 ]
 
 CONTEXT_MARKS = (
     "# AGENTS.md instructions for ",
+    "# AGENTS.md instructions\n",
     "<environment_context>",
     "<user_instructions>",
     "<user_shell_command>",
@@ -55,8 +59,12 @@ CONTEXT_MARKS = (
 SUMMARY_MARK = "Another language model started to solve this problem and produced a summary of its thinking process."
 """What the text of a user message begins with that a model wrote when the conversation was shortened (Codex's words).
 
-Unlike context, a summary stays when the context changes. It is nobody's word but the model's: nothing in it is a person's permission.
+Unlike context, a summary stays when the context changes. It contains only the model's words, so nothing in it is a permission of
+the user.
 """
+
+PACKED = "_packed"
+"""Where a packed item has its JSON, in its ``__dict__``."""
 
 Extra: TypeAlias = Mapping[str, Any]
 
@@ -101,10 +109,28 @@ class UnknownContent(Value):
 ContentItem: TypeAlias = InputText | InputImage | OutputText | UnknownContent
 
 
-class Message(Value):
+class Packable(Value):
+    """An item whose long fields can be kept as the item's JSON until they are read; see ``wire.packed_item``."""
+
+    long_fields: ClassVar[tuple[str, ...]] = ("output",)
+    """Fields without a default, which would hide that an instance does not have them."""
+    unpack: ClassVar[Callable[[bytes], Any]]
+    """Reads an item's JSON. Set by ``wire``, which alone packs items."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # called only for what an instance does not have
+            packed = self.__dict__.get(PACKED)
+            if packed is not None and name in self.long_fields:
+                return getattr(self.unpack(packed), name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class Message(Packable):
     """One message. ``role`` is ``user``, ``assistant`` or ``developer``; ``phase`` is ``commentary`` or ``final_answer``."""
 
     type: ClassVar[Literal["message"]] = "message"
+    long_fields = ("content",)
     role: str
     content: tuple[ContentItem, ...]
     id: str | None = None
@@ -123,10 +149,11 @@ class Reasoning(Value):
     extra: Extra = _NO_EXTRA
 
 
-class FunctionCall(Value):
+class FunctionCall(Packable):
     """A call of a function tool. ``arguments`` is the JSON text as the model wrote it, valid or not."""
 
     type: ClassVar[Literal["function_call"]] = "function_call"
+    long_fields = ("arguments",)
     name: str
     arguments: str
     call_id: str
@@ -135,7 +162,7 @@ class FunctionCall(Value):
     extra: Extra = _NO_EXTRA
 
 
-class FunctionCallOutput(Value):
+class FunctionCallOutput(Packable):
     """The output of a function call: a text, or a list of content parts."""
 
     type: ClassVar[Literal["function_call_output"]] = "function_call_output"
@@ -145,10 +172,11 @@ class FunctionCallOutput(Value):
     extra: Extra = _NO_EXTRA
 
 
-class CustomToolCall(Value):
+class CustomToolCall(Packable):
     """A call of a freeform (grammar) tool. ``input`` is plain text."""
 
     type: ClassVar[Literal["custom_tool_call"]] = "custom_tool_call"
+    long_fields = ("input",)
     name: str
     input: str
     call_id: str
@@ -157,7 +185,7 @@ class CustomToolCall(Value):
     extra: Extra = _NO_EXTRA
 
 
-class CustomToolCallOutput(Value):
+class CustomToolCallOutput(Packable):
     """The output of a freeform call."""
 
     type: ClassVar[Literal["custom_tool_call_output"]] = "custom_tool_call_output"
@@ -188,9 +216,17 @@ class UnknownItem(Value):
     type: ClassVar[str] = ""
     raw: Extra
 
+    @property
+    def kind(self) -> str:
+        """The ``type`` that was read. Empty if there was none, or if it was not text."""
+        tag = self.raw.get("type")
+        return tag if isinstance(tag, str) else ""
+
 
 CallItem: TypeAlias = FunctionCall | CustomToolCall | LocalShellCall
 OutputItem: TypeAlias = FunctionCallOutput | CustomToolCallOutput
+AnyCall: TypeAlias = CallItem | UnknownItem
+"""A call that a tool answers. An ``UnknownItem`` is a tool search, for which :func:`search_output` returns an output."""
 ResponseItem: TypeAlias = (
     Message
     | Reasoning
@@ -227,18 +263,51 @@ ABORTED_OUTPUT = "aborted"
 """The output of a call that never ran (Codex's term)."""
 
 
-def output_for(item: CallItem, text: str) -> OutputItem:
-    """Return an output item of the kind that belongs to this kind of call."""
+def output_for(item: AnyCall, text: str) -> OutputItem | UnknownItem:
+    """Return an output item of the kind that belongs to this kind of call. That of a tool search has no text, and no tools."""
+    if isinstance(item, UnknownItem):
+        output = search_output(item)
+        assert output is not None
+        return output
     if isinstance(item, CustomToolCall):
         return CustomToolCallOutput(call_id=item.call_id, output=text)
     return FunctionCallOutput(call_id=item.call_id or "", output=text)
+
+
+def search_output(item: ResponseItem, tools: Sequence[Mapping[str, Any]] = ()) -> UnknownItem | None:
+    """Return the output for a tool search that the client is to make. None for any other item.
+
+    Args:
+        tools: The found tools, as on the wire.
+    """
+    if not isinstance(item, UnknownItem) or item.kind != "tool_search_call":
+        return None
+    call_id = item.raw.get("call_id")
+    if item.raw.get("execution") != "client" or not isinstance(call_id, str):
+        return None
+    fields = {"call_id": call_id, "status": "completed", "execution": "client", "tools": list(tools)}
+    return UnknownItem({"type": "tool_search_output", **fields})
+
+
+_PAIRED_TYPES = frozenset(
+    {
+        *("function_call", "custom_tool_call", "local_shell_call", "tool_search_call"),
+        *("function_call_output", "custom_tool_call_output", "tool_search_output"),
+    }
+)
+
+
+def is_paired_unknown(item: ResponseItem) -> bool:
+    """Return whether an item is a call or an output without a class: a tool search, or an item that could not be read."""
+    return isinstance(item, UnknownItem) and item.kind in _PAIRED_TYPES
 
 
 def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
     """Return the items with exactly one output per call.
 
     An output belongs to the latest call of its id that comes before it and has none yet. A call without an output gets the output
-    :data:`ABORTED_OUTPUT`; a thread that was killed during a call ends with such a call. An output without a call is dropped.
+    :data:`ABORTED_OUTPUT`; a thread that was killed during a call ends with such a call. An output without a call is dropped, and so
+    are calls and outputs that cannot be read, because no server accepts a call without its output.
     """
     result: list[ResponseItem] = []
     waiting: dict[str, list[int]] = {}
@@ -250,9 +319,32 @@ def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
             if not calls:
                 continue
             calls.pop()
+        elif is_paired_unknown(item) and not _pairs_search(item, waiting, len(result)):
+            continue
         result.append(item)
     for index in sorted((index for calls in waiting.values() for index in calls), reverse=True):
-        call = result[index]
-        assert isinstance(call, (FunctionCall, CustomToolCall, LocalShellCall))
-        result.insert(index + 1, output_for(call, ABORTED_OUTPUT))
+        result.insert(index + 1, _missing_output(result[index]))
     return result
+
+
+def _pairs_search(item: ResponseItem, waiting: dict[str, list[int]], place: int) -> bool:
+    """Return whether the item is a tool search of the server, or a call or output of one of ours, which is then paired."""
+    assert isinstance(item, UnknownItem)
+    if item.kind not in ("tool_search_call", "tool_search_output"):
+        return False
+    if item.raw.get("execution") == "server":
+        return True
+    key = f"search {item.raw.get('call_id')}"
+    if search_output(item) is not None:
+        waiting.setdefault(key, []).append(place)
+        return True
+    calls = waiting.get(key) if item.kind == "tool_search_output" else None
+    if not calls:
+        return False
+    calls.pop()
+    return True
+
+
+def _missing_output(item: ResponseItem) -> ResponseItem:
+    assert isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall, UnknownItem))
+    return output_for(item, ABORTED_OUTPUT)

@@ -21,7 +21,6 @@ __all__ = [
     "PermissionsResponse",
     "RequestPermissionsResponse",
     "Shutdown",
-    "Submission",
     "TextInput",
     "ThreadSettings",
     "ThreadSettingsOverrides",
@@ -175,14 +174,3 @@ KernelOp: TypeAlias = (
     | RequestPermissionsResponse
     | Shutdown
 )
-
-
-class Submission(Value):
-    """An op on its way to a thread.
-
-    Attributes:
-        id: Chosen by the client; every event that the op causes carries it.
-    """
-
-    id: str
-    op: Op

@@ -197,7 +197,7 @@ def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
         raise ValueError("a special path needs a value with a kind")  # cattrs reports it by its text
     kind, subpath = inner["kind"], inner.get("subpath")
     if not all(isinstance(part, str | None) for part in (subpath, inner.get("path"))):
-        raise ValueError("subpath and path of a special path have to be strings")
+        raise ValueError("subpath and path of a special path must be strings")
     if subpath is not None and (subpath.startswith("/") or ".." in subpath.split("/")):
         raise ValueError(f"the subpath {subpath!r} does not lie below its place")
     if kind == "current_working_directory":  # the older name

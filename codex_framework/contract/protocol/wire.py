@@ -14,7 +14,8 @@ from __future__ import annotations
 import base64
 import enum
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -22,9 +23,20 @@ from typing import Any, TypeVar, cast
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol import events, items, ops, permissions, policies
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, fields_of
 
-__all__ = ["WireError", "encode_item", "encode_json", "read", "read_event", "read_item", "read_op", "to_wire"]
+__all__ = [
+    "WireError",
+    "encode_item",
+    "encode_json",
+    "item_fault",
+    "packed_item",
+    "read",
+    "read_event",
+    "read_item",
+    "read_op",
+    "to_wire",
+]
 
 T = TypeVar("T")
 
@@ -37,8 +49,22 @@ class WireError(CodexError):
     slug = "wire"
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-"""Made once: ``json.dumps`` makes one for every call with options."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+"""Made once: ``json.dumps`` makes one for every call with options. :func:`to_wire` copies, so nothing is circular."""
+
+_c_encoder = getattr(json.encoder, "c_make_encoder", None)
+_CHUNKS: Callable[[Any, int], Iterable[str]] | None = _c_encoder and _c_encoder(
+    markers=None,
+    default=_ENCODER.default,
+    encoder=json.encoder.encode_basestring,
+    indent=None,
+    key_separator=":",
+    item_separator=",",
+    sort_keys=False,
+    skipkeys=False,
+    allow_nan=True,
+)
+"""What ``_ENCODER`` makes anew for each value, made once. None if this Python has no encoder in C."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """The classes whose values are JSON data as they are."""
@@ -51,15 +77,13 @@ def to_wire(value: Any) -> Any:
         return value
     if kind is dict:
         return {str(key): part if type(part) in _PLAIN else to_wire(part) for key, part in value.items()}
+    if isinstance(value, Value):
+        writer = _WRITERS.get(kind)
+        return _object_to_wire(value) if writer is None else writer(value)
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (str, int, float)):
         return value
-    writer = _WRITERS.get(kind)
-    if writer is not None:
-        return writer(value)
-    if isinstance(value, Value):
-        return _object_to_wire(value)
     if isinstance(value, Mapping):
         return {str(key): to_wire(part) for key, part in value.items()}
     if isinstance(value, (tuple, list, set, frozenset)):
@@ -75,6 +99,9 @@ def to_wire(value: Any) -> Any:
 
 def encode_item(item: items.ResponseItem) -> bytes:
     """Encode an item as compact JSON in UTF-8, as in a request. Lone surrogates become U+FFFD."""
+    packed: bytes | None = item.__dict__.get(items.PACKED)
+    if packed is not None:
+        return packed
     text = encode_json(item)
     try:
         return text.encode()
@@ -84,7 +111,58 @@ def encode_item(item: items.ResponseItem) -> bytes:
 
 def encode_json(value: Any) -> str:
     """Encode a protocol value, or plain JSON data, as compact JSON text."""
-    return _ENCODER.encode(to_wire(value))
+    wire = to_wire(value)
+    return _ENCODER.encode(wire) if _CHUNKS is None else "".join(_CHUNKS(wire, 0))
+
+
+_LARGE = 512
+"""Length in characters from which texts are packed."""
+
+_WIDE = 1.5
+"""Bytes per character from which a text is wide. Latin-1 takes one byte, the rest of the Basic Multilingual Plane two."""
+
+
+def packed_item(item: items.ResponseItem) -> items.ResponseItem:
+    """Return an equal item that needs less memory: long texts are kept only as the item's JSON, which a request needs anyway.
+
+    A text with a single character beyond the Basic Multilingual Plane takes four bytes for each of its characters. Outputs are
+    packed whatever is in them, and other items, which are read more often, if their texts are wide.
+    """
+    if isinstance(item, items.UnknownItem | items.LocalShellCall | items.Reasoning) or items.PACKED in item.__dict__:
+        return item
+    is_output = isinstance(item, items.OutputItem)
+    texts = [text for name in item.long_fields for text in _long_texts(item.__dict__[name])]
+    length = sum(map(len, texts))
+    if not length or _has_image(item) or not (is_output or sum(map(sys.getsizeof, texts)) > _WIDE * length):
+        return item
+    import copy
+
+    slim = copy.copy(item)
+    for name in item.long_fields:
+        del slim.__dict__[name]
+    slim.__dict__[items.PACKED] = encode_item(item)
+    return slim
+
+
+def _has_image(item: items.ResponseItem) -> bool:
+    """Return whether an item has an image, whose size is estimated differently from that of text."""
+    parts = item.__dict__.get("content") or item.__dict__.get("output")
+    return isinstance(parts, tuple) and any(isinstance(part, items.InputImage) for part in parts)
+
+
+def _long_texts(value: Any) -> Iterator[str]:
+    """Return the long texts in a field of an item."""
+    if isinstance(value, str):
+        if len(value) >= _LARGE:
+            yield value
+    elif isinstance(value, Value):
+        yield from _long_texts(value.__dict__)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _long_texts(part)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _long_texts(part)
 
 
 def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
@@ -96,6 +174,34 @@ def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
     kind = _item_variants().get(str(raw.get("type")))
     item = None if kind is None else _by_hand(kind, raw)
     return items.UnknownItem(dict(raw)) if item is None else cast("items.ResponseItem", item)
+
+
+items.Packable.unpack = staticmethod(lambda packed: read_item(json.loads(packed)))
+
+_NEEDED = ("message", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
+"""Kinds of items without which a response is not whole: what the model says, and what it wants to be done."""
+
+
+def item_fault(item: items.UnknownItem) -> str | None:
+    """Return why an item of a response is of no use: ``a function_call without `call_id```. None if it can be kept as it is.
+
+    An unknown kind of item can be kept. An item without a kind, or a message or call that cannot be read, cannot: the conversation
+    would miss it, and no server would accept it.
+    """
+    tag = item.kind
+    if not tag:
+        return "an item without a type"
+    if tag not in _NEEDED:
+        return None
+    if tag == "tool_search_call":
+        is_whole = item.raw.get("execution") != "client" or isinstance(item.raw.get("call_id"), str)
+        return None if is_whole else f"a {tag} without `call_id`"
+    for name, reader in _field_readers(_item_variants()[tag]).items():  # type: ignore[arg-type]  # classes are hashable
+        part = item.raw.get(name)
+        if part is not None and reader(part) is None:
+            return f"a {tag} with a wrong `{name}`"
+    missing = [name for name in _required(_item_variants()[tag]) if item.raw.get(name) is None]  # type: ignore[arg-type]
+    return f"a {tag} without `{missing[0]}`" if missing else f"a {tag} that cannot be read"
 
 
 def read_event(raw: Mapping[str, Any], more: Mapping[str, type[events.EventMsg]] = _NO_KINDS) -> events.EventMsg:
@@ -207,6 +313,11 @@ def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
 @cache
 def _field_readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
     return {name: _READERS[text] for name, text in kind.__annotations__.items() if name not in ("type", "extra")}
+
+
+@cache
+def _required(kind: type[Any]) -> list[str]:
+    return [field.name for field in fields_of(kind) if field.required]
 
 
 def _text(value: Any) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from codex_framework.contract.protocol.items import ContentItem
 from codex_framework.contract.value import Value
 
-__all__ = ["CallView", "ToolCall", "ToolOutput"]
+__all__ = ["CallView", "OutputView", "ToolCall", "ToolOutput"]
 
 
 class ToolCall(Value):
@@ -18,29 +18,14 @@ class ToolCall(Value):
         call_id: The model's id of the call; unique within the thread.
         name: The name that the model used, which may be an alias.
         arguments: JSON text of a function call, the plain text of a freeform call, or the JSON of a native call's action.
-        kind: ``function``, ``custom`` or ``local_shell``.
+        kind: ``function``, ``custom``, ``local_shell``, or ``tool_search`` for a tool search of the wire. The output of such a
+            search is the JSON of an object whose ``tools`` are the found tools as on the wire.
     """
 
     call_id: str
     name: str
     arguments: str
     kind: str = "function"
-
-
-class ToolOutput(Value):
-    """The output of a call.
-
-    Attributes:
-        content: Text, or content parts (text and images), for the model.
-        success: Whether the call succeeded. Observers see this, the model does not.
-        truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
-        details: Structured data for clients (plain JSON data). None means there are none.
-    """
-
-    content: str | tuple[ContentItem, ...]
-    success: bool = True
-    truncate: bool = True
-    details: Mapping[str, Any] | None = None
 
 
 class CallView(Value, kw_only=True):
@@ -57,3 +42,37 @@ class CallView(Value, kw_only=True):
     arguments: Mapping[str, Any]
     aliases: Sequence[str] = ()
     server: str | None = None
+
+
+class OutputView(Value, kw_only=True):
+    """The output of a call in the vocabulary of hooks and guards.
+
+    Attributes:
+        response: What the tool returned, as plain JSON data, without the words around it for the model: what a command printed.
+        call: The call that has ended, if it is another one: a command that an earlier call started. Its view.
+        call_id: The id of that call. None means that of the output's own call.
+        finished: Whether the work of the call has ended. False for a command that is still running.
+    """
+
+    response: Any
+    call: CallView | None = None
+    call_id: str | None = None
+    finished: bool = True
+
+
+class ToolOutput(Value):
+    """The output of a call.
+
+    Attributes:
+        content: Text, or content parts (text and images), for the model.
+        success: Whether the call succeeded. Observers see this, the model does not.
+        truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
+        details: Structured data for clients (plain JSON data). None means there are none.
+        view: The output for hooks and guards, which see calls that fail only if they have one. None means the content.
+    """
+
+    content: str | tuple[ContentItem, ...]
+    success: bool = True
+    truncate: bool = True
+    details: Mapping[str, Any] | None = None
+    view: OutputView | None = None

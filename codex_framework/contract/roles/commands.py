@@ -85,7 +85,8 @@ class CommandResult(Value, kw_only=True):
     Attributes:
         exit_code: The exit status; 128+N if signal N ended the command; 124 if the time limit expired.
         stdout: The standard output, decoded, at most 1 MiB: its first and last half. Undecodable bytes are U+FFFD.
-        output: Both streams in order of arrival, limited and decoded in the same way.
+        output: Both streams in order of arrival, limited and decoded in the same way. A line ``... N bytes omitted ...`` replaces
+            the middle that was not kept.
         total_bytes: Bytes printed in all, kept or not.
         omitted_bytes: Bytes of ``output`` that were not kept.
         duration_s: Wall time, in seconds.
@@ -131,6 +132,10 @@ class RunningCommand(Protocol):
         Raises:
             ToolError: stdin is closed.
         """
+        ...
+
+    async def close_stdin(self) -> None:
+        """Close stdin after everything is written, so that the command reads its end. A terminal stays open."""
         ...
 
     def interrupt(self) -> None:

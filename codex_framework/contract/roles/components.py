@@ -55,7 +55,8 @@ class Component:
         name: Short and unique.
         provides: Keys of the services that :meth:`start` returns.
         requires: Keys of the services that must be available before :meth:`start`.
-        required: Whether ``Kernel.create`` fails if this part does not start.
+        required: Whether ``Kernel.create`` fails if this part does not start. It always fails if the plugin, or one that requires it,
+            offers safeguards: command policies, approval reviewers, interceptors, sandboxes or network proxies.
         start_timeout_s: Time limit of :meth:`start`, in seconds.
         close_timeout_s: Time limit of :meth:`aclose`, in seconds.
     """
@@ -72,6 +73,9 @@ class Component:
 
         Returns:
             The services named in ``provides``.
+
+        Raises:
+            ConfigError: The configuration is invalid. If the component is required, ``Kernel.create`` raises this error itself.
         """
         return None
 

@@ -19,9 +19,13 @@ class Fragment(Value, kw_only=True):
 
     Attributes:
         role: ``developer`` or ``user``. Fragments of one role are parts of one message, in order.
-        text: The text, including its markers.
+        text: The text, including its markers. Empty means that there is nothing to say now.
         start, end: The markers at the beginning and end of the text. They distinguish context from user input later.
         order: Small numbers first. 0 to 99 permissions, 100 to 199 instructions, 200 and up the environment.
+        replacement: The text to send in place of ``text`` if the history has another text with the same markers. Empty means
+            ``text``.
+        revocation: The text to send if ``text`` is empty and the history has a text with the same markers. Empty means that
+            nothing is sent. It has the same markers.
     """
 
     role: str
@@ -29,6 +33,8 @@ class Fragment(Value, kw_only=True):
     start: str
     end: str = ""
     order: int = 100
+    replacement: str = ""
+    revocation: str = ""
 
 
 class ContextSource:

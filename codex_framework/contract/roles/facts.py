@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.value import Value, field
 
 __all__ = ["TurnFacts"]
@@ -31,6 +32,7 @@ class TurnFacts(Value, kw_only=True):
         first: Whether the history is empty.
         previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
+        deferred_tools: The deferred tools of all plugins. Replaced when the tools of the turn change.
     """
 
     cwd: Path
@@ -49,6 +51,7 @@ class TurnFacts(Value, kw_only=True):
     first: bool = False
     previous_model: ModelInfo | None = None
     client_metadata: Mapping[str, str] = field(factory=dict)
+    deferred_tools: Sequence[DeferredTool] = ()
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:

@@ -88,7 +88,11 @@ class Interceptor:
         return output
 
     def redact(self, text: str, turn: TurnFacts) -> str:  # noqa: ARG002
-        """Return a text of a call without its secrets. Called for output, events and details."""
+        """Return a text of a call or a task without its secrets.
+
+        Called for output, events and details, for the commands of tasks and for what tasks record. Long texts are redacted before
+        they are cut, and again afterwards, so a text that is redacted already must stay as it is.
+        """
         return text
 
     async def before_compact(self, reason: str, turn: TurnContext) -> None:

@@ -44,7 +44,8 @@ class ProviderInfo(Value, kw_only=True):
         env_http_headers: Header name to environment variable. A header is sent if its variable is set and not empty.
         request_max_retries: Retries of requests that fail before a response (0 to 100).
         stream_max_retries: Retries of responses that break off (0 to 100).
-        stream_idle_timeout_ms: Longest silence within a response, in milliseconds.
+        stream_idle_timeout_ms: Longest time within a response without an event that carries a part of it, in milliseconds.
+        response_timeout_ms: Longest wait for the head of a response, in milliseconds. Some servers read the whole prompt first.
         options: All other keys of the table, for the plugin.
     """
 
@@ -61,6 +62,7 @@ class ProviderInfo(Value, kw_only=True):
     request_max_retries: int = 4
     stream_max_retries: int = 5
     stream_idle_timeout_ms: int = 300_000
+    response_timeout_ms: int = 120_000
     requires_openai_auth: bool = False
     options: Mapping[str, Any] = field(factory=dict)
 
@@ -75,6 +77,7 @@ class ModelInfo(Value, kw_only=True):
         truncation: ``("tokens", n)`` or ``("bytes", n)``: the maximum length of a tool's output.
         shell_type: The command tool to offer: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``.
         apply_patch: ``freeform``, ``function`` or None.
+        tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
     """
 
     slug: str
@@ -89,6 +92,7 @@ class ModelInfo(Value, kw_only=True):
     verbosity: str | None = None
     supports_images: bool = True
     image_detail_original: bool = False
+    tool_search: bool = False
     base_instructions: str | None = None
 
 
@@ -105,6 +109,23 @@ class Prompt(Protocol):
         ...
 
 
+class Measure(Protocol):
+    """Reports to telemetry what happened during a request."""
+
+    def __call__(
+        self,
+        name: str,
+        attributes: Mapping[str, str | float | bool],
+        *,
+        time_s: float,
+        duration_s: float = 0.0,
+        failed: bool = False,
+        marks: Sequence[tuple[str, float]] = (),
+    ) -> None:
+        """Report an event, with the fields of a :class:`~codex_framework.Measurement`. Never put prompt text into attributes."""
+        ...
+
+
 class ModelRequest(Value, kw_only=True):
     """One request for a response.
 
@@ -113,6 +134,8 @@ class ModelRequest(Value, kw_only=True):
         output_schema: A JSON Schema that the final message must follow.
         reasoning_effort: None leaves it to the model.
         cache_key: Equal for all requests of a thread (wire: ``prompt_cache_key``).
+        measure: Reports attempts (``codex.api_request``) and received events (``codex.sse_event``) to telemetry. None if nobody
+            listens.
     """
 
     model: ModelInfo
@@ -129,6 +152,7 @@ class ModelRequest(Value, kw_only=True):
     verbosity: str | None = None
     service_tier: str | None = None
     metadata: Mapping[str, str] = field(factory=dict)
+    measure: Measure | None = field(default=None, eq=False, repr=False)
 
 
 class ItemAdded(Value):
@@ -207,7 +231,10 @@ class ModelClient(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connection. Safe to call twice."""
+        """Close the connection. Safe to call twice.
+
+        The time limit is 5 seconds, or the attribute ``close_timeout_s`` of the client if it has one.
+        """
         ...
 
 

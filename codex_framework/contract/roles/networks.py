@@ -86,9 +86,11 @@ class NetworkProxy:
 
     Attributes:
         name: Short and unique.
+        close_timeout_s: Time limit of :meth:`aclose`, in seconds.
     """
 
     name: str
+    close_timeout_s: float = 5.0
 
     @abstractmethod
     def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> NetworkGate:

@@ -7,10 +7,11 @@ is reported with the plugin's name. An object that raises three times, or exceed
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.events import Event
+from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.value import Value, field
 
 __all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
@@ -64,13 +65,15 @@ class Notifier:
 
 
 class Measurement(Value, kw_only=True):
-    """One measurement.
+    """One measurement. ``docs/explanation/measurements.md`` lists those of the kernel.
 
     Attributes:
-        kind: ``span`` (has ``duration_s``), ``event`` or ``counter`` (has ``value``).
-        name: As in the telemetry tables (``codex.tool.call``, ``codex.api_request``, ...).
+        kind: ``span`` (has ``duration_s``), ``event`` (may have it) or ``counter`` (has ``value``).
+        name: What was measured (``codex.turn``, ``codex.tool.call``, ``codex.api_request``, ...).
         time_s: Unix time of the start, in seconds.
         attributes: Strings, numbers and booleans; never prompt text or tool output.
+        content: Text of the user, of the model or of tools, redacted by interceptors. Pass it on only where the user allows that.
+        marks: Moments within a span: name, and Unix time in seconds.
         thread_id, turn_id: The thread and turn. Empty if it belongs to no thread or no turn.
         trace_id, span_id, parent_id: Its position in a trace, as W3C ids in hex. Empty for counters.
         failed: Whether the measured work failed.
@@ -82,6 +85,8 @@ class Measurement(Value, kw_only=True):
     duration_s: float = 0.0
     value: float = 1.0
     attributes: Mapping[str, Any] = field(factory=dict)
+    content: Mapping[str, str] = field(factory=dict, repr=False)
+    marks: Sequence[tuple[str, float]] = ()
     thread_id: str = ""
     turn_id: str = ""
     trace_id: str = ""
@@ -103,6 +108,21 @@ class Telemetry:
     def record(self, measurement: Measurement) -> None:
         """Handle one measurement. Time limit 5 s."""
         raise NotImplementedError
+
+    def record_many(self, measurements: Sequence[Measurement]) -> None:
+        """Handle the measurements of a moment, at most 0.2 s after the first. Time limit 5 s. The default calls :meth:`record`.
+
+        Override it if a batch costs less than its measurements one by one. Then :meth:`record` is not called by the kernel.
+        """
+        for measurement in measurements:
+            self.record(measurement)
+
+    def current(self) -> Trace | None:
+        """Return the trace that the kernel's work belongs to: the parent of spans without one. None begins new traces.
+
+        Called on the event loop, often. Only return what is known.
+        """
+        return None
 
     def flush(self) -> None:
         """Send buffered measurements. Called when the kernel closes. Time limit 5 s."""

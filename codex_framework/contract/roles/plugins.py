@@ -6,9 +6,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Plugin", "PluginContext"]
+from codex_framework.contract.value import Value, field
+
+__all__ = ["ConfigLayer", "Plugin", "PluginContext"]
 
 T = TypeVar("T")
+
+
+class ConfigLayer(Value, kw_only=True):
+    """One source of the configuration, for plugins that read more of it than the merged tables.
+
+    Attributes:
+        name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
+        path: The file, which may not exist; ``-c`` for overrides, and ``flags`` for flags.
+        folder: The folder that may contain other files of this source. None if there is none, or if another source has it.
+        table: The settings of this source alone, without those that it must not set.
+    """
+
+    name: str
+    path: str
+    folder: Path | None = None
+    table: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
 class PluginContext(Protocol):
@@ -22,6 +40,15 @@ class PluginContext(Protocol):
     @property
     def config(self) -> Mapping[str, Any]:
         """The kernel's configuration: all layers merged, as plain tables."""
+        ...
+
+    @property
+    def layers(self) -> Sequence[ConfigLayer]:
+        """The sources of the configuration, from lowest to highest precedence.
+
+        Folders of the user and of a trusted project are included even if they contain no ``config.toml``. Nothing of an untrusted
+        project is included.
+        """
         ...
 
     @property

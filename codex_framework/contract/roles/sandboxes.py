@@ -97,7 +97,7 @@ class SandboxReport(Value, kw_only=True):
 
     def missing(self, floor: Iterable[Protection]) -> tuple[Protection, ...]:
         """Return the protections of a floor that are not enforced here."""
-        return tuple(sorted(one for one in floor if not self.protections.get(one)))
+        return tuple(sorted(protection for protection in floor if not self.protections.get(protection)))
 
 
 class SandboxLayer(Value):
@@ -143,9 +143,11 @@ class Sandbox:
 
     Attributes:
         name: Short and unique: ``landlock``, ``seatbelt``, ...
+        close_timeout_s: Time limit of :meth:`aclose`, in seconds.
     """
 
     name: str
+    close_timeout_s: float = 5.0
 
     @abstractmethod
     def probe(self) -> SandboxReport:

@@ -51,6 +51,10 @@ class Span(Protocol):
         """Add attributes. Never put prompt text or tool output into them."""
         ...
 
+    def mark(self, name: str) -> None:
+        """Note a moment within the span."""
+        ...
+
 
 class Scope(Protocol):
     """The methods of every run-time context."""

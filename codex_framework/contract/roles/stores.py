@@ -53,7 +53,7 @@ class ItemEntry(Value):
 
 
 class EventEntry(Value):
-    """An event to keep. Stores do not receive events of other classes."""
+    """An event to keep. Stores do not receive other events, except those that a recorder names in ``also_kept``."""
 
     msg: EventMsg
 
@@ -117,7 +117,11 @@ class StoredThread(Value, kw_only=True):
 
 
 class ThreadRecorder(Protocol):
-    """Writes one thread."""
+    """Writes one thread.
+
+    A recorder may have an attribute ``also_kept``, a frozenset of types of events (``{"exec_command_end"}``). It then receives these
+    events in addition to those that every store keeps. The attribute is read once.
+    """
 
     @property
     def path(self) -> str | None:
@@ -152,7 +156,7 @@ class ThreadStore:
 
     @abstractmethod
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
-        """Return a recorder for a new thread. Nothing is written before the first flush after a user message."""
+        """Return a recorder for a new thread. Nothing is written before the first flush after the start of a turn."""
         raise NotImplementedError
 
     @abstractmethod

@@ -58,8 +58,14 @@ class TaskContext(TurnContext, Protocol):
         """
         ...
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
+    ) -> ToolOutput:
         """Call a tool of the turn, with its approvals. Interceptors see the call.
+
+        Args:
+            arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
+            call_id: The id of the call in events and requests, unique within the thread. None means that the kernel chooses one.
 
         Raises:
             ToolError: There is no such tool, or it failed.

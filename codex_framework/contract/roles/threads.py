@@ -5,7 +5,7 @@ Contexts may be used on the event loop only, except for ``KernelContext.call_fro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -97,9 +97,10 @@ class ThreadClient(Protocol):
         ...
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Submit an op and return its id. Every event that it causes carries this id.
+        """Submit an op and return its id.
 
-        The effects of the op are reported as events; a refused op causes an ``error`` event.
+        The effects of the op are reported as events that carry this id; a refused op causes an ``error`` event with it. Input for
+        a running turn becomes a part of that turn, so its events carry the id of the turn.
 
         Raises:
             ThreadError: The thread was shut down.
@@ -309,22 +310,42 @@ class ThreadContext(Scope, Protocol):
         """Ask the components for their tools again before the next sample."""
         ...
 
+    def offer_tools(self, names: Iterable[str]) -> None:
+        """Offer deferred tools to the model, of any plugin, from the next sample on. ``TurnFacts.deferred_tools`` lists them.
+
+        The names are kept in the thread's record, so that a resumed thread offers these tools too. A name that no deferred tool
+        has is kept and has no effect until there is such a tool.
+        """
+        ...
+
     async def start_process(
         self,
         argv: Sequence[str],
         *,
-        permissions: Permissions | None = None,
+        permissions: Permissions | str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        inherit_env: bool = True,
+        lossless: bool = False,
+        grace_s: float = 0.05,
     ) -> RunningCommand:
         """Start a process of the plugin's own, without approval. It ends with the thread.
 
+        It is the leader of a session of its own, and its stdin is a pipe that stays open.
+
         Args:
-            permissions: The permissions of the process. None runs it unconfined.
-            env: Environment variables in addition to those of the environment policy.
+            permissions: The permissions of the process, or the name of a permission profile of the configuration. None runs it
+                unconfined. Hosts that a profile does not name are refused without asking.
+            env: Environment variables in addition to the inherited ones.
             cwd: The working folder. None means the thread's folder.
+            inherit_env: Whether it inherits the variables of the environment policy. Otherwise it gets those of ``env`` and of its
+                sandbox, and no others.
+            lossless: Whether ``chunks()`` yields the whole output from the start, to one reader. The process waits if nobody reads.
+                Otherwise a slow reader loses the oldest output.
+            grace_s: How long the process may clean up between SIGTERM and SIGKILL, in seconds.
 
         Raises:
+            ConfigError: There is no such profile.
             ToolError: It could not be started.
             ToolRefused: The sandbox cannot enforce the permissions.
         """

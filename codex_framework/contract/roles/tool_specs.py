@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from codex_framework.contract.value import Value, field
 
 __all__ = [
+    "DeferredTool",
     "FreeformFormat",
     "FreeformSpec",
     "FunctionSpec",
@@ -59,6 +60,22 @@ class NativeSpec(Value):
 
 
 ToolSpec: TypeAlias = FunctionSpec | FreeformSpec | NativeSpec
+
+
+class DeferredTool(Value, kw_only=True):
+    """A tool that the model is not offered until a search has found it.
+
+    Attributes:
+        plugin: The plugin that offers it.
+        keywords, source: As in ``Tool``.
+        offered: Whether the model is offered it by now.
+    """
+
+    spec: ToolSpec
+    plugin: str
+    keywords: str = ""
+    source: str = ""
+    offered: bool = False
 
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
@@ -116,6 +133,18 @@ def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:
     for word in ("anyOf", "oneOf", "allOf"):
         for number, part in enumerate(schema.get(word, ())):
             yield from schema_problems(part, f"{where}.{word}[{number}]")
+    yield from _definition_problems(schema, where, schema_problems)
+
+
+def _definition_problems(
+    schema: Mapping[str, Any], where: str, check: Callable[[Any, str], Iterable[str]]
+) -> Iterator[str]:
+    definitions = schema.get("$defs", {})
+    if not isinstance(definitions, Mapping):
+        yield f"{where}.$defs is {type(definitions).__name__}, not a dict"
+        return
+    for name, part in definitions.items():
+        yield from check(part, f"{where}.$defs.{name}")
 
 
 def _parameter_problems(spec: FunctionSpec) -> Iterable[str]:
@@ -149,6 +178,9 @@ def _strict_problems(schema: Any, where: str) -> Iterator[str]:
         yield from _strict_problems(part, f"{where}.{name}")
     if "items" in schema:
         yield from _strict_problems(schema["items"], f"{where}[]")
+    for number, part in enumerate(schema.get("anyOf", ())):
+        yield from _strict_problems(part, f"{where}.anyOf[{number}]")
+    yield from _definition_problems(schema, where, _strict_problems)
 
 
 def _mapping(value: object) -> object:

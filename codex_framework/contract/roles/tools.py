@@ -47,8 +47,12 @@ class Tool:
         spec: Name, description and schema of the arguments.
         aliases: Other names by which it can be called. They are never offered to the model.
         parallel_safe: Whether its calls may overlap with other such calls. Otherwise a call runs alone.
-        exposure: ``direct`` offers it to the model. ``deferred`` and ``hidden`` tools can be called but are not offered. A thread
-            component offers its ``deferred`` tool when needed: it sets ``direct`` and calls ``ThreadContext.tools_changed()``.
+        exposure: ``direct`` offers it to the model. ``deferred`` and ``hidden`` tools can be called but are not offered. A
+            ``deferred`` tool is offered once a tool search has found it, or any plugin has named it in
+            ``ThreadContext.offer_tools``.
+        keywords: Further words by which a tool search finds a deferred tool, such as its title.
+        source: What a tool search tells the model about the origin of a deferred tool, in one line: ``github: Issues and pull
+            requests``.
         tells_clients: Whether the tool emits events about its calls. Otherwise the kernel emits the begin and end events of each
             call.
         programs: Programs to add to the ``PATH`` of the model's commands (``apply_patch`` within a shell script). Each program name
@@ -60,12 +64,15 @@ class Tool:
     aliases: Sequence[str] = ()
     parallel_safe: bool = False
     exposure: Literal["direct", "deferred", "hidden"] = "direct"
+    keywords: str = ""
+    source: str = ""
     tells_clients: bool = False
     programs: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def offered(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # for those who override it
-        """Return whether to offer it to the model in a turn. It can be called in every turn.
+        """Return whether to offer it to the model in a turn.
 
+        If it is not offered, a call of the model is refused. Other tools and tasks may call it.
         Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``. Keep it cheap.
         """
         return True
@@ -287,8 +294,14 @@ class ToolContext(Protocol):
         """
         ...
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
+    ) -> ToolOutput:
         """Call another tool of the turn, with its approvals. Interceptors see the call.
+
+        Args:
+            arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
+            call_id: The id of the call in events and requests, unique within the thread. None means that the kernel chooses one.
 
         Raises:
             ToolError: There is no such tool, or it failed.
@@ -301,6 +314,14 @@ class ToolContext(Protocol):
         Args:
             prompt: The child's first input. None starts no turn.
             fork: The number of turns of this thread's history that the child starts with. None means the whole history.
+        """
+        ...
+
+    def redact(self, text: str) -> str:
+        """Return a text without what interceptors keep secret.
+
+        Call it before you cut a text, because half of a secret is not recognised. :meth:`limit_text` does so, and what a tool
+        returns is redacted in any case.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What a sandbox checks before a command, if it starts commands by a program whose own messages would look like the command's."""
+"""Checks before a command, for sandboxes that start commands by a program whose messages would look like the command's."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check_text(argv: Iterable[str], env: Mapping[str, str]) -> None:
     try:
         words = [os.fsencode(word) for word in (*argv, *env, *env.values())]
     except UnicodeError as error:  # half a surrogate pair
-        raise CommandFailed("an argument is no text that can be encoded", hint=_PLAIN_TEXT) from error
+        raise CommandFailed("an argument cannot be encoded as text", hint=_PLAIN_TEXT) from error
     if any(b"\0" in word for word in words):
         raise CommandFailed("nul byte found in provided data", hint=_PLAIN_TEXT)
     wrong = next((name for name in env if not name or "=" in name), None)
     if wrong is not None:
-        raise CommandFailed(f"there can be no variable named {wrong!r}", hint=_PLAIN_TEXT)
+        raise CommandFailed(f"a variable cannot have the name {wrong!r}", hint=_PLAIN_TEXT)
 
 
 def check_start(launch: Launch) -> None:
@@ -118,12 +118,16 @@ def check_floor(name: str, report: SandboxReport, access: FileAccess, *, bounds_
         Protection.PROCESS_COUNT: limits.processes is None,
         Protection.RESOURCES: limits.file_bytes is None or (limits.memory_bytes is None and not bounds_memory),
     }
-    missing = [one for one in sorted(access.floor) if one in report.missing(access.floor) or unlimited.get(one)]
+    missing = [
+        protection
+        for protection in sorted(access.floor)
+        if protection in report.missing(access.floor) or unlimited.get(protection)
+    ]
     if missing:
         raise SandboxError(
-            f"{name} does not hold back here what `sandbox_floor` asks for: {', '.join(missing)}",
+            f"{name} cannot enforce all of `sandbox_floor` here; missing: {', '.join(missing)}",
             slug="sandbox-floor",
             hint="set `[framework] sandbox_limits`: processes, memory_mb and file_size_mb"
-            if all(unlimited.get(one) for one in missing)
-            else "choose another sandbox, or take it out of `[framework] sandbox_floor`",
+            if all(unlimited.get(protection) for protection in missing)
+            else "choose another sandbox, or remove it from `[framework] sandbox_floor`",
         )

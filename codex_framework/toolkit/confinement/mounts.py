@@ -1,4 +1,4 @@
-"""From a turn's access to mounts: which paths need one of their own to enforce it. Looks at files, changes none."""
+"""Computes the mounts that enforce a turn's access. Reads the file system without changing it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Kind", "Mount", "MountPlan"]
 
 
 class Kind(enum.Enum):
-    """What a mount makes of its path."""
+    """The effect of a mount on its path."""
 
     WRITABLE = "writable"
     READABLE = "readable"
     HIDDEN_FILE = "hidden file"
     HIDDEN_FOLDER = "hidden folder"
     PASSABLE = "passable"
-    """A hidden folder in which something further down is not hidden, so commands may pass through it."""
+    """A hidden folder that contains visible paths further down, so commands may pass through it."""
     PRIVATE = "private"
-    """A folder of the sandbox's own, which may be written, in place of the real one."""
+    """A writable folder of the sandbox in place of the real one."""
 
 
 class Mount(NamedTuple):
@@ -42,11 +42,11 @@ class Mount(NamedTuple):
 class MountPlan:
     """Collects the modes of paths, and returns the mounts that enforce them.
 
-    Derive a class from it for what a sandbox does otherwise: :meth:`could_create`, :meth:`needs_mount`, :meth:`refuses_link`.
+    Derive a class from it for a sandbox that differs in :meth:`could_create`, :meth:`needs_mount` or :meth:`refuses_link`.
 
     Args:
         access: The permissions.
-        outside: The mode of what is below no mount.
+        outside: The mode of paths that are below no mount.
 
     Attributes:
         wanted: The mode of each path that is noted so far.
@@ -79,12 +79,12 @@ class MountPlan:
             self.wanted[path] = mode
         elif self.refuses_link(path, mode):
             raise SandboxError(
-                f"{path} is a symlink, and a mount cannot keep a symlink from being replaced or read",
-                hint="put the file or folder itself there, or let another sandbox confine commands (`[framework] sandbox`)",
+                f"{path} is a symlink, and a mount cannot protect a symlink from being replaced or read",
+                hint="replace it by the file or folder itself, or use another sandbox (`[framework] sandbox`)",
             )
 
     def want_matches(self, reopened: Iterable[str]) -> None:
-        """Note what exists and is denied by a pattern. Symlinks are left out, because their targets are judged by their own paths.
+        """Note the existing matches of denied patterns. Symlinks are skipped, because their targets are judged by their own paths.
 
         Args:
             reopened: Paths that may be reached although they are below a match.
@@ -114,7 +114,7 @@ class MountPlan:
                 made[path] = needed[path] = mode
         shown = [path for path, mode in needed.items() if mode is not AccessMode.DENY]
         for path, mode in needed.items():
-            yield Mount(path, _kind(path, mode, passable=any(is_below(one, path) for one in shown)))
+            yield Mount(path, _kind(path, mode, passable=any(is_below(visible, path) for visible in shown)))
 
     def mode_of(self, path: str) -> AccessMode:
         """Return the mode that the access has for a path."""

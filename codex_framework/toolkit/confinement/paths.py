@@ -1,4 +1,4 @@
-"""Paths as text, for what compares thousands of them."""
+"""Paths as text, for code that compares thousands of them."""
 
 from __future__ import annotations
 

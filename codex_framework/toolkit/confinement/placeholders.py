@@ -2,7 +2,7 @@
 
 A sandbox of another process may need the same placeholder at the same time. So each user of a placeholder holds a shared lock
 on it, and the last one removes it. An unusual mode distinguishes a placeholder from a user's folder, so one that a killed
-process left behind is removed by its next user.
+process left behind is removed by its next user, or by :func:`remove_abandoned`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterable
 
-__all__ = ["Placeholders", "is_marked", "is_placeholder"]
+__all__ = ["Placeholders", "is_marked", "is_placeholder", "remove_abandoned"]
 
 _MODE = 0o1755
 _ATTEMPTS = 50
@@ -44,8 +44,8 @@ class Placeholders:
                 from codex_framework.contract.errors import SandboxError
 
                 raise SandboxError(
-                    f"the place of {path} cannot be held: {error.strerror}",
-                    hint="make that folder, or take the one around it out of the writable folders",
+                    f"a placeholder for {path} cannot be created: {error.strerror}",
+                    hint="create that folder, or remove its parent from the writable folders",
                 ) from error
             if descriptor is not None:
                 self._held.append((path, descriptor))
@@ -60,6 +60,29 @@ class Placeholders:
                 except OSError:  # something was created in it, so it is now an ordinary folder
                     with contextlib.suppress(OSError):
                         os.fchmod(descriptor, _MODE & 0o777)
+            os.close(descriptor)
+
+
+def remove_abandoned(paths: Iterable[str]) -> None:
+    """Remove placeholders of this user that no process holds, because their process was killed. Everything else is left alone.
+
+    Folders with something in them are left alone too, because a placeholder is empty. Errors are ignored.
+
+    Args:
+        paths: Where to look; inner paths first.
+    """
+    for path in paths:
+        if not is_placeholder(path):
+            continue
+        try:
+            descriptor = _opened(path)
+        except OSError:
+            continue
+        try:
+            if is_marked(os.fstat(descriptor)) and _locked(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)  # noqa: PTH106
+        finally:
             os.close(descriptor)
 
 
@@ -81,7 +104,7 @@ def _hold(path: str) -> int | None:
     for _ in range(_ATTEMPTS):
         try:
             _make(path)
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = _opened(path)
         except NotADirectoryError:
             return None
         except FileNotFoundError:
@@ -94,7 +117,11 @@ def _hold(path: str) -> int | None:
         if _locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
-    raise OSError(0, "other sandboxes create and remove it all the time")
+    raise OSError(0, "other sandboxes create and remove it continually")
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _make(path: str) -> None:

@@ -71,8 +71,16 @@ _TYPE = 0xF
 _WORD = 0xFFFFFFFF
 _TERMINAL_REQUESTS = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS
 
+_SET_ID = 0o6000  # set-uid and set-gid
+_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit that distinguishes O_TMPFILE from O_DIRECTORY
+_DEVICE_KINDS = (0o020000, 0o060000)
+_KIND = 0o170000
+
+_TRACING = ("ptrace", "process_vm_readv", "process_vm_writev")
+"""What debuggers use. With the network on it is allowed, as in Codex; it reaches only processes of the same sandbox."""
+
 _ALWAYS_REFUSED = """
-    ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
+    process_madvise kcmp pidfd_getfd
     io_uring_setup io_uring_enter io_uring_register
     bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init lookup_dcookie
     open_by_handle_at name_to_handle_at
@@ -88,27 +96,59 @@ def refused_if(*when: Check) -> Rule:
     return Rule(errno.EPERM, when)
 
 
-def common_rules(network: str) -> Rules:
+def common_rules(network: str, *, services: bool = True) -> Rules:
     """Return the rules of every sandbox that has its own namespaces.
 
     Args:
         network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
+        services: Whether unix sockets with a name are part of the network ``on``, and with them the services of this machine.
     """
     rules: Rules = dict.fromkeys(_ALWAYS_REFUSED, (REFUSED,))
+    if network != "on":
+        rules |= dict.fromkeys(_TRACING, (REFUSED,))
     rules["clone3"] = (UNKNOWN,)  # its flags are in memory, so libc must use the older call
     rules["clone"] = rules["unshare"] = (refused_if(Check(0, _NAMESPACES, (0,), among=False)),)
     rules["ioctl"] = (refused_if(Check(1, _WORD, _TERMINAL_REQUESTS)),)
-    return rules | socket_rules(network)
+    rules |= _mode_rules()
+    return rules | socket_rules(network if services or network != "on" else "on without services")
+
+
+def _mode_rules() -> Rules:
+    """Return the rules against device nodes, and against modes that make a program run as its owner or with its group.
+
+    A filter cannot tell a folder from a file, so the set-gid bit cannot be given to a folder either. A new folder still inherits it.
+    """
+
+    def sets_id(argument: int) -> Check:
+        return Check(argument, _SET_ID, (0,), among=False)
+
+    chmod, at = (refused_if(sets_id(1)),), (refused_if(sets_id(2)),)
+    return {
+        "openat2": (UNKNOWN,),  # its flags are in memory, so libc must use the older call
+        "mknod": (refused_if(Check(1, _KIND, _DEVICE_KINDS)), refused_if(sets_id(1))),
+        "mknodat": (refused_if(Check(2, _KIND, _DEVICE_KINDS)), refused_if(sets_id(2))),
+        "chmod": chmod,
+        "fchmod": chmod,
+        "creat": chmod,
+        "fchmodat": at,
+        "fchmodat2": at,
+        "open": (refused_if(Check(1, _CREATES, (0,), among=False), sets_id(2)),),
+        "openat": (refused_if(Check(2, _CREATES, (0,), among=False), sets_id(3)),),
+    }
 
 
 _PAIR = (
     refused_if(Check(0, _WORD, (_AF_UNIX,), among=False)),
     refused_if(Check(1, _TYPE, (_STREAM, _SEQPACKET), among=False)),
 )
-"""Socket pairs within a command always work. Datagram pairs never do, because they can be re-addressed by path."""
+"""Socket pairs within a command always work. Datagram pairs only do with the network on, because they can be re-addressed by path."""
 
 _INTERNET = refused_if(Check(0, _WORD, (_AF_INET, _AF_INET6), among=False))
 _STREAM_OR_DATAGRAM = refused_if(Check(1, _TYPE, (_STREAM, _DGRAM), among=False))
+_TYPES_AND_PROTOCOLS = (
+    refused_if(Check(0, _WORD, (_AF_INET, _AF_INET6)), Check(1, _TYPE, (_STREAM, _DGRAM), among=False)),
+    refused_if(Check(0, _WORD, (_AF_NETLINK,)), Check(2, _WORD, (0,), among=False)),  # anything but route
+)
 _OWN_NETWORK: Rules = {"socketpair": _PAIR, "socket": (_INTERNET, _STREAM_OR_DATAGRAM)}
 _SOCKETS: dict[str, Rules] = {
     "off": {
@@ -119,12 +159,18 @@ _SOCKETS: dict[str, Rules] = {
     },
     "loopback": _OWN_NETWORK,
     "proxy": _OWN_NETWORK,
-    "on": {
+    "on without services": {
         "socketpair": _PAIR,
         "socket": (
             refused_if(Check(0, _WORD, (_AF_INET, _AF_INET6, _AF_NETLINK), among=False)),
-            refused_if(Check(0, _WORD, (_AF_NETLINK,), among=False), Check(1, _TYPE, (_STREAM, _DGRAM), among=False)),
-            refused_if(Check(0, _WORD, (_AF_NETLINK,)), Check(2, _WORD, (0,), among=False)),  # anything but route
+            *_TYPES_AND_PROTOCOLS,
+        ),
+    },
+    "on": {
+        "socketpair": (refused_if(Check(0, _WORD, (_AF_UNIX,), among=False)),),
+        "socket": (
+            refused_if(Check(0, _WORD, (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK), among=False)),
+            *_TYPES_AND_PROTOCOLS,
         ),
     },
 }

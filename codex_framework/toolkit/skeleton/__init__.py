@@ -27,7 +27,7 @@ def render(name: str) -> Mapping[PurePosixPath, str]:
     """
     if not _NAME.match(name) or len(name) > 40:
         raise CodexError(
-            f"{name!r} is no name for a plugin",
+            f"{name!r} is not a valid name for a plugin",
             slug="plugin-name",
             hint="Use lower-case letters, digits and single hyphens, beginning with a letter, 40 at most: word-count.",
         )
@@ -54,7 +54,7 @@ def write_skeleton(name: str, parent: Path) -> Path:
     folder = parent / f"codex_contrib_{name.replace('-', '_')}"
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise CodexError(f"{folder} exists already", slug="exists", hint="Choose another name or another --path.")
+            raise CodexError(f"{folder} already exists", slug="exists", hint="Choose another name or another --path.")
         for path, text in files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import OFF_WIRE, ApprovalRequest
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.value import Value, field
 
 __all__ = [
@@ -159,6 +160,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
         network_approval_context: ``{"host", "protocol"}``: the request is for a host that a running command wants to reach, and
             ``command`` is ``("network-access", URL)``.
         additional_permissions: Permissions requested in addition to the profile: ``{"network"?, "file_system"?}``.
+        precaution: Whether the command runs if nobody can answer. Not on the wire.
     """
 
     type: ClassVar[Literal["exec_approval_request"]] = "exec_approval_request"
@@ -175,6 +177,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     network_approval_context: Mapping[str, str] | None = None
     proposed_network_policy_amendments: tuple[Mapping[str, str], ...] | None = None
     additional_permissions: Mapping[str, Any] | None = None
+    precaution: bool = field(default=False, metadata=OFF_WIRE)
     request_id: str = field(
         factory=lambda event: event.approval_id or event.call_id,
         takes_self=True,
@@ -185,6 +188,10 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     def with_id(self, request_id: str) -> Self:
         """Return the request under another id."""
         return self.evolve(approval_id=request_id, request_id=request_id)
+
+    def unattended(self) -> ReviewDecision:
+        """Return a denial, unless the question was a precaution."""
+        return ReviewDecision(Decision.APPROVED) if self.precaution else super().unattended()
 
     @property
     def subject(self) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from codex_framework.contract.value import Value
 
 __all__ = ["Event", "EventMsg", "PluginEvent", "UnknownEvent"]
+
+PACKED_TEXTS = "_packed_texts"
+"""Where an event of a record has its long texts as UTF-8 until they are read, by field, in its ``__dict__``."""
+
+_NOTHING: Mapping[str, bytes] = {}
 
 
 class EventMsg(Value):
@@ -23,6 +28,14 @@ class EventMsg(Value):
     type: ClassVar[str] = ""
     kept: ClassVar[bool] = False
     is_delta: ClassVar[bool] = False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # called only for what an instance does not have
+            packed = self.__dict__.get(PACKED_TEXTS, _NOTHING).get(name)
+            if packed is not None:
+                return packed.decode("utf-8", "surrogatepass")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def is_kept(self) -> bool:
         """Return whether thread stores keep this event. By default all events of a class are treated the same."""
@@ -42,6 +55,12 @@ class UnknownEvent(EventMsg):
 
     type: ClassVar[Literal[""]] = ""
     raw: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The ``type`` that was read. Empty if there was none, or if it was not text."""
+        tag = self.raw.get("type")
+        return tag if isinstance(tag, str) else ""
 
 
 class Event(Value):

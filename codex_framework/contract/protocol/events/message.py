@@ -83,8 +83,8 @@ class ItemCompletedEvent(EventMsg):
     completed_at_ms: int
 
     def is_kept(self) -> bool:
-        """Return whether the item is a plan. Other items are already kept as items of the history."""
-        return self.item.get("type") == "Plan"
+        """Return whether the item is a plan or a call of a tool on a server. The history contains all of the others."""
+        return self.item.get("type") in ("Plan", "McpToolCall")
 
 
 class AgentMessageContentDeltaEvent(EventMsg):

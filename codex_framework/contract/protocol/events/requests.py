@@ -116,8 +116,10 @@ class ApprovalRequest(Request[ReviewDecision]):
     turn_id: str = field(kw_only=True)
 
     def unattended(self) -> ReviewDecision:
-        """Return a denial."""
-        return ReviewDecision(Decision.DENIED)
+        """Return a denial that says why."""
+        return ReviewDecision(
+            Decision.DENIED, message="rejected: this needs an approval, and nobody can be asked for it"
+        )
 
     @property
     def details(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from codex_framework.contract.protocol.events.event import EventMsg
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
     "ErrorEvent",
@@ -70,15 +70,22 @@ class TurnStartedEvent(EventMsg):
 
 
 class TurnCompleteEvent(EventMsg):
-    """A turn has ended by itself (``completed_at``: unix seconds). After an ``error`` event it ends the failed turn too."""
+    """A turn has ended by itself. After an ``error`` event it ends the failed turn too.
+
+    Attributes:
+        started_at: Unix seconds, as ``completed_at``.
+        error: Why the turn failed: ``{"message", "codex_error_info"}``. None means that it did not fail.
+    """
 
     type: ClassVar[Literal["task_complete"]] = "task_complete"
     kept = True
     turn_id: str
-    last_agent_message: str | None = None
+    last_agent_message: str | None = field(default=None)  # no class attribute, so that a record can keep it packed
     completed_at: int | None = None
     duration_ms: int | None = None
     time_to_first_token_ms: int | None = None
+    started_at: int | None = None
+    error: Mapping[str, Any] | None = None
 
 
 class TurnAbortedEvent(EventMsg):
@@ -90,6 +97,7 @@ class TurnAbortedEvent(EventMsg):
     reason: str
     completed_at: int | None = None
     duration_ms: int | None = None
+    started_at: int | None = None
 
 
 class TokenCountEvent(EventMsg):

@@ -1,0 +1,63 @@
+"""What a program can set for one thread, as types: keyword arguments of ``Kernel.start_thread``, ``Kernel.run`` and ``run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.roles.scopes import ServiceKey
+
+__all__ = ["RunOptions", "SettingsOverrides", "ThreadOptions"]
+
+
+class SettingsOverrides(TypedDict, total=False):
+    """Fields of ``Settings`` that replace those of the configuration.
+
+    Attributes:
+        cwd: The working folder. A relative path starts at the folder of the configuration.
+        sandbox_policy: Replaces ``permissions``.
+    """
+
+    model: str
+    provider: ProviderInfo
+    approval_policy: ApprovalPolicy | GranularApproval | Literal["untrusted", "on-failure", "on-request", "never"]
+    permissions: Permissions
+    sandbox_policy: SandboxPolicy
+    cwd: Path | str
+    reasoning_effort: str | None
+    reasoning_summary: str | None
+    verbosity: str | None
+    service_tier: str | None
+    context_window: int | None
+    tool_output_token_limit: int | None
+    reasoning: bool | None
+    shell_environment_policy: Mapping[str, Any]
+    keep_variables: tuple[str, ...]
+    hide_agent_reasoning: bool
+    ephemeral: bool
+
+
+class ThreadOptions(SettingsOverrides, total=False):
+    """The keyword arguments of ``Kernel.start_thread`` that are not about an agent."""
+
+    config: Mapping[str, Any] | None
+    source: str
+    originator: str | None
+    base_instructions: str | None
+    extra: Mapping[str, Any] | None
+
+
+class RunOptions(SettingsOverrides, total=False):
+    """The keyword arguments of ``Kernel.start_thread`` that ``run`` and ``run_async`` take."""
+
+    agent: Agent[Any] | None
+    source: str
+    originator: str | None
+    base_instructions: str | None
+    extra: Mapping[str, Any] | None
+    services: Mapping[ServiceKey[Any], object] | None
