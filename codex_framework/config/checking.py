@@ -3,27 +3,69 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.keys import dotted
 from codex_framework.config.notation import Misfit, expected, misfit, shown
 from codex_framework.config.schema import KEYS, features
+from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
 
-__all__ = ["check_layer", "check_merged", "unknown_key"]
+__all__ = ["check_guards", "check_layer", "check_merged", "idle_settings", "unknown_key"]
 
 Path = tuple[str | int, ...]
 
-_SERVER_NAME = r"[A-Za-z0-9_-]+"
+_SERVER_NAME = r"[A-Za-z0-9_:@/.-]+"
 _CONFIDENTIAL = r"(?i)bearer_token|secret|header|auth|\benv\b|\bset\b"
 """Keys whose values are not shown in messages, because messages end up in logs."""
 
-_HTTP_ONLY = ("bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource", "scopes", "oauth")
-_STDIO_ONLY = ("args", "env", "env_vars", "cwd")
+_GUARDS = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
+"""Events whose hooks can keep something from happening."""
+
+_OF_INTERFACES = frozenset(
+    {
+        "analytics",
+        "apps_mcp_product_sku",
+        "audio",
+        "check_for_update_on_startup",
+        "cli_auth_credentials_store",
+        "debug",
+        "desktop",
+        "disable_paste_burst",
+        "experimental_realtime_*",
+        "features",
+        "feedback",
+        "file_opener",
+        "history",
+        "log_dir",
+        "notice",
+        "realtime",
+        "sqlite_home",
+        "suppress_unstable_features_warning",
+        "tui",
+        "windows",
+    }
+)
+"""Tables and keys that say nothing of what an agent does, or cannot have an effect on this system."""
+
+_SHOWN = 8
+"""Longest list of settings in a warning."""
+
+_HTTP_ONLY = (
+    "bearer_token_env_var",
+    "http_headers",
+    "env_http_headers",
+    "http_headers_helper",
+    "oauth_resource",
+    "oauth",
+)
+_STDIO_ONLY = ("args", "env", "env_vars", "cwd", "sandbox")
 
 
 def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
@@ -56,6 +98,100 @@ def check_merged(config: Config) -> None:
         _check_server(config, name, server)
 
 
+def idle_settings(tables: Mapping[str, Any], used: Collection[str] = ()) -> str | None:
+    """Return a sentence that names the settings without an effect here, or None if there are none.
+
+    Settings that switch something off and those of interfaces are not named.
+
+    Args:
+        tables: The merged tables of all layers.
+        used: Names of settings that take effect through plugins, with everything below them.
+    """
+    found = list(dict.fromkeys(_idle_keys((), "", tables, frozenset(used))))
+    if not found:
+        return None
+    names = ", ".join(f"`{name}`" for name in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"these settings of Codex have no effect here yet: {names}{more}"
+
+
+def check_guards(config: Config, used: Collection[str] = ()) -> None:
+    """Check that no hook is configured that could refuse a call, a prompt or an approval, unless a plugin runs hooks.
+
+    Args:
+        used: Names of settings that take effect through plugins.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    switches = config.tables.get("features") or {}
+    if "hooks" in used or switches.get("hooks") is False or switches.get("codex_hooks") is False:
+        return
+    hooks = config.tables.get("hooks") or {}
+    for event in _GUARDS:
+        if _has_handlers(hooks.get(event)):
+            raise config.error(
+                ("hooks", event), f"the hooks of `{event}` could refuse something, {_NOT_RUN}", hint=_GUARD_HINT
+            )
+    folders = dict.fromkeys(
+        [config.codex_home, *(FilePath(layer.path).parent for layer in config.layers if layer.path)]
+    )
+    for folder in folders:
+        path = str(folder / "hooks.json")
+        guard = _guard_in(path) if os.path.exists(path) else None  # noqa: PTH110  # at every start
+        if guard is not None:
+            fact = f"{path}: {guard} could refuse something, {_NOT_RUN}"
+            raise ConfigError(fact, path=path, key="hooks", hint=_GUARD_HINT)
+
+
+_NOT_RUN = "but no plugin runs hooks"
+_GUARD_HINT = "Enable the plugin `hooks`. To run without them, set features.hooks to false."
+
+
+def _has_handlers(groups: Any) -> bool:
+    return isinstance(groups, list) and any(isinstance(group, Mapping) and group.get("hooks") for group in groups)
+
+
+def _guard_in(path: str) -> str | None:
+    """Return what in a ``hooks.json`` could refuse something, or None."""
+    import json
+
+    try:
+        content = json.loads(FilePath(path).read_bytes())
+    except (OSError, ValueError):
+        return "its content cannot be read, so its hooks"
+    hooks = content.get("hooks") if isinstance(content, Mapping) else None
+    guards = (event for event in _GUARDS if isinstance(hooks, Mapping) and _has_handlers(hooks.get(event)))
+    return next((f"the hooks of `{event}`" for event in guards), None)
+
+
+def _idle_keys(path: tuple[str, ...], pattern: str, table: Mapping[str, Any], used: frozenset[str]) -> Iterator[str]:
+    for name, value in table.items():
+        child = _pattern(pattern, name)
+        if (
+            child is None
+            or child in _OF_INTERFACES
+            or child in used
+            or child == "profiles.*"
+            or value in (False, "disabled", "none", "", [], {})
+        ):
+            continue
+        key = KEYS.get(child)
+        if child in _tables() and isinstance(value, Mapping):
+            if _is_idle(child):
+                yield dotted((*path, name))
+            else:
+                yield from _idle_keys((*path, name), child, value, used)
+        elif key is not None and not key.used:
+            yield dotted((*path, name))
+
+
+@functools.cache
+def _is_idle(pattern: str) -> bool:
+    """Return whether no key of a table has an effect."""
+    return not any(key.used for name, key in KEYS.items() if name.startswith(f"{pattern}."))
+
+
 def unknown_key(key: Sequence[str]) -> str | None:
     """Return a sentence that says which part of a key is unknown, or None if the key may exist."""
     pattern = ""
@@ -74,7 +210,7 @@ def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
     if not re.fullmatch(_SERVER_NAME, name):
         raise config.error(
             key,
-            f"invalid MCP server name {name!r}: it must match ^[a-zA-Z0-9_-]+$",
+            f"invalid MCP server name {name!r}: it must consist of letters, digits, and the characters - _ : @ / .",
             hint="Rename the table; the name becomes part of the tools' names.",
         )
     if "command" not in server and "url" not in server:
@@ -86,15 +222,14 @@ def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
     if "command" in server and "url" in server:
         raise config.error(
             (*key, "url"),
-            f"the MCP server {name!r} has both `command` and `url`",
+            f"the MCP server {name!r} has both `command` and `url`: url is not supported for stdio",
             hint="Remove one. A server is either a program or reached over HTTP.",
         )
-    kind, foreign = ("a program", _HTTP_ONLY) if "command" in server else ("reached over HTTP", _STDIO_ONLY)
+    transport, foreign = ("stdio", _HTTP_ONLY) if "command" in server else ("streamable_http", _STDIO_ONLY)
     for word in foreign:
         if word in server:
-            raise config.error(
-                (*key, word), f"`{dotted((*key, word))}` is not allowed for a server that is {kind}", hint="Remove it."
-            )
+            fact = f"the MCP server {name!r}: {word} is not supported for {transport}"
+            raise config.error((*key, word), fact, hint="Remove it.")
 
 
 class _Check:
@@ -183,8 +318,8 @@ def _hint(problem: Misfit) -> str:
     if problem.kind.startswith("list[") and isinstance(value, str):
         return "Put it in brackets: [...]."
     if isinstance(value, str) and problem.kind.startswith('"'):
-        suggestion = _suggestion(value, [choice.strip(' "') for choice in problem.kind.split("|")])
-        return suggestion.strip() or "Write one of these values."
+        choices = [choice.strip(' "') for choice in problem.kind.split("|")]
+        return _suggestion(value, choices, cutoff=0.6).strip() or "Write one of these values."
     return "Fix the value."
 
 
@@ -218,8 +353,8 @@ def _names(parent: str) -> set[str]:
     return {name.removeprefix(prefix).split(".")[0] for name in KEYS if name.startswith(prefix)} - {"*"}
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str], cutoff: float = 0.7) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
     return f" Did you mean `{close[0]}`?" if close else ""

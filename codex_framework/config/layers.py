@@ -18,7 +18,8 @@ from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
 from codex_framework.config.paths import with_absolute_paths
 from codex_framework.config.toml_file import parse_override, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
-from codex_framework.toolkit.projects import git_root, main_checkout, project_root, trust_level
+from codex_framework.toolkit.off_limits import keep_private
+from codex_framework.toolkit.projects import git_root, is_trusted_itself, main_checkout, project_root, trust_level
 
 __all__ = [
     "NOT_FROM_PROJECTS",
@@ -65,13 +66,45 @@ NOT_FROM_PROJECTS = (
 those of this framework that choose the code to load, or weaken what protects the user from commands."""
 
 
+FROM_ANY_FOLDER = frozenset(
+    (
+        *(
+            "model",
+            "review_model",
+            "model_reasoning_effort",
+            "model_reasoning_summary",
+            "model_verbosity",
+            "service_tier",
+        ),
+        *(
+            "model_context_window",
+            "model_auto_compact_token_limit",
+            "model_auto_compact_token_limit_scope",
+            "personality",
+        ),
+        *("model_supports_reasoning_summaries", "plan_mode_reasoning_effort", "tool_output_token_limit"),
+        *("project_doc_max_bytes", "project_doc_fallback_filenames", "include_environment_context", "compact_prompt"),
+        *("hide_agent_reasoning", "show_raw_agent_reasoning", "file_opener", "tui"),
+    )
+)
+"""Keys that the file of any folder in a trusted project can set. The file of a folder that is not trusted itself may come from a
+command that was run in the project, so it can set nothing by which a later session could do more."""
+
+
+HOOKS_FILE = "hooks.json"
+"""The file with hooks beside a ``config.toml`` (Codex's)."""
+
+_CREDENTIALS = ("auth.json", ".credentials.json", ".env")
+"""Files in ``$CODEX_HOME`` that file tools never open (Codex's names)."""
+
 _OF_KERNEL = (
     "framework.plugins.disabled",
     "framework.plugins.prefer",
     "framework.plugins.paths",
     "framework.sandbox",
+    "hooks",
 )
-"""Keys that are read once, when a kernel is made."""
+"""Keys that are read once, when a kernel is made, with everything below them."""
 
 
 def load_config(
@@ -105,6 +138,7 @@ def load_config(
     """
     folder = Path(os.path.normpath(Path.cwd() / cwd))
     home = find_codex_home(environ) if codex_home is None else Path(os.path.normpath(Path.cwd() / codex_home))
+    keep_private(*(f"{home}/{name}" for name in _CREDENTIALS))
     assigned = _assigned(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:
@@ -142,7 +176,7 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
     given: dict[str, Any] = {}
     for key, value in values.items():
         segments = split_key(key)
-        if ".".join(segments[:3]) in _OF_KERNEL or ".".join(segments[:2]) in _OF_KERNEL:
+        if any(".".join(segments[:length]) in _OF_KERNEL for length in (1, 2, 3)):
             raise ConfigError(
                 f"config: `{key}` is of the whole kernel, and cannot be set for one thread",
                 path="config",
@@ -239,13 +273,15 @@ def _profile_layers(wanted: str | None, layers: Sequence[Layer], home: Path, rea
         matches += read("profile", home / f"{name}.config.toml")
     if matches:
         return matches
+    from codex_framework.toolkit.suggestions import did_you_mean
+
     known = sorted({*_names(tables.get("profiles")), *_profile_files(home)})
     raise ConfigError(
         f"there is no profile {name!r}; "
         + (f"existing profiles: {', '.join(known)}" if known else "no profile exists"),
         key="profile",
         slug="profile",
-        hint=f"Write its settings to {home / f'{name}.config.toml'}, or name another profile.",
+        hint=f"{did_you_mean(name, known)}Write its settings to {home / f'{name}.config.toml'}, or name another profile.",
     )
 
 
@@ -261,18 +297,22 @@ def _project_layers(
     cwd: Path, home: Path, tables: Mapping[str, Any], read: _Read
 ) -> tuple[str | None, list[Layer], list[str]]:
     """Return the project's trust level, its layers, and warnings about ignored settings."""
-    projects = tables.get("projects")
-    trust = trust_level(projects if isinstance(projects, Mapping) else {}, cwd)
+    table = tables.get("projects")
+    projects = table if isinstance(table, Mapping) else {}
+    trust = trust_level(projects, cwd)
     files = project_files(cwd, home, tables)
     if trust == "trusted":
         layers, warnings = [], []
         for file in files:
+            limit = _without_denied if is_trusted_itself(projects, file.parent.parent) else _harmless
             for layer in read("project", file):
-                allowed, ignored = _without_denied(layer)
+                allowed, ignored = limit(layer)
                 layers.append(allowed)
                 warnings += ignored
+            if limit is _harmless and (hooks := file.with_name(HOOKS_FILE)).is_file():
+                warnings.append(f"{hooks}: ignored, because you have trusted the project's folder and not this one")
         return trust, layers, warnings
-    present = [str(file) for file in files if file.is_file()]
+    present = [str(path) for file in files for path in (file, file.with_name(HOOKS_FILE)) if path.is_file()]
     if not present:
         return trust, [], []
     import shlex
@@ -310,6 +350,17 @@ def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
     return layer.evolve(table=table), [
         f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
         for key in denied
+    ]
+
+
+def _harmless(layer: Layer) -> tuple[Layer, list[str]]:
+    """Return the layer of a folder that is not trusted itself, with what it can set."""
+    ignored = [key for key in layer.table if key not in FROM_ANY_FOLDER]
+    table = {key: value for key, value in layer.table.items() if key in FROM_ANY_FOLDER}
+    return layer.evolve(table=table), [
+        f"{layer.origin((key,))}: `{key}` is ignored, because you have trusted the project's folder and not this one, in which"
+        " commands of the project may write. Set it in the project's folder, or in your config.toml."
+        for key in ignored
     ]
 
 

@@ -9,7 +9,7 @@ __all__ = ["key_text", "section_lines", "value_text"]
 
 
 def key_text(path: Sequence[str | int]) -> str:
-    """Return a dotted key. Positions in arrays are left out, as in headers."""
+    """Return a dotted key. Array indexes are left out, as in headers."""
     import tomlkit
 
     return tomlkit.key([part for part in path if isinstance(part, str)]).as_string()
@@ -20,7 +20,7 @@ def value_text(value: Any, before: str = "") -> str:
 
     Args:
         value: Any value that TOML supports.
-        before: The text that the value replaces. If that is a string in single quotes, a string gets single quotes too.
+        before: The text that the value replaces. If it is a single-quoted string, a new string is single-quoted too.
     """
     import tomlkit
 
@@ -42,12 +42,12 @@ def value_text(value: Any, before: str = "") -> str:
 
 
 def section_lines(path: Sequence[str | int], table: Mapping[str, Any], *, is_element: bool = False) -> list[str]:
-    """Return the lines of a table with a header. Tables within it get headers of their own.
+    """Return the lines of a table, with its header. Nested tables get their own headers.
 
     Args:
         path: The key of the table.
         table: Its entries.
-        is_element: Whether it is an element of an array of tables.
+        is_element: Whether the table is an element of an array of tables.
     """
     name = key_text(path)
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}

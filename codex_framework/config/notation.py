@@ -1,4 +1,4 @@
-"""The schema's notation of types: whether a value matches a type, and descriptions for messages."""
+"""The schema's notation of types: checks of values against types, and descriptions for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Misfit", "expected", "misfit", "shown"]
 class Misfit:
     """A value that does not match its type.
 
-    This is a plain class because the module is imported at every start, and generated classes cost time.
+    This is a plain class, because the module is imported at every start and a generated class would slow that down.
 
     Attributes:
         path: The position within the checked value.
@@ -99,7 +99,7 @@ def _misfit_within(kind: str, entries: Any, inner: str, value: Any) -> Misfit | 
 
 @functools.cache
 def _choices(kind: str) -> tuple[str, ...]:
-    """Split ``A | B`` at the bars outside of brackets."""
+    """Split ``A | B`` at bars outside of brackets."""
     parts, depth, start = [], 0, 0
     for index, char in enumerate(kind):
         depth += (char == "[") - (char == "]")

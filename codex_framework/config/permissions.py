@@ -60,8 +60,8 @@ def profile_names(config: Config) -> tuple[str, ...]:
 def starting_permissions(config: Config) -> Permissions:
     """Return the permissions of a new thread.
 
-    They come from ``default_permissions`` or ``sandbox_mode``, else from ``sandbox_permissions``, else they depend on trust. If
-    both of the first two are set, the one in the higher layer is used, and within one layer the profile.
+    They come from ``default_permissions`` or ``sandbox_mode``, or else from ``sandbox_permissions``. Without any of these, they
+    depend on trust. If both of the first two are set, the one in the higher layer is used, and within one layer the profile.
 
     Raises:
         ConfigError: A profile is unknown or contradicts itself.
@@ -73,7 +73,7 @@ def sandbox_options(config: Config) -> SandboxOptions:
     """Return the options ``sandbox_floor``, ``sandbox_limits``, ``sandbox_private_tmp`` and ``sandbox_loopback`` of ``[framework]``.
 
     Raises:
-        ConfigError: A value of the floor is unknown.
+        ConfigError: The floor contains an unknown value.
     """
     floor: list[str] = config.get("framework.sandbox_floor", [])
     for index, word in enumerate(floor):
@@ -210,7 +210,7 @@ class _Reader:
     """A reader of a profile and the profiles that it extends.
 
     Tables are merged before they are read, as in Codex: a key of the child overrides the same key of the parent. If both have a
-    table for a path, their entries are merged in the same way. Two notations of one path are two keys; then the stricter one
+    table for a path, their entries are merged in the same way. Two notations of one path are two keys, and the stricter one
     applies.
     """
 
@@ -292,7 +292,7 @@ class _Reader:
                 yield self._entry(word.key, self._place(word.key, place, sub), word.value)
 
     def _root(self, path: str) -> str:
-        """Return a workspace root as an absolute path. Relative ones start from the working folder, as in Codex."""
+        """Return a workspace root as an absolute path. Relative paths are resolved against the working folder, as in Codex."""
         home = path == "~" or path.startswith("~/")
         return path if home else os.path.normpath(self._config.cwd / path)
 
@@ -344,7 +344,7 @@ class _Reader:
             sub = self._below(key, sub)
         if place.startswith(":"):
             kind = _SPECIAL.get(place)
-            if kind is None:  # a newer Codex may know it; see _entry
+            if kind is None:  # a newer Codex may support it; see _entry
                 return SpecialPath(Special.UNKNOWN, sub, place)
             if sub is not None and kind is not Special.WORKSPACE_ROOTS:
                 raise self._error(key, f"{place} cannot have a table", "Only :workspace_roots and paths can have one.")
@@ -364,7 +364,7 @@ class _Reader:
     def _network(
         self, name: str, table: Mapping[str, Any], rules: NetworkRules | None, *, inherited: bool
     ) -> tuple[bool, NetworkRules | None]:
-        """Return whether the network is enabled, and the rules for the proxy. None means that there are no rules.
+        """Return whether the network is enabled, and the proxy's rules, or None if there are none.
 
         Args:
             rules: The rules of the parent profile. None means that it has none.

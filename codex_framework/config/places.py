@@ -1,4 +1,4 @@
-"""Where the files of all layers are, also if they are missing, ignored or broken."""
+"""Locations of the files of all layers, including missing, ignored and invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FilePlace(Value):
         layer: ``system``, ``user``, ``profile`` or ``project``.
         path: The file.
         exists: Whether it exists.
-        note: Why the file is not used; empty if it is used, or does not exist.
+        note: Why the file is not used. Empty if it is used or does not exist.
     """
 
     layer: str

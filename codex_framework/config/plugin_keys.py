@@ -1,4 +1,4 @@
-"""The keys of a plugin's settings class, for people: type, default and meaning."""
+"""The keys of a plugin's settings class, for display: type, default and meaning."""
 
 from __future__ import annotations
 

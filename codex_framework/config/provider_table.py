@@ -54,7 +54,9 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> Provid
 
 def _unknown(config: Config, name: str, known: set[str]) -> Exception:
     listed = ", ".join(sorted(known)) or "none, because no plugin offers one and [model_providers] is empty"
-    hint = f"Add a table [model_providers.{name}], or set model_provider to one of these."
+    from codex_framework.toolkit.suggestions import did_you_mean
+
+    hint = f"{did_you_mean(name, known)}Add a table [model_providers.{name}], or set model_provider to one of these."
     if name == DEFAULT_PROVIDER:
         hint = "Enable the plugin `openai` (see `codex-framework plugins`), or set model_provider to another one."
     return config.error(

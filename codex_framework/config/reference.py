@@ -17,7 +17,8 @@ _HEAD = """\
 <!-- Rendered from codex_framework/config/schema.py and the settings classes of the bundled plugins by `python docs/render.py`. -->
 
 The settings are those of Codex's `config.toml`, so you can use a configuration written for Codex without changes. The settings
-that have an effect here are marked **used**. The others are *accepted*: they are not errors, but nothing reads them yet.
+that have an effect here are marked **used**. Those marked *refused* are an error of the turn that would need them. The others are
+*accepted*: they are not errors, but nothing reads them yet.
 
 ## Where settings come from
 
@@ -36,7 +37,9 @@ Settings come from these layers. A later layer overrides an earlier one, and tab
 [Change settings](../how-to/change-settings.md).
 
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
-checkout of its worktree. A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
+checkout of its worktree. The file of a folder that is not named itself can
+set only what loosens nothing (`model`, `model_reasoning_effort`, ...).
+A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
 `chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url` and
 `framework.plugins.paths`. They are ignored there with a warning.
 
@@ -89,7 +92,7 @@ def _row(name: str, key: Key) -> str:
     shown = name.replace("*", "<name>") if not name.endswith("_*") else name
     is_prose = key.default[:1].isalpha() and " " in key.default
     default = key.default if is_prose or not key.default else f"`{key.default}`"
-    here = "**used**" if key.used else "accepted"
+    here = "**used**" if key.used else "refused" if key.refused else "accepted"
     return f"| `{shown}` | {expected(key.type)} | {default} | {key.meaning.replace('|', chr(92) + '|')} | {here} |\n"
 
 

@@ -4,15 +4,15 @@ It consists of plain tuples, because it is imported at every start. ``*`` in a k
 ``int``, ``int>=0``, ``float``, ``bool``, ``path``, ``"a"`` (exactly this string), ``list[T]``, ``map[T]`` (a table from any
 name to ``T``), ``table`` (a table whose content is not checked) and ``T | T`` (either type).
 
-A key is *used* if it has an effect in this distribution. Otherwise it is *accepted*: Codex supports it, so it is not an error,
-but it has no effect here yet.
+A key is *used* if it has an effect in this distribution, and *refused* if it is an error where it would be used. Otherwise it is
+*accepted*: Codex supports it, so it is not an error, but it has no effect here yet.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features"]
+__all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features", "is_name"]
 
 
 class Key(NamedTuple):
@@ -23,12 +23,14 @@ class Key(NamedTuple):
         meaning: A description of one line.
         default: The default in TOML notation; empty if there is none.
         used: Whether the key has an effect here.
+        refused: Whether the key is an error where it would be used, because ignoring it would do something else than was asked for.
     """
 
     type: str
     meaning: str
     default: str = ""
     used: bool = False
+    refused: bool = False
 
 
 _USED = True
@@ -174,20 +176,23 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_providers.*.stream_idle_timeout_ms": Key(
             "int>=0", "time limit for silence in a stream, in milliseconds", "300000", _USED
         ),
+        "model_providers.*.response_timeout_ms": Key(
+            "int>=1", "time limit for the head of a response, in milliseconds", "120000", _USED
+        ),
         "model_providers.*.websocket_connect_timeout_ms": Key(
             "int>=0", "timeout for WebSocket connections, in milliseconds"
         ),
         "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
         "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false"),
-        "model_providers.*.auth.command": Key("str", "a program that prints a token"),
-        "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]"),
-        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time limit in milliseconds", "5000"),
+        "model_providers.*.auth.command": Key("str", "a program that prints a token", "", _USED),
+        "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]", _USED),
+        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time limit in milliseconds", "5000", _USED),
         "model_providers.*.auth.refresh_interval_ms": Key(
-            "int>=0", "milliseconds after which a token is replaced; 0: only when it is refused", "300000"
+            "int>=0", "milliseconds after which a token is replaced; 0: only when it is refused", "300000", _USED
         ),
-        "model_providers.*.auth.cwd": Key("str", "its working folder"),
-        "model_providers.*.aws.profile": Key("str", "AWS profile"),
-        "model_providers.*.aws.region": Key("str", "AWS region"),
+        "model_providers.*.auth.cwd": Key("str", "its working folder", "", _USED),
+        "model_providers.*.aws.profile": Key("str", "AWS profile", refused=True),
+        "model_providers.*.aws.region": Key("str", "AWS region", refused=True),
         "model_providers.*.*": Key("any", "an option of the plugin that serves wire_api", "", _USED),
     },
     "Tools": {
@@ -202,33 +207,39 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
         "background_terminal_max_timeout": Key("int>=0", "maximum wait for a session in milliseconds", "", _USED),
         "tool_suggest": Key("table", "suggested tools"),
-        "mcp_servers.*.command": Key("str", "the server's program"),
-        "mcp_servers.*.args": Key("list[str]", "its arguments", "[]"),
-        "mcp_servers.*.env": Key("map[str]", "environment variables for it", "{}"),
-        "mcp_servers.*.env_vars": Key("list[str | table]", "names of environment variables that it inherits", "[]"),
-        "mcp_servers.*.cwd": Key("str", "its working folder"),
-        "mcp_servers.*.url": Key("str", "the URL of a server that is reached over HTTP"),
-        "mcp_servers.*.bearer_token_env_var": Key("str", "the environment variable with its token"),
-        "mcp_servers.*.http_headers": Key("map[str]", "sent with requests", "{}"),
-        "mcp_servers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}"),
-        "mcp_servers.*.enabled": Key("bool", "whether to start it", "true"),
-        "mcp_servers.*.required": Key("bool", "whether a session requires it", "false"),
-        "mcp_servers.*.startup_timeout_sec": Key("float", "time limit for its start in seconds", "30"),
-        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "time limit for its start in milliseconds"),
-        "mcp_servers.*.tool_timeout_sec": Key("float", "time limit for a call in seconds", "120"),
-        "mcp_servers.*.enabled_tools": Key("list[str]", "the only tools to offer"),
-        "mcp_servers.*.disabled_tools": Key("list[str]", "tools not to offer"),
-        "mcp_servers.*.supports_parallel_tool_calls": Key("bool", "calls may overlap", "false"),
-        "mcp_servers.*.default_tools_approval_mode": Key('"auto" | "prompt" | "approve"', "when to ask for approval"),
-        "mcp_servers.*.tools": Key("map[table]", "settings for individual tools"),
-        "mcp_servers.*.scopes": Key("list[str]", "OAuth scopes"),
-        "mcp_servers.*.oauth": Key("table", "OAuth client"),
-        "mcp_servers.*.oauth_resource": Key("str", "OAuth resource"),
-        "mcp_servers.*.environment_id": Key("str", "where it runs", '"local"'),
-        "mcp_servers.*.name": Key("str", "the name shown to users"),
-        "mcp_oauth_credentials_store": Key('"auto" | "file" | "keyring"', "where OAuth tokens are stored"),
-        "mcp_oauth_callback_port": Key("int>=0", "port of the OAuth callback"),
-        "mcp_oauth_callback_url": Key("str", "URL of the OAuth callback"),
+        "mcp_servers.*.command": Key("str", "the server's program", "", _USED),
+        "mcp_servers.*.args": Key("list[str]", "its arguments", "[]", _USED),
+        "mcp_servers.*.env": Key("map[str]", "environment variables for it", "{}", _USED),
+        "mcp_servers.*.env_vars": Key("list[str | table]", "names of variables that it inherits", "[]", _USED),
+        "mcp_servers.*.cwd": Key("str", "its working folder; by default that of the session", "", _USED),
+        "mcp_servers.*.sandbox": Key("str", "the permission profile that confines the program", "", _USED),
+        "mcp_servers.*.url": Key("str", "the URL of a server that is reached over HTTP", "", _USED),
+        "mcp_servers.*.bearer_token_env_var": Key("str", "the environment variable with its token", "", _USED),
+        "mcp_servers.*.http_headers": Key("map[str]", "sent with requests", "{}", _USED),
+        "mcp_servers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}", _USED),
+        "mcp_servers.*.http_headers_helper": Key("any", "a program that prints headers", refused=True),
+        "mcp_servers.*.enabled": Key("bool", "whether to start it", "true", _USED),
+        "mcp_servers.*.required": Key("bool", "whether a session fails without it", "false", _USED),
+        "mcp_servers.*.startup_timeout_sec": Key("float", "time limit for its start in seconds", "30", _USED),
+        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "the same in milliseconds", "", _USED),
+        "mcp_servers.*.tool_timeout_sec": Key("float", "time limit for a call in seconds", "120", _USED),
+        "mcp_servers.*.enabled_tools": Key("list[str]", "the only tools to offer; by default all", "", _USED),
+        "mcp_servers.*.disabled_tools": Key("list[str]", "tools not to offer", "[]", _USED),
+        "mcp_servers.*.supports_parallel_tool_calls": Key("bool", "calls may overlap", "false", _USED),
+        "mcp_servers.*.default_tools_approval_mode": Key(
+            '"auto" | "prompt" | "approve"', "ask as the tool's annotations say, always, or never", '"auto"', _USED
+        ),
+        "mcp_servers.*.tools": Key("map[table]", 'by tool: {approval_mode = "..."}', "{}", _USED),
+        "mcp_servers.*.scopes": Key("list[str]", "OAuth scopes to request", "", _USED),
+        "mcp_servers.*.oauth": Key("table", "OAuth client: client_id, client_secret, callback_url", "{}", _USED),
+        "mcp_servers.*.oauth_resource": Key("str", "OAuth resource", "", _USED),
+        "mcp_servers.*.environment_id": Key("str", "where it runs: only local", '"local"', _USED),
+        "mcp_servers.*.name": Key("str", "the name shown to users", "", _USED),
+        "mcp_oauth_credentials_store": Key(
+            '"auto" | "file" | "keyring"', "where tokens of logins are stored", '"auto"', _USED
+        ),
+        "mcp_oauth_callback_port": Key("int>=0", "port for the browser's answer to a login", "", _USED),
+        "mcp_oauth_callback_url": Key("str", "address of that answer, if it is not this machine", "", _USED),
         "agents.max_threads": Key("int>=1", "maximum number of sub-agents at once", "6"),
         "agents.max_depth": Key("int>=0", "how deep sub-agents may be nested", "1"),
         "agents.job_max_runtime_seconds": Key("int>=1", "time limit for an agent job in seconds"),
@@ -291,13 +302,13 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "experimental_realtime_*": Key("any", "voice"),
         "experimental_thread_store": Key("any", "a different store for sessions"),
         "experimental_thread_config_endpoint": Key("str", "a different source of settings"),
-        "otel.environment": Key("str", "a label", '"dev"'),
-        "otel.log_user_prompt": Key("bool", "include prompts in logs", "false"),
-        "otel.exporter": Key("str | table", "where logs go"),
-        "otel.trace_exporter": Key("str | table", "where spans go"),
-        "otel.metrics_exporter": Key("str | table", "where metrics go"),
-        "otel.span_attributes": Key("map[str]", "added to spans"),
-        "otel.tracestate": Key("table", "added to spans"),
+        "otel.environment": Key("str", "a label", '"dev"', _USED),
+        "otel.log_user_prompt": Key("bool", "include prompts in logs", "false", _USED),
+        "otel.exporter": Key("str | table", "where logs go", "", _USED),
+        "otel.trace_exporter": Key("str | table", "where spans go", "", _USED),
+        "otel.metrics_exporter": Key("str | table", "where metrics go", "", _USED),
+        "otel.span_attributes": Key("map[str]", "added to spans", "", _USED),
+        "otel.tracestate": Key("table", "added to spans", "", _USED),
         "features.*": Key("bool | table", "whether a feature is on; see below", "", _USED),
     },
     "Removed from Codex": {
@@ -410,13 +421,23 @@ _FEATURES = """
 
 
 USED_FEATURES = (
+    "codex_hooks",
     "exec_permission_approvals",
+    "hooks",
+    "mcp_2026_07_28",
+    "non_prefixed_mcp_tool_names",
     "request_permissions_tool",
     "shell_snapshot",
     "shell_tool",
+    "tool_search_always_defer_mcp_tools",
     "unified_exec",
 )
 """Features that have an effect here."""
+
+
+def is_name(dotted: str) -> bool:
+    """Return whether a dotted name is that of a setting or of a table of settings."""
+    return dotted in KEYS or any(name.startswith(f"{dotted}.") for name in KEYS)
 
 
 def features() -> frozenset[str]:

@@ -13,7 +13,7 @@ from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 
-__all__ = ["DEFAULT_MODEL", "fallback_model", "fallback_warning", "settings_from"]
+__all__ = ["DEFAULT_MODEL", "fallback_model", "fallback_warning", "settings_from", "with_overrides"]
 
 DEFAULT_MODEL = "gpt-5.5"
 """The model if none is configured: the newest one of Codex's catalogue that accepts plain tools."""
@@ -50,6 +50,21 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         keep_variables=tuple(config.get("framework.keep_variables", ())),
         hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
     )
+
+
+def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
+    """Return settings with some fields replaced by the keyword arguments of a program.
+
+    ``cwd`` may be a string, ``approval_policy`` one of its words, and ``sandbox_policy`` stands for permissions.
+
+    Raises:
+        ConfigError: There is no such field, or its value has the wrong type.
+    """
+    if not overrides:
+        return settings
+    from codex_framework.config.overriding import checked_override
+
+    return settings.evolve(**{name: checked_override(settings, name, value) for name, value in overrides.items()})
 
 
 def fallback_model(slug: str) -> ModelInfo:

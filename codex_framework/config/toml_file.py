@@ -9,6 +9,7 @@ from typing import Any
 
 from codex_framework.config.keys import split_key
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError
 
 __all__ = ["override_value", "parse_override", "parse_toml", "read_toml"]
 
@@ -24,13 +25,15 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
         ConfigError: The path is a folder, or the file cannot be read, is not UTF-8 or is not TOML.
     """
     try:
-        raw = path.read_bytes()
+        raw = Files().read(str(path.absolute()))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
         raise _unreadable(path, "is a folder, not a file", "Move it away, or replace it with a TOML file.") from None
     except PermissionError:
         raise _unreadable(path, "cannot be read: permission denied", "Make it readable: chmod u+r.") from None
+    except (NotAFileError, NotPermittedError):
+        raise _unreadable(path, "is not a regular file", "Move it away, or replace it with a TOML file.") from None
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}", "Check the file.") from None
     return parse_toml(path, raw)
