@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from codex_framework.commands.deciding import Deciding, deciding_places, mode_at
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, PathRule
 from codex_framework.contract.permissions.globs import alternatives, deny_matcher, escaped, has_wildcards, static_prefix
@@ -31,11 +32,9 @@ from codex_framework.contract.protocol.permissions import (
     Special,
     SpecialPath,
 )
+from codex_framework.toolkit.projects import repository_folders
 
-__all__ = ["FileAccess", "deny_write_text", "file_access"]
-
-_POINTER_LIMIT = 64 * 1024
-"""Maximum number of bytes read from a ``.git`` file. A real one has a single line."""
+__all__ = ["CREDENTIALS", "FileAccess", "deny_write_text", "file_access"]
 
 _MINIMAL = (
     ("/bin", "/sbin", "/usr", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw")
@@ -47,8 +46,8 @@ _MINIMAL = (
 _OWN_CODE = str(Path(__file__).resolve().parent.parent)
 """The folder of this package and of the bundled plugins."""
 
-_PROTECTED_IF_PRESENT = ".aws"
-"""Credentials that Codex 0.169 protects as well. If the folder does not exist, it may be created."""
+CREDENTIALS = ".aws"
+"""Credentials, which are protected like the names in ``PROTECTED_NAMES`` (as in Codex), but not named to the model."""
 
 _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
 """The precedence of two entries for the same path."""
@@ -60,7 +59,9 @@ _interned: dict[tuple[object, ...], FileAccess] = {}
 _INTERNED_LIMIT = 256
 
 
-def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str]) -> FileAccess:
+def file_access(
+    permissions: Permissions, cwd: Path, environ: Mapping[str, str], deciding: Deciding | None = None
+) -> FileAccess:
     """Resolve permissions for a turn in ``cwd``.
 
     Equal results are the same object, so that plans can be looked up by identity. This takes about 30 system calls and writes
@@ -69,18 +70,27 @@ def file_access(permissions: Permissions, cwd: Path, environ: Mapping[str, str])
     Args:
         permissions: The permissions of the thread.
         cwd: The turn's working folder, as an absolute path.
-        environ: The environment of commands. Only ``TMPDIR`` and ``HOME`` are read.
+        environ: The environment of commands. ``TMPDIR`` and ``HOME`` are read.
+        deciding: The places that decide what may be done, which stay read-only. None means those of this process, with the
+            ``$CODEX_HOME`` of ``environ``.
     """
     profile = permissions.profile
     if isinstance(profile, DisabledPermissions | ExternalPermissions):
         return _UNLIMITED
     network = _network_mode(profile, permissions)
+    if deciding is None:
+        deciding = deciding_places(environ=environ)
     options = permissions.options
     network_rules = permissions.network_rules if network is NetworkMode.PROXY else None
     files = profile.file_system
     resolved = None
     if isinstance(files, RestrictedFiles):
-        resolved = _restricted(permissions, files, _Places(cwd, permissions.workspace_roots, environ))
+        places = _Places(cwd, permissions.workspace_roots, environ)
+        resolved = _restricted(permissions, files, places, deciding)
+    elif network is not NetworkMode.ON:  # otherwise nothing is confined
+        modes = {"/": AccessMode.WRITE}
+        deciding.hold(modes)
+        resolved = _Resolved(tuple(sorted(modes.items())), AccessMode.READ, (), None)
     key = (resolved, network, network_rules, options.floor, options.limits, options.private_tmp)
     access = _interned.get(key)  # strings are hashed and compared faster than the paths of an access
     if access is not None:
@@ -212,7 +222,7 @@ class _Given(NamedTuple):
     chosen: bool = False
 
 
-def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places) -> _Resolved:
+def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places, deciding: Deciding) -> _Resolved:
     real = RealPaths()
     globs: dict[str, None] = {}
     given: list[_Given] = []
@@ -242,6 +252,7 @@ def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Place
     if otherwise is AccessMode.WRITE:
         modes["/"], otherwise = AccessMode.WRITE, AccessMode.READ
     _protect(modes, links)
+    deciding.hold(modes)
     return _Resolved(tuple(sorted(modes.items())), otherwise, tuple(globs), files.glob_scan_max_depth)
 
 
@@ -261,7 +272,7 @@ def _modes(given: Iterable[_Given], real: RealPaths) -> tuple[dict[str, AccessMo
         else:
             later.append((place, path, access))
     for place, path, access in later:
-        current = _mode(modes, path) or AccessMode.DENY
+        current = mode_at(modes, path) or AccessMode.DENY
         if _GIVES[access] > _GIVES[current] and _is_redirectable(modes, place):
             continue
         if path not in modes or _SEVERITY[access] > _SEVERITY[modes[path]]:
@@ -274,7 +285,7 @@ def _grant(modes: dict[str, AccessMode], globs: tuple[str, ...], place: str, acc
     if "\0" in place:
         return
     path = os.path.realpath(place)
-    current = _mode(modes, path)
+    current = mode_at(modes, path)
     matches = deny_matcher(globs)
     if matches is not None and any(map(matches, (*_with_parents(path), *_with_parents(os.path.normpath(place))))):
         return
@@ -300,7 +311,7 @@ def _with_parents(path: str) -> Iterator[str]:
 
 def _is_redirectable(modes: Mapping[str, AccessMode], place: str) -> bool:
     """Return whether a symlink in the path is in a folder that commands may write, so that it could be redirected."""
-    return any(_mode(modes, os.path.dirname(link)) is AccessMode.WRITE for link in links_on_the_way(place))  # noqa: PTH120
+    return any(mode_at(modes, os.path.dirname(link)) is AccessMode.WRITE for link in links_on_the_way(place))  # noqa: PTH120
 
 
 def _is_pattern(entry: FileEntry) -> bool:
@@ -333,61 +344,23 @@ def _protect(modes: dict[str, AccessMode], links: Iterable[str]) -> None:
     """
     roots = [path for path, mode in modes.items() if mode is AccessMode.WRITE]
     for path in dict.fromkeys((*(name for root in roots for name in _protected(root)), *links)):
-        if path not in modes and _mode(modes, path) is AccessMode.WRITE:
+        if path not in modes and mode_at(modes, path) is AccessMode.WRITE:
             modes[path] = AccessMode.READ
 
 
-def _mode(modes: Mapping[str, AccessMode], path: str) -> AccessMode | None:
-    while path not in modes:
-        parent = os.path.dirname(path)  # noqa: PTH120
-        if parent == path:
-            return None
-        path = parent
-    return modes[path]
-
-
 def _protected(root: str) -> Iterator[str]:
-    for name in (*PROTECTED_NAMES, _PROTECTED_IF_PRESENT):
+    for name in (*PROTECTED_NAMES, CREDENTIALS):
         path = os.path.join(root, name)  # noqa: PTH118
         try:
             mode = os.lstat(path).st_mode
         except NotADirectoryError:  # the root is a file
             return
         except (OSError, ValueError):
-            if name != _PROTECTED_IF_PRESENT:
-                yield path
+            yield path
             continue
         yield path
         if stat.S_ISLNK(mode):  # both the symlink and its target
             path = os.path.realpath(path)
             yield path
         if name == ".git" and not stat.S_ISDIR(mode):
-            yield from _pointed_folders(path)
-
-
-def _pointed_folders(pointer: str) -> Iterator[str]:
-    """Yield the target of a ``gitdir: FOLDER`` file, and the repository that a linked worktree there shares."""
-    target = _first_line(pointer)
-    if not target.startswith("gitdir:"):
-        return
-    folder = os.path.realpath(os.path.join(os.path.dirname(pointer), target.removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
-    yield folder
-    common = _first_line(os.path.join(folder, "commondir"))  # noqa: PTH118
-    if common:
-        yield os.path.realpath(os.path.join(folder, common))  # noqa: PTH118
-
-
-def _first_line(path: str) -> str:
-    """Return the first line of a small regular file, or ``""`` if it cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        data = os.read(descriptor, _POINTER_LIMIT)
-    finally:
-        os.close(descriptor)
-    line = os.fsdecode(data).split("\n", 1)[0].strip()
-    return "" if "\0" in line else line
+            yield from repository_folders(path)

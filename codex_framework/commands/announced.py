@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
-from codex_framework.commands.approval_prompts import parsed
-from codex_framework.commands.caller import Caller
+from codex_framework.commands.approval_prompts import parsed, shown_argv
+from codex_framework.commands.caller import Caller, MeasuredSpan
 from codex_framework.commands.confinement import denied
+from codex_framework.commands.gates import end_gate
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CommandFailed, SandboxError, ToolError, ToolRefused
 from codex_framework.contract.protocol.events.command import (
@@ -26,6 +27,7 @@ from codex_framework.contract.roles.commands import (
 )
 from codex_framework.contract.roles.networks import NetworkGate
 from codex_framework.contract.roles.sandboxes import Confinement
+from codex_framework.toolkit.spans import NO_SPAN
 
 __all__ = [
     "AnnouncedCommand",
@@ -47,6 +49,7 @@ class AnnouncedCommand:
         self._result: asyncio.Future[CommandResult] | None = None
         self._gate: NetworkGate | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._span: MeasuredSpan = NO_SPAN
         self.refused_host = False
         self.was_blocked = False
 
@@ -59,8 +62,24 @@ class AnnouncedCommand:
             ToolError: The command cannot be started.
             ToolRefused: The sandbox cannot enforce the policy.
         """
+        self._span = self._call.measuring("codex.command", call_id=self._call.call_id, sandboxed=self._confined)
+        self._span.begin()
+        self._running = await self._started(plan, argv, env, gate)
+        if self._request.announce:
+            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id))
+        self._gate = gate
+        self._result = asyncio.ensure_future(self._finish())
+        if self.refused_host:  # the command and the user's answer were both faster than this start
+            self.refuse_host()
+
+    async def _started(
+        self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str], gate: NetworkGate | None
+    ) -> RunningCommand:
+        starting = self._call.measuring("codex.sandbox.start", call_id=self._call.call_id, sandboxed=self._confined)
+        starting.begin()
+        failed = True
         try:
-            self._running = await start_command(
+            running = await start_command(
                 plan,
                 argv=argv,
                 cwd=str(self.cwd),
@@ -71,17 +90,18 @@ class AnnouncedCommand:
                 drain_ms=self._request.drain_ms,
                 on_chunk=self._chunk if self._request.announce else None,
                 gate=gate,
+                whole_words=self._call.redact is not None,
             )
+            failed = False
         except CommandFailed as error:
             raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
         except SandboxError as error:
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
-        if self._request.announce:
-            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id))
-        self._gate = gate
-        self._result = asyncio.ensure_future(self._finish())
-        if self.refused_host:  # the command and the user's answer were both faster than this start
-            self.refuse_host()
+        finally:
+            starting.finish(failed=failed)
+            if failed:
+                self._span.finish(failed=True)
+        return running
 
     def refuse_host(self) -> None:
         """End the command, because the user refused it access to a host."""
@@ -111,6 +131,10 @@ class AnnouncedCommand:
         """Write to stdin."""
         await self._process.write(data)
 
+    async def close_stdin(self) -> None:
+        """Close stdin after everything is written."""
+        await self._process.close_stdin()
+
     def interrupt(self) -> None:
         """Send SIGINT to the process group."""
         self._process.interrupt()
@@ -130,19 +154,24 @@ class AnnouncedCommand:
         assert self._running is not None
         return self._running
 
+    def _whole(self, text: str) -> str:
+        """Return a text as it may be cut: half of a secret would not be recognised later."""
+        return text if self._call.redact is None else self._call.redact(text)
+
     def _chunk(self, chunk: OutputChunk) -> None:
         self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
 
     async def _finish(self) -> CommandResult:
         result = await self._process.wait()
         if self._gate is not None:
-            self.was_blocked = bool(self._gate.blocked)
-            await self._gate.aclose()
+            self.was_blocked = await end_gate(self._gate, self._call.emit)
         if denied(result, confined=self._confined):
             result = result.evolve(denied=True)
+        self._span.set(exit_code=result.exit_code, timed_out=result.timed_out, denied=result.denied)
+        self._span.finish(failed=result.exit_code != 0)
         if self._request.announce:
             status = "completed" if result.exit_code == 0 else "failed"
-            formatted = self._limit_text(result.output)
+            formatted = self._limit_text(self._whole(result.output))
             self._call.emit(end_event(self._request, self._call, self.cwd, self.process_id, result, formatted, status))
         return result
 
@@ -151,7 +180,7 @@ def begin_event(request: CommandRequest, call: Caller, cwd: Path, process_id: in
     return ExecCommandBeginEvent(
         call_id=call.call_id,
         turn_id=call.turn_id,
-        command=request.argv,
+        command=shown_argv(request),
         cwd=str(cwd),
         started_at_ms=_now_ms(),
         process_id=None if process_id is None else str(process_id),
@@ -172,7 +201,7 @@ def end_event(
     return ExecCommandEndEvent(
         call_id=call.call_id,
         turn_id=call.turn_id,
-        command=request.argv,
+        command=shown_argv(request),
         cwd=str(cwd),
         completed_at_ms=_now_ms(),
         stdout=result.stdout,

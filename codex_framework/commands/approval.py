@@ -54,12 +54,14 @@ class ApprovalRequirement(Value):
         reason: The text shown with the question. None means that no reason is shown.
         unconfined: Whether the command then runs without a sandbox.
         amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
+        precaution: Whether the command runs all the same if nobody can be asked.
     """
 
     ask: bool
     reason: str | None = None
     unconfined: bool = False
     amendment: tuple[str, ...] | None = None
+    precaution: bool = False
 
 
 class ApprovalCache:
@@ -133,7 +135,10 @@ def _asking(policy: AnyPolicy, verdict: CommandVerdict) -> ApprovalRequirement:
             raise ToolRefused("approval required by policy rule, but AskForApproval::Granular.rules is false")
         if not verdict.by_rule and not policy.sandbox_approval:
             raise ToolRefused("approval required by policy, but AskForApproval::Granular.sandbox_approval is false")
-    return ApprovalRequirement(ask=True, reason=verdict.reason or None, amendment=verdict.amendment)
+    precaution = verdict.precaution and policy is not ApprovalPolicy.UNTRUSTED
+    return ApprovalRequirement(
+        ask=True, reason=verdict.reason or None, amendment=verdict.amendment, precaution=precaution
+    )
 
 
 def may_ask_about_hosts(policy: AnyPolicy) -> bool:

@@ -14,10 +14,11 @@ from typing import Any
 
 from codex_framework.commands.approval import ApprovalCache, may_ask_about_hosts
 from codex_framework.commands.caller import Caller
-from codex_framework.contract.errors import CodexError, ToolRefused
+from codex_framework.contract.errors import CodexError, ToolRefused, described
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import additional_to_wire
 from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
-from codex_framework.contract.protocol.permissions import AbsolutePath, AdditionalPermissions, FileEntry
+from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     Decision,
@@ -29,8 +30,18 @@ from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, Verdict
+from codex_framework.toolkit.variables import PLAIN_TERMINAL
 
-__all__ = ["HOST_REFUSED", "ApprovalPrompts", "Caller", "HostRefused", "parsed", "requested"]
+__all__ = [
+    "HOST_REFUSED",
+    "ApprovalPrompts",
+    "Caller",
+    "HostRefused",
+    "parsed",
+    "requested",
+    "shown_argv",
+    "widened_access",
+]
 
 _REJECTED = "rejected by user"
 """The text for the model when the user refuses (Codex's text; clients look for it)."""
@@ -65,6 +76,7 @@ class ApprovalPrompts:
         reason: str | None,
         amendment: tuple[str, ...] | None = None,
         retry: bool = False,
+        precaution: bool = False,
     ) -> None:
         """Ask whether a command may run as requested.
 
@@ -75,12 +87,17 @@ class ApprovalPrompts:
             reason: The text shown with the question.
             amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
             retry: Whether the command failed in the sandbox and would run again without it.
+            precaution: Whether the command may run if nobody can be asked.
 
         Raises:
             ToolRefused: The user refused.
         """
-        keys = [("command", request.argv, str(cwd), request.escalate, request.additional, request.tty, retry)]
+        variables = frozenset(request.env.items())
+        keys = [
+            ("command", request.argv, variables, str(cwd), request.escalate, request.additional, request.tty, retry)
+        ]
         if self.commands.covers(keys):
+            call.decided("approved_for_session", "user")
             return
         decisions: list[Any] = ["approved", "approved_for_session"]
         if amendment is not None:
@@ -90,7 +107,7 @@ class ApprovalPrompts:
             ExecApprovalRequestEvent(
                 call_id=call.call_id,
                 turn_id=call.turn_id,
-                command=request.argv,
+                command=shown_argv(request),
                 cwd=str(cwd),
                 started_at_ms=_now_ms(),
                 reason=request.justification or reason,
@@ -98,6 +115,7 @@ class ApprovalPrompts:
                 additional_permissions=additional_to_wire(request.additional),
                 available_decisions=(*decisions, "denied", "abort"),
                 parsed_cmd=parsed(request),
+                precaution=precaution,
             )
         )
         if not decision.approved:
@@ -185,13 +203,13 @@ class ApprovalPrompts:
         """Let every policy that can save an answer do so. If that fails, the answer applies once, and the model is told."""
         for policy in self._policies:
             try:
-                told = remember(policy, call.turn)
-                if told:
-                    call.note(told)
+                confirmation = remember(policy, call.turn)
+                if confirmation:
+                    call.note(confirmation)
             except CodexError as error:
                 call.note(f"The rule could not be saved, so it applies only once: {error}")
             except Exception as error:  # a plugin may raise anything, and the command was approved anyway
-                call.note(f"The rule could not be saved: {policy.name} failed: {type(error).__name__}: {error}")
+                call.note(f"The rule could not be saved: {policy.name} failed: {described(error)}")
 
 
 async def requested(
@@ -209,7 +227,7 @@ async def requested(
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.request_permissions):
         raise ToolRefused("additional permissions cannot be requested under this approval policy; work without them")
     try:
-        call.permissions.widened(permissions, call.access, call.cwd)
+        widened_access(permissions, call)
     except ValueError as error:
         raise ToolRefused(f"permissions refused: {error}") from error
     asked = _absolute(permissions, call.cwd)
@@ -231,6 +249,21 @@ async def requested(
     return AdditionalPermissions(), "turn"
 
 
+def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAccess:
+    """Return the turn's access with additional permissions.
+
+    Raises:
+        ValueError: The profile denies some of them, or they would let something be written that decides what may be done.
+    """
+    access = call.resolve(call.permissions.widened(additional, call.access, call.cwd))
+    for entry in additional.entries:
+        if isinstance(entry.path, AbsolutePath) and entry.access is AccessMode.WRITE:
+            path = call.cwd / Path(entry.path.path).expanduser()
+            if not access.may_write(path):
+                raise ValueError(f"{path} decides what may be done, or leads there, and stays read-only")
+    return access
+
+
 def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermissions:
     """Return the permissions with absolute paths, so that the user need not guess what a relative path means."""
     entries = (
@@ -242,6 +275,12 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
     return AdditionalPermissions(tuple(entries), permissions.network)
 
 
+def shown_argv(request: CommandRequest) -> tuple[str, ...]:
+    """Return the command as it is shown: with the variables that the call sets, as ``env`` would set them."""
+    variables = tuple(f"{name}={value}" for name, value in request.env.items() if PLAIN_TERMINAL.get(name) != value)
+    return ("env", *variables, *request.argv) if variables else request.argv
+
+
 def parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
     """Return the command in the form shown by clients (wire: ``parsed_cmd``)."""
     return ({"type": "unknown", "cmd": _shown(request)},)
@@ -250,7 +289,8 @@ def parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
 def _shown(request: CommandRequest) -> str:
     import shlex
 
-    return request.script if request.script is not None else shlex.join(request.argv)
+    argv = shown_argv(request)
+    return shlex.join(argv) if request.script is None or argv is not request.argv else request.script
 
 
 def _bracketed(host: str) -> str:

@@ -1,10 +1,10 @@
-"""On whose behalf a command runs: a call of the model, or a person."""
+"""The caller of a command: a call of the model, or the user."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
@@ -13,32 +13,61 @@ from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.spans import NO_SPAN
 
-__all__ = ["Ask", "Caller"]
+__all__ = ["Ask", "Caller", "MeasuredSpan"]
 
 Ask = Callable[[ApprovalRequest], Awaitable[ReviewDecision]]
-"""Asks reviewers and people."""
+"""Asks reviewers and the user."""
 
 
 def _unheard(_: object) -> None:
-    """Do nothing, where nobody listens."""
+    """Do nothing. The default for events that nobody receives."""
 
 
 def _granted_to_nobody(permissions: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001
-    """Do nothing, where nothing remembers it."""
+    """Do nothing. The default for permissions that nothing keeps."""
+
+
+class MeasuredSpan(Protocol):
+    """A span of telemetry that is begun and ended by hand."""
+
+    def set(self, **attributes: str | float | bool) -> None:
+        """Add attributes."""
+        ...
+
+    def begin(self) -> None:
+        """Begin."""
+        ...
+
+    def finish(self, *, failed: bool = False) -> None:
+        """End."""
+        ...
+
+
+def _unmeasured(_: str, **__: Any) -> MeasuredSpan:
+    """Return a span that measures nothing. The default without telemetry."""
+    return NO_SPAN
+
+
+def _undecided(_: str, __: str) -> None:
+    """Do nothing. The default without telemetry."""
 
 
 class Caller(Value, kw_only=True):
-    """On whose behalf a command runs.
+    """The caller of a command.
 
     Attributes:
-        turn: What is known of the turn.
+        turn: The facts of the turn.
         env: Variables for the command.
-        emit: Tells the thread's clients.
+        emit: Sends an event to the thread's clients.
         ask: Asks for an approval.
-        resolve: Turns permissions into an access, in the turn's folder.
-        note: Tells the model something in a developer message.
-        grant: Lets the rest of the turn do more, or of the session where the second argument is true.
+        resolve: Resolves permissions in the turn's folder.
+        note: Adds a developer message for the model.
+        redact: Removes from a text what interceptors keep secret. None if none of them redacts.
+        grant: Grants further permissions for the rest of the turn, or for the session if the second argument is true.
+        measuring: Returns a span of telemetry, by name and attributes.
+        decided: Reports a decision about the call to telemetry, with its source.
     """
 
     call_id: str
@@ -48,7 +77,10 @@ class Caller(Value, kw_only=True):
     ask: Ask
     resolve: Callable[[Permissions], FileAccess]
     note: Callable[[str], None] = _unheard
+    redact: Callable[[str], str] | None = None
     grant: Callable[[AdditionalPermissions, bool], None] = _granted_to_nobody
+    measuring: Callable[..., MeasuredSpan] = _unmeasured
+    decided: Callable[[str, str], None] = _undecided
 
     @property
     def turn_id(self) -> str:
@@ -62,17 +94,17 @@ class Caller(Value, kw_only=True):
 
     @property
     def access(self) -> FileAccess:
-        """What the turn may do with files and the network."""
+        """The turn's access to files and the network."""
         return self.turn.access
 
     @property
     def permissions(self) -> Permissions:
-        """The same, with symbolic places."""
+        """The turn's permissions, with symbolic paths."""
         return self.turn.permissions
 
     @property
     def approval_policy(self) -> ApprovalPolicy | GranularApproval:
-        """Who is asked."""
+        """The approval policy."""
         return self.turn.approval_policy
 
     @property

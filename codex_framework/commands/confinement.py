@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from codex_framework.commands.process.login import LoginEnvironments
 from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.errors import SandboxError
-from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode, Protection
-from codex_framework.contract.permissions.network_rules import NetworkRules
-from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
+from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, Protection
 from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, SandboxReport
+from codex_framework.toolkit.faults import Label, WrongValue, checked, fact_of, kind_of
 from codex_framework.toolkit.roles import completed
 
-__all__ = ["Confinements", "choose", "denied", "gate_for"]
+__all__ = ["Confinements", "choose", "denied", "probed"]
+
+_NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 
 _KEYWORDS = (
     "operation not permitted",
@@ -33,6 +37,9 @@ _KEYWORDS = (
 
 _MAX_PLANS = 256
 """Maximum number of cached plans. Each set of additional permissions in a session needs another plan."""
+
+_SWEEP_AFTER_S = 0.2
+"""Delay of the search for abandoned placeholders, in seconds. The model takes longer to respond."""
 
 _SIGNALLED = 128
 """The number added to a signal's number to get the exit code."""
@@ -52,10 +59,14 @@ class _Ended(Protocol):
 class Confinements:
     """The cached plans by access. There is one cache per kernel, so that threads with the same policy share their plans."""
 
-    def __init__(self, sandboxes: Mapping[str, Sandbox], wanted: str | None) -> None:
+    def __init__(
+        self, sandboxes: Mapping[str, Sandbox], wanted: str | None, owners: Mapping[tuple[str, str], str] = _NOBODY
+    ) -> None:
+        self._owners = owners
         self._sandboxes = sandboxes
         self._wanted = wanted
         self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
+        self._swept: set[Path] = set()
         self.unconfined = Unconfined()
         self.logins = LoginEnvironments()
 
@@ -69,11 +80,32 @@ class Confinements:
             return self.unconfined
         plan = self._plans.get((access, cwd))
         if plan is None:
-            sandbox = choose(self._sandboxes, self._wanted, access)
+            sandbox = choose(self._sandboxes, self._wanted, access, self._owners)
+            plan = self._planned(sandbox, access, cwd)
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            plan = self._plans[access, cwd] = completed(sandbox.confine(access, cwd), Confinement)
+            self._plans[access, cwd] = plan
         return plan
+
+    def _planned(self, sandbox: Sandbox, access: FileAccess, cwd: Path) -> Confinement:
+        """Have a sandbox make a plan.
+
+        Raises:
+            SandboxError: It cannot enforce the access, or it failed.
+        """
+        try:
+            plan: Any = sandbox.confine(access, cwd)
+            if not callable(getattr(plan, "start", None)):
+                hint = "Return a Confinement, or raise SandboxError."
+                raise WrongValue(f"it returned {kind_of(plan)}, not a Confinement", sandbox.confine, hint=hint)
+            whole: Confinement = completed(plan, Confinement)
+            return whole
+        except SandboxError:
+            raise
+        except (Exception, SystemExit) as error:  # a plugin may raise anything, and then nothing is confined
+            label = _label(sandbox, self._owners)
+            fact = f"{label}: confine() failed: {fact_of(error, sandbox.confine)}"
+            raise SandboxError(fact, slug="plugin", hint=label.advice(error)) from error
 
     def plan_for_profile(self, access: FileAccess, cwd: Path) -> Confinement:
         """Return the plan for reading the user's shell profile: the plan for commands, but without a network proxy.
@@ -86,18 +118,45 @@ class Confinements:
         return self.plan(access, cwd)
 
     async def warm(self, access: FileAccess, cwd: Path) -> None:
-        """Prepare the sandbox for its first command. Errors are ignored here, because that command will report them."""
+        """Prepare the sandbox for its first command. Errors are ignored here, because that command will report them.
+
+        A little later, when the first request has been sent, placeholders that killed sandboxes have left are removed.
+        """
+        if cwd not in self._swept:
+            self._swept.add(cwd)
+            asyncio.get_running_loop().call_later(_SWEEP_AFTER_S, _sweep, cwd)
         with contextlib.suppress(SandboxError):
             await self.plan(access, cwd).warm()
 
-    async def aclose(self) -> None:
-        """End the helper processes of all sandboxes."""
-        await self.logins.aclose()
-        for sandbox in self._sandboxes.values():
-            await sandbox.aclose()
+    def closing(self) -> tuple[list[tuple[Label, LoginEnvironments]], list[tuple[Label, Sandbox]]]:
+        """Return what to close, with names: first the login shells, then the sandboxes with their helper processes.
+
+        Login shells run in sandboxes, which close quickly only when nothing runs in them.
+        """
+        sandboxes = [(_label(sandbox, self._owners), sandbox) for sandbox in self._sandboxes.values()]
+        return [(Label("command", "login shell", ""), self.logins)], sandboxes
 
 
-def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAccess) -> Sandbox:
+def _sweep(cwd: Path) -> None:
+    """Remove the placeholders that killed sandboxes have left in a workspace and in the folders shared by all of them.
+
+    The next sandbox with the same paths would remove them too, but this session may not use one. Until then, an empty ``.git`` of a
+    shared folder misleads other programs.
+    """
+    from codex_framework.commands.access import CREDENTIALS
+    from codex_framework.toolkit.confinement.placeholders import remove_abandoned
+
+    folders = {str(cwd), "/tmp", os.environ.get("TMPDIR", "")}  # noqa: S108
+    names = (*PROTECTED_NAMES, CREDENTIALS)
+    remove_abandoned(f"{folder}/{name}" for folder in folders if folder.startswith("/") for name in names)
+
+
+def choose(
+    sandboxes: Mapping[str, Sandbox],
+    wanted: str | None,
+    access: FileAccess,
+    owners: Mapping[tuple[str, str], str] = _NOBODY,
+) -> Sandbox:
     """Return the sandbox for commands with this access.
 
     This is the sandbox named in the configuration, or else the first that enforces the whole floor here.
@@ -106,17 +165,18 @@ def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAcc
         sandboxes: The sandboxes by name, in order of preference.
         wanted: ``[framework] sandbox``. If it is set, no other sandbox is used. None means that it is not set.
         access: The access to enforce. Its floor is checked, and the rest is named in errors.
+        owners: The plugin of each offer, by role and name.
 
     Raises:
         SandboxError: No suitable sandbox is available.
     """
     if wanted is not None:
-        sandbox = _named(sandboxes, wanted)
-        check_floor(wanted, sandbox.probe(), access.floor)
+        sandbox = _named(sandboxes, wanted, owners)
+        check_floor(wanted, probed(sandbox, owners), access.floor)
         return sandbox
     reports: dict[str, SandboxReport] = {}
     for name, sandbox in sandboxes.items():
-        reports[name] = sandbox.probe()
+        reports[name] = probed(sandbox, owners)
         if reports[name].available and not reports[name].missing(access.floor):
             return sandbox
     for name, report in reports.items():
@@ -138,6 +198,20 @@ def choose(sandboxes: Mapping[str, Sandbox], wanted: str | None, access: FileAcc
     )
 
 
+def probed(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) -> SandboxReport:
+    """Return the capabilities of a sandbox. One that fails is not available, and the reason is why."""
+    try:
+        return checked(sandbox.probe(), SandboxReport, "it", sandbox.probe)
+    except (Exception, SystemExit) as error:  # a plugin may raise anything; another sandbox may work
+        label = _label(sandbox, owners)
+        reason = f"{label}: probe() failed: {fact_of(error, sandbox.probe)}"
+        return SandboxReport(available=False, reason=reason, hint=label.advice(error))
+
+
+def _label(sandbox: Sandbox, owners: Mapping[tuple[str, str], str]) -> Label:
+    return Label("sandbox", sandbox.name, owners.get(("sandboxes", sandbox.name), ""))
+
+
 def check_floor(name: str, report: SandboxReport, floor: Iterable[Protection]) -> None:
     """Refuse a sandbox that does not enforce the whole floor.
 
@@ -154,7 +228,7 @@ def check_floor(name: str, report: SandboxReport, floor: Iterable[Protection]) -
         )
 
 
-def _named(sandboxes: Mapping[str, Sandbox], wanted: str) -> Sandbox:
+def _named(sandboxes: Mapping[str, Sandbox], wanted: str, owners: Mapping[tuple[str, str], str]) -> Sandbox:
     sandbox = sandboxes.get(wanted)
     if sandbox is None:
         names = ", ".join(sorted(sandboxes)) or "none"
@@ -163,7 +237,7 @@ def _named(sandboxes: Mapping[str, Sandbox], wanted: str) -> Sandbox:
             slug="no-sandbox",
             hint="fix `[framework] sandbox` in config.toml, or enable the plugin that offers it",
         )
-    report = sandbox.probe()
+    report = probed(sandbox, owners)
     if not report.available:
         raise SandboxError(
             f"the sandbox {wanted!r} does not work here: {report.reason or 'no reason given'}",
@@ -177,32 +251,6 @@ def _limits(access: FileAccess) -> str:
     files = "" if access.full else "writing limited" if access.roots else "read-only"
     network = {NetworkMode.ON: "", NetworkMode.PROXY: "some hosts only"}.get(access.network, "no network")
     return ", ".join(limit for limit in (files, network) if limit) or "no limits"
-
-
-def gate_for(
-    access: FileAccess,
-    proxy: NetworkProxy | None,
-    ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None,
-) -> NetworkGate | None:
-    """Return a network gate for a command, or None if the command may reach all hosts or none.
-
-    Args:
-        access: The access of the command.
-        proxy: The network proxy, or None if no plugin offers one.
-        ask: Called for hosts that no rule matches. None refuses these hosts.
-
-    Raises:
-        SandboxError: No plugin offers a proxy, or the rules contradict each other.
-    """
-    if access.network is not NetworkMode.PROXY:
-        return None
-    if proxy is None:
-        raise SandboxError(
-            "only some hosts may be reached, but no network proxy is loaded",
-            slug="no-network-proxy",
-            hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
-        )
-    return proxy.gate(access.network_rules or NetworkRules(), ask)
 
 
 def denied(result: _Ended, *, confined: bool) -> bool:

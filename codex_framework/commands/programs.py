@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,16 @@ class ProgramFolder:
             name: f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n'.encode() for name, argv in sorted(self._programs.items())
         }
 
+    @cached_property
+    def private(self) -> tuple[str, ...]:
+        """The folder that this process uses if ``$CODEX_HOME`` is read-only; empty if it is not.
+
+        It is created at once, before any command, so that it can be kept from all of them.
+        """
+        if self._programs and not _is_writable(self._codex_home):
+            self._tried, self._path = True, self._private_folder()
+        return () if self._private is None else (str(self._private),)
+
     def path(self) -> str | None:
         """Return the folder, or None if there are no programs or no writable location."""
         if not self._tried:
@@ -49,8 +60,8 @@ class ProgramFolder:
         digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
         try:
             return self._filled(self._codex_home / "tmp" / "programs" / digest)
-        except OSError:  # with a read-only home, use a folder of this process instead of failing
-            return self._private_folder()
+        except OSError:  # the disk is full, perhaps: commands do without these programs
+            return None
 
     def _private_folder(self) -> str | None:
         import tempfile
@@ -84,3 +95,10 @@ class ProgramFolder:
             replace_file(
                 target, script, mode=0o755, sync=False
             )  # a torn launcher is found and replaced at the next start
+
+
+def _is_writable(folder: Path) -> bool:
+    """Return whether a folder can be written, or made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK)

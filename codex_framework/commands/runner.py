@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.approval import command_requirement, retry_allowed
-from codex_framework.commands.confinement import Confinements, gate_for
-from codex_framework.commands.process.environment import command_environment
+from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.gates import CLOSE_S, end_gate, gate_for
+from codex_framework.commands.process.environment import command_environment, guarded_environment
 from codex_framework.commands.shells import user_shell
-from codex_framework.contract.errors import SandboxError, ToolRefused
+from codex_framework.contract.errors import SandboxError, ToolError, ToolRefused, described
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.policies import SandboxPermissions
 from codex_framework.contract.roles.commands import (
     CommandRequest,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from codex_framework.commands.announced import AnnouncedCommand
     from codex_framework.commands.approval_prompts import ApprovalPrompts
     from codex_framework.commands.caller import Caller
+    from codex_framework.config.credentials import Credentials
 
 __all__ = ["CommandRunner", "Confinements"]
 
@@ -48,10 +51,14 @@ class ExecutionPlan(Value, kw_only=True):
     """The permissions of one execution, and whether the user has approved the command itself.
 
     Approving a command with additional permissions approves only these permissions, not running it without a sandbox.
+
+    Attributes:
+        allowed: Whether a command policy lets it run without asking.
     """
 
     access: FileAccess
     approved: bool = False
+    allowed: bool = False
 
 
 class CommandRunner:
@@ -60,25 +67,32 @@ class CommandRunner:
     def __init__(
         self,
         *,
-        policies: tuple[CommandPolicy, ...],
+        policies: Callable[[], tuple[CommandPolicy, ...]],
         confinements: Confinements,
         environment_policy: Mapping[str, Any],
         keep_variables: Sequence[str] = (),
+        credentials: Callable[[], Credentials | None] = lambda: None,
         environ: Mapping[str, str],
         extra_env: Mapping[str, str],
         search_path: Callable[[], str | None],
         limit_text: Callable[[str], str],
         proxy: NetworkProxy | None = None,
     ) -> None:
-        self._policies = policies
+        self._make_policies = policies
         self._confinements = confinements
         self._inherited: Callable[[], dict[str, str]] = lambda: command_environment(
-            environment_policy, environ, keep=keep_variables
+            environment_policy, environ, keep=keep_variables, credentials=credentials()
         )
         self._extra_env = extra_env
         self._search_path = search_path
         self._limit_text = limit_text
         self._proxy = proxy
+        self._gates: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def _policies(self) -> tuple[CommandPolicy, ...]:
+        """The command policies, made for the first command because many threads run none."""
+        return self._make_policies()
 
     @cached_property
     def questions(self) -> ApprovalPrompts:
@@ -130,7 +144,7 @@ class CommandRunner:
         return await _wait(retried)
 
     async def run_as_user(self, request: CommandRequest, call: Caller) -> CommandResult:
-        """Run a command that a person typed: nobody is asked, and nothing confines it.
+        """Run a command that the user typed, without approval and without a sandbox.
 
         Raises:
             ToolError: It could not be started.
@@ -140,19 +154,50 @@ class CommandRunner:
         return await _wait(command)
 
     async def start_unasked(
-        self, argv: Sequence[str], *, access: FileAccess, cwd: Path, env: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        *,
+        access: FileAccess,
+        cwd: Path,
+        env: Mapping[str, str],
+        inherit_env: bool = True,
+        **options: Any,
     ) -> RunningCommand:
-        """Start a process of a plugin's own: nobody is asked, and clients are not told. Its stdin stays open.
+        """Start a process of a plugin, without approval and without events for clients. Its stdin stays open.
+
+        Args:
+            inherit_env: Whether it inherits the environment of commands.
+            options: ``lossless`` and ``grace_s`` of ``start_command``.
 
         Raises:
             CommandFailed: It could not be started.
             SandboxError: No sandbox here can enforce the access.
         """
         confinement = self._confinements.plan(access, cwd)
-        whole = {**self._policy_env, **self._extra_env, **confinement.env, **env}
+        inherited = {**self._policy_env, **self._extra_env} if inherit_env else {}
+        whole = {**inherited, **confinement.env, **env}
+        gate = gate_for(access, self._proxy)
         from codex_framework.commands.process.running import start_command
 
-        return await start_command(confinement, argv=tuple(argv), cwd=str(cwd), env=whole, keep_stdin_open=True)
+        start = start_command(
+            confinement, argv=tuple(argv), cwd=str(cwd), env=whole, keep_stdin_open=True, gate=gate, **options
+        )
+        if gate is None:
+            return await start
+        try:
+            command = await start
+        except BaseException:
+            await end_gate(gate, lambda _: None)
+            raise
+        task = asyncio.create_task(_end_with(command, gate))
+        self._gates.add(task)
+        task.add_done_callback(self._gates.discard)
+        return command
+
+    async def gates_ended(self) -> None:
+        """Wait until the gates of plugins' processes are closed, after these processes have ended."""
+        if self._gates:
+            await asyncio.wait(self._gates, timeout=CLOSE_S)
 
     async def _start(
         self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
@@ -168,17 +213,21 @@ class CommandRunner:
             )
             gate = self._gate(plan.access, request, call, command)
         except SandboxError as error:
-            self._decline(request, call, cwd, str(error))
+            if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
+                call.emit(WarningEvent(f"{error}. {error.hint}"))
+            _tell_unstarted(request, call, cwd, str(error), "declined")
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
-            self._decline(request, call, cwd, str(error))
+            _tell_unstarted(request, call, cwd, str(error), "declined")
             raise
         try:
-            argv, env = await self._launch(request, call, confinement, plan.access)
+            argv, env = await self._launch(request, call, confinement, plan)
             await command.start(confinement, argv, env, gate)
-        except BaseException:
+        except BaseException as error:
             if gate is not None:
-                await gate.aclose()
+                await end_gate(gate, call.emit)
+            if isinstance(error, ToolError):
+                _tell_failed_start(request, call, cwd, error)
             raise
         return command, plan
 
@@ -188,13 +237,31 @@ class CommandRunner:
         Raises:
             ToolRefused: The command was refused.
         """
-        requirement = command_requirement(call.approval_policy, request.escalate, self._verdict(request, call))
+        verdict = self._verdict(request, call)
+        try:
+            requirement = command_requirement(call.approval_policy, request.escalate, verdict)
+        except ToolRefused:
+            call.decided("denied", "config")
+            raise
         widens = request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined
         access = _widened(request, call) if widens else call.access
         if requirement.ask:
-            await self.questions.command(request, call, cwd, reason=requirement.reason, amendment=requirement.amendment)
+            if not requirement.unconfined:
+                self._confinements.plan(access, call.cwd)  # nobody is asked about a command that cannot be confined
+            await self.questions.command(
+                request,
+                call,
+                cwd,
+                reason=requirement.reason,
+                amendment=requirement.amendment,
+                precaution=requirement.precaution,
+            )
+        else:
+            call.decided("approved", "config")
         return ExecutionPlan(
-            access=access.without_sandbox if requirement.unconfined else access, approved=requirement.ask and not widens
+            access=access.without_sandbox if requirement.unconfined else access,
+            approved=requirement.ask and not widens and not requirement.precaution,  # perhaps nobody was there
+            allowed=verdict is not None and not requirement.ask,
         )
 
     def _gate(
@@ -239,43 +306,60 @@ class CommandRunner:
             try:
                 verdict = policy.judge(request, facts)
             except Exception as error:  # a broken policy must not let anything through
-                reason = f"rejected: command policy {policy.name!r} failed: {type(error).__name__}: {error}"
+                reason = f"rejected: command policy {policy.name!r} failed: {described(error)}"
                 return CommandVerdict(verdict=Verdict.FORBID, reason=reason)
-            if verdict is not None and (worst is None or verdict.verdict > worst.verdict):
+            if verdict is not None and (worst is None or _weight(verdict) > _weight(worst)):
                 worst = verdict
         return worst
 
     async def _launch(
-        self, request: CommandRequest, call: Caller, plan: Confinement, access: FileAccess
+        self, request: CommandRequest, call: Caller, confinement: Confinement, plan: ExecutionPlan
     ) -> tuple[Sequence[str], dict[str, str]]:
         """Return argv and environment: those of the request, or a plain shell with the variables of the profile."""
         argv, base = request.argv, self._policy_env
         if _is_login_script(request) and _snapshots(call.config):
-            profile_plan = self._confinements.plan_for_profile(access, call.cwd)
+            profile_plan = self._confinements.plan_for_profile(plan.access, call.cwd)
             login_env = await self._confinements.logins.find(profile_plan, argv[0], base)
             if login_env is not None:
-                # The variables that told the profile about its own sandbox are left out.
+                # The variables that described the profile's own sandbox are omitted.
                 sandbox_names = profile_plan.env.keys() - base.keys()
                 argv, base = (
                     (argv[0], "-c", argv[2]),
                     {name: text for name, text in login_env.items() if name not in sandbox_names},
                 )
-        env = {**base, **self._extra_env, **call.env, **plan.env, **request.env}
+        env = {**base, **self._extra_env, **call.env, **confinement.env, **request.env}
         programs = self._search_path()
         if programs:
             env["PATH"] = f"{programs}{os.pathsep}{env.get('PATH') or os.defpath}"
+        if plan.allowed:
+            env = guarded_environment(env, None if plan.access == call.access else call.access)
         return argv, env
 
-    def _decline(self, request: CommandRequest, call: Caller, cwd: Path, reason: str) -> None:
-        """Show a refused command to clients: its start and end are reported immediately."""
-        if request.announce:
-            from codex_framework.commands.announced import begin_event, end_event
 
-            call.emit(begin_event(request, call, cwd, None))
-            result = CommandResult(
-                exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
-            )
-            call.emit(end_event(request, call, cwd, None, result, reason, "declined"))
+def _tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: ToolError) -> None:
+    """Show a permitted command that a sandbox refused to start, or that could not be started, to clients."""
+    if isinstance(error, ToolRefused):
+        _tell_unstarted(request, call, cwd, str(error), "declined")
+    else:
+        _tell_unstarted(request, call, cwd, f"execution error: {error}", "failed")
+
+
+def _tell_unstarted(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
+    """Show clients a command that was not started: its begin and end are reported immediately."""
+    if request.announce:
+        from codex_framework.commands.announced import begin_event, end_event
+
+        call.emit(begin_event(request, call, cwd, None))
+        result = CommandResult(
+            exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
+        )
+        call.emit(end_event(request, call, cwd, None, result, reason, status))
+
+
+async def _end_with(command: RunningCommand, gate: NetworkGate) -> None:
+    """Close the gate of a plugin's process when the process has ended."""
+    await command.wait()
+    await end_gate(gate, lambda _: None)
 
 
 async def _wait(command: AnnouncedCommand) -> CommandResult:
@@ -312,8 +396,10 @@ def _widened(request: CommandRequest, call: Caller) -> FileAccess:
             "missing `additional_permissions`; provide at least one of `network` or `file_system` when using"
             " `with_additional_permissions`"
         )
+    from codex_framework.commands.approval_prompts import widened_access
+
     try:
-        return call.resolve(call.permissions.widened(request.additional, call.access, call.cwd))
+        return widened_access(request.additional, call)
     except ValueError as error:
         raise ToolRefused(f"additional permissions refused: {error}") from error
 
@@ -322,3 +408,8 @@ def _folder(request: CommandRequest, call: Caller) -> Path:
     if request.cwd is None:
         return call.cwd
     return Path(os.path.normpath(call.cwd / request.cwd))
+
+
+def _weight(verdict: CommandVerdict) -> tuple[Verdict, bool]:
+    """Return how severe a verdict is. A question that needs an answer outweighs a precaution."""
+    return verdict.verdict, not verdict.precaution

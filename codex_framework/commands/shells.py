@@ -37,6 +37,17 @@ def user_shell() -> str:
 
 @functools.lru_cache(maxsize=64)
 def _find(shell: str) -> str:
+    """Return the shell that a model has named. A file in any other folder than the system's is no shell, whatever its name."""
+    if shell == user_shell():
+        return shell
+    from codex_framework.toolkit.programs import SYSTEM_FOLDERS, is_shell
+
+    if not is_shell(shell):
+        return _FALLBACK
+    if "/" not in shell:
+        import shutil
+
+        shell = shutil.which(shell, path=os.pathsep.join(sorted(SYSTEM_FOLDERS))) or ""
     return _usable(shell) or _FALLBACK
 
 
@@ -46,8 +57,8 @@ def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> 
     Args:
         script: The script for the shell.
         login: Whether to use a login shell (``-lc``, which reads the user's profile) or a plain one (``-c``).
-        shell: The name or path of the shell. ``/bin/sh`` is used if it does not exist or is not a POSIX shell. None means
-            the user's shell.
+        shell: The name or path of the shell. ``/bin/sh`` is used if it does not exist, is not a POSIX shell, or is neither the
+            user's shell nor in a folder of the system (``./bash``). None means the user's shell.
     """
     program = user_shell() if shell is None else _find(shell)
     return (program, "-lc" if login else "-c", script)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.permissions.file_access import FileAccess
 
-__all__ = ["command_environment"]
+if TYPE_CHECKING:
+    from codex_framework.config.credentials import Credentials
+
+__all__ = ["command_environment", "guarded_environment"]
 
 _TABLE = "shell_environment_policy"
 
@@ -56,6 +60,7 @@ def command_environment(
     environ: Mapping[str, str],
     *,
     keep: Iterable[str] = (),
+    credentials: Credentials | None = None,
     thread_id: str | None = None,
 ) -> dict[str, str]:
     """Return the environment of a command.
@@ -69,12 +74,16 @@ def command_environment(
         policy: The table from the configuration. Unknown keys are reported by the check of the configuration.
         environ: The environment to inherit from.
         keep: Patterns of variables that the default excludes do not drop.
+        credentials: Variables that are dropped in any case, except those of ``set``, as are other variables that contain their values.
+            The variables of ``inherit = "core"`` are never dropped for this reason.
         thread_id: The value of ``CODEX_THREAD_ID``, regardless of the policy. None leaves the variable unset.
 
     Raises:
         ConfigError: A value has the wrong type or is unknown.
     """
     variables = _inherited(policy, environ)
+    if credentials is not None:
+        variables = _without_credentials(variables, credentials.names, credentials.values(environ))
     ignored = _flag(policy, "ignore_default_excludes")
     if ignored is None:
         variables = _without_secrets(variables, tuple(keep))
@@ -92,6 +101,58 @@ def command_environment(
     return variables
 
 
+_SEARCHED = (
+    *(
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "BASH_ENV",
+        "ENV",
+        "ZDOTDIR",
+    ),
+    *(
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PERL5LIB",
+        "RUBYLIB",
+        "NODE_PATH",
+        "GIT_EXEC_PATH",
+        "GIT_TEMPLATE_DIR",
+        "XDG_CONFIG_HOME",
+    ),
+)
+"""Variables with places in which programs look for code and settings."""
+
+_OF_GIT = (("safe.bareRepository", "explicit"), ("core.fsmonitor", ""))
+"""Settings with which git takes no folder of the workspace for a repository, and runs no monitor that a repository names."""
+
+
+def guarded_environment(env: Mapping[str, str], access: FileAccess | None) -> dict[str, str]:
+    """Return the environment of a command that a policy lets run without asking.
+
+    Args:
+        env: The whole environment.
+        access: What commands of the turn may write, for a command that runs outside of the sandbox: it finds no program, library
+            or settings there. None means that it runs in the sandbox.
+    """
+    guarded = dict(env)
+    if access is not None and not access.full:
+        from codex_framework.toolkit.programs import safe_search_path
+
+        for name in _SEARCHED:
+            if name in guarded:
+                guarded[name] = safe_search_path(guarded[name], access)
+                if not guarded[name] and name != "PATH":
+                    del guarded[name]
+    count = guarded.get("GIT_CONFIG_COUNT", "")
+    first = int(count) if count.isascii() and count.isdigit() else 0
+    for place, (key, value) in enumerate(_OF_GIT, first):
+        guarded |= {f"GIT_CONFIG_KEY_{place}": key, f"GIT_CONFIG_VALUE_{place}": value}
+    return guarded | {"GIT_CONFIG_COUNT": str(first + len(_OF_GIT))}
+
+
 def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
     word = policy.get("inherit", "all")
     match word:
@@ -102,6 +163,14 @@ def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[st
         case "none":
             return {}
     raise _wrong("inherit", f"is {word!r}", 'Write "all", "core" or "none".')
+
+
+def _without_credentials(variables: dict[str, str], names: Collection[str], secrets: Collection[str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.upper() in _CORE or (name not in names and not any(secret in value for secret in secrets))
+    }
 
 
 def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[str, str]:
@@ -115,7 +184,7 @@ def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[s
 
 
 def _is_revealing(value: str) -> bool:
-    """Whether a value has a password in it. The expression is compiled only if a value may match."""
+    """Return whether a value contains a password. The expression is compiled only if a value may match."""
     return ("://" in value or "-----BEGIN " in value) and re.search(_REVEALING_VALUE, value) is not None
 
 
@@ -129,7 +198,7 @@ def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, st
 
 @functools.lru_cache(maxsize=64)
 def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
-    """Return a function that tells whether a name matches one of the patterns.
+    """Return a function that checks whether a name matches one of the patterns.
 
     Nearly all patterns and names are plain, and compiling 30 alternatives takes longer than comparing all names.
     """
@@ -168,7 +237,7 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
 
 
 def _in_order(text: str, pieces: list[str]) -> bool:
-    """Whether a text begins and ends with the first and the last piece, and has the others between them in this order."""
+    """Return whether a text starts with the first piece, ends with the last, and has the others between them in this order."""
     first, *middle, last = pieces
     if not text.startswith(first):
         return False

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["CappedOutput", "decode", "omission_line", "split_incomplete"]
 
 CAP = 1 << 20
 """Maximum number of bytes kept of one stream (Codex: 1 MiB, in two halves)."""
 
 _MAX_CHAR_BYTES = 4
+
+_LONGEST_WORD = 4096
+"""Bytes of a word that is not cut."""
 
 
 def omission_line(omitted: int) -> str:
@@ -44,18 +49,34 @@ def _skip_continuation(data: bytes | bytearray) -> int:
     return min(_MAX_CHAR_BYTES - 1, len(data))
 
 
+def _last_word(data: bytes | bytearray) -> int:
+    """Return where the last word begins, which is at the end if there is whitespace. Longer words are cut."""
+    start = max(len(data) - _LONGEST_WORD, 0)
+    return start + len(re.sub(rb"\S+\Z", b"", bytes(data[start:])))
+
+
+def _first_word(data: bytes | bytearray) -> int:
+    """Return where the first word ends. Longer words are cut."""
+    start = bytes(data[:_LONGEST_WORD])
+    return len(start) - len(re.sub(rb"\A\S+", b"", start))
+
+
 class CappedOutput:
     """The bytes of a stream: all of them up to ``cap``, then only the first half and the last half.
 
     Appending takes amortised constant time per byte. Memory use is at most ``1.25 * cap`` plus one chunk.
 
+    Args:
+        whole_words: Whether words are never cut at the gap, so that no half of a secret is left that nobody recognises.
+
     Attributes:
         total: Total number of appended bytes.
     """
 
-    __slots__ = ("_half", "_head", "_slack", "_tail", "total")
+    __slots__ = ("_half", "_head", "_slack", "_tail", "_whole_words", "total")
 
-    def __init__(self, cap: int = CAP) -> None:
+    def __init__(self, cap: int = CAP, *, whole_words: bool = False) -> None:
+        self._whole_words = whole_words
         self._half = cap // 2
         self._slack = self._half + max(cap // 4, 1)
         self._head = bytearray()
@@ -80,7 +101,7 @@ class CappedOutput:
 
     def copy(self) -> CappedOutput:
         """Return an independent copy."""
-        other = CappedOutput(self._half * 2)
+        other = CappedOutput(self._half * 2, whole_words=self._whole_words)
         other._head[:] = self._head
         other._tail[:] = self._tail
         other.total = self.total
@@ -91,6 +112,8 @@ class CappedOutput:
         if self.total <= 2 * self._half:
             return self._head, self._tail
         tail = self._tail[-self._half :]
+        if self._whole_words:
+            return self._head[: _last_word(self._head)], tail[_first_word(tail) :]
         return self._head[: split_incomplete(self._head)], tail[_skip_continuation(tail) :]
 
     @property
@@ -110,10 +133,14 @@ class CappedOutput:
         head, tail = self._parts()
         return f"{decode(head)}\n{omission_line(self.omitted)}\n{decode(tail)}"
 
-    def take_incomplete(self) -> bytes:
-        """Remove and return an incomplete character (0 to 3 bytes) at the end, so that the next buffer can start with it."""
+    def take_incomplete(self, *, word: bool = False) -> bytes:
+        """Remove and return an incomplete character (0 to 3 bytes) at the end, so that the next buffer can start with it.
+
+        Args:
+            word: Whether to take the last word, which may be incomplete as well.
+        """
         last = self._tail or self._head
-        cut = split_incomplete(last)
+        cut = _last_word(last) if word and self._whole_words else split_incomplete(last)
         rest = bytes(last[cut:])
         del last[cut:]
         self.total -= len(rest)

@@ -10,8 +10,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
-from codex_framework.commands.process.spawn import signal_group, signal_session
-from codex_framework.commands.process.streams import Streams, open_pipes, open_terminal, terminal_streams
+from codex_framework.commands.process.spawn import group_gone, group_lives, signal_session
+from codex_framework.commands.process.streams import (
+    PIPE_BYTES,
+    Streams,
+    enlarge,
+    open_pipes,
+    open_terminal,
+    terminal_streams,
+)
 from codex_framework.contract.errors import CommandFailed, ToolError
 from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
 from codex_framework.contract.roles.networks import NetworkGate
@@ -28,11 +35,8 @@ _TIMED_OUT = 124
 """Exit code after a timeout (as in Codex and ``timeout(1)``)."""
 
 _SIGNAL_BASE = 128
-_KILL_AFTER_S = 0.05
+KILL_AFTER_S = 0.05
 """Delay in seconds between SIGTERM and SIGKILL (Codex's)."""
-
-_GONE_CHECKS_S = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
-"""Pauses in seconds between checks whether the group is gone after SIGKILL."""
 
 _READ_BYTES = 1 << 18
 _BURST_BYTES = 1 << 20
@@ -56,6 +60,9 @@ async def start_command(
     drain_ms: int = DRAIN_MS,
     on_chunk: Callable[[OutputChunk], None] | None = None,
     gate: NetworkGate | None = None,
+    whole_words: bool = False,
+    lossless: bool = False,
+    grace_s: float = KILL_AFTER_S,
 ) -> Command:
     """Start a command.
 
@@ -71,7 +78,10 @@ async def start_command(
             means no limit.
         drain_ms: Time limit in milliseconds for reading after the command's end while descendants keep its output open.
         on_chunk: Called in the event loop with chunks of at most 8,192 bytes, for the first 10,000 chunks.
+        whole_words: Whether kept output is never cut within a word, for a reader that removes secrets from it.
         gate: The gate for the command's network traffic. None means that the confinement needs none.
+        lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits if nobody reads.
+        grace_s: Delay in seconds between SIGTERM and SIGKILL.
 
     Raises:
         CommandFailed: The command cannot be started; the fact is the system's text
@@ -110,7 +120,16 @@ async def start_command(
         streams = terminal_streams(terminal)
     if tty and stdin:
         streams = streams._replace(unwritten=stdin)
-    command = Command(child, streams, started=started, drain_s=drain_ms / 1000, on_chunk=on_chunk)
+    command = Command(
+        child,
+        streams,
+        started=started,
+        drain_s=drain_ms / 1000,
+        on_chunk=on_chunk,
+        whole_words=whole_words,
+        lossless=lossless,
+        grace_s=grace_s,
+    )
     command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
     return command
 
@@ -129,6 +148,9 @@ class Command:
         started: float,
         drain_s: float,
         on_chunk: Callable[[OutputChunk], None] | None,
+        whole_words: bool = False,
+        lossless: bool = False,
+        grace_s: float = KILL_AFTER_S,
     ) -> None:
         self._child = child
         self._loop = asyncio.get_running_loop()
@@ -140,11 +162,16 @@ class Command:
         self._drain_s = drain_s
         self._on_chunk = on_chunk
         self._chunks_left = _MAX_CHUNKS if on_chunk is not None else 0
-        self._all = CappedOutput()
+        self._whole_words = whole_words
+        self._held = 0
+        self._enlarged: tuple[int, ...] = ()
+        self._all = CappedOutput(whole_words=whole_words)
         self._stdout = self._all  # the same object until stderr has output
         self._stderr: CappedOutput | None = None
         self._window = self._all  # the same object until the first take
-        self._output_stream: OutputStream | None = None
+        self._lossless = lossless
+        self._grace_s = grace_s
+        self._output_stream = OutputStream(ended=False, resume=self._listen) if lossless else None
         self._status: int | None = None
         self._timed_out = False
         self._result: CommandResult | None = None
@@ -157,8 +184,7 @@ class Command:
 
     def begin(self, *, timeout_ms: int | None, keep_stdin_open: bool) -> None:
         """Start reading, writing and waiting. Called once, by :func:`start_command`."""
-        for fd, stream in self._sources.items():
-            self._loop.add_reader(fd, self._read, fd, stream)
+        self._listen()
         if timeout_ms is not None:
             self._timers.append(self._loop.call_later(timeout_ms / 1000, self._time_out))
         if self._unwritten:
@@ -178,20 +204,26 @@ class Command:
         return self._exit_code() if self._ended.is_set() else None
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
-        """Return the output from now on, until the end. There can be one reader; a slow one loses the oldest output beyond 1 MiB."""
-        self._output_stream = OutputStream(ended=self._ended.is_set())
+        """Return the output from now on, until the end. There can be one reader; a slow one loses the oldest output beyond 1 MiB.
+
+        A lossless command has one reader in all, which gets everything from the start.
+        """
+        if self._output_stream is None or not self._lossless:
+            self._output_stream = OutputStream(ended=self._ended.is_set())
         return self._output_stream.read()
 
     def take(self) -> OutputWindow:
         """Return the output since the last call (or the start) and discard it.
 
-        An incomplete character at the end is kept for the next call.
+        An incomplete character at the end is kept for the next call, as is the last word with ``whole_words``, once.
         """
-        window, self._window = self._window, CappedOutput()
+        window, self._window = self._window, CappedOutput(whole_words=self._whole_words)
         if window is self._all:
             window = self._all.copy()
         if not self._ended.is_set():
-            self._window.append(window.take_incomplete())
+            rest = window.take_incomplete(word=window.total > self._held)  # a word is held back once
+            self._held = len(rest)
+            self._window.append(rest)
         return OutputWindow(text=window.marked_text(), total_bytes=window.total, omitted_bytes=window.omitted)
 
     async def write(self, data: bytes) -> None:
@@ -224,7 +256,7 @@ class Command:
             self._child.signal(signal.SIGINT)
 
     async def kill(self) -> None:
-        """End the whole process group: send SIGTERM, and after 50 ms SIGKILL to the remaining processes.
+        """End the whole process group: send SIGTERM, and after ``grace_s`` SIGKILL to the remaining processes.
 
         Both are sent even if the caller is cancelled. After the command's end nothing is sent.
         """
@@ -232,11 +264,13 @@ class Command:
             return
         self._signal(signal.SIGTERM)
         finished = self._loop.create_future()
-        self._loop.call_later(_KILL_AFTER_S, self._kill_survivors, finished)
+        self._loop.call_later(self._grace_s, self._kill_survivors, finished)
         await self._exited.wait()
-        if self._terminal or signal_group(self._child.pid, 0):
+        while self._grace_s > KILL_AFTER_S and not finished.done() and group_lives(self._child.pid):
+            await asyncio.wait([finished], timeout=KILL_AFTER_S)
+        if self._terminal or group_lives(self._child.pid):
             await finished
-            await self._group_gone()
+            await group_gone(self._child.pid)
         self._finish()
 
     async def wait(self) -> CommandResult:
@@ -247,6 +281,10 @@ class Command:
         return self._result
 
     # Reading
+
+    def _listen(self) -> None:
+        for fd, stream in self._sources.items():
+            self._loop.add_reader(fd, self._read, fd, stream)
 
     def _read(self, fd: int, stream: str) -> None:
         budget = _BURST_BYTES
@@ -260,6 +298,9 @@ class Command:
             if not data:
                 self._close_source(fd)
                 return
+            if len(data) >= PIPE_BYTES and fd not in self._enlarged:
+                self._enlarged = (*self._enlarged, fd)
+                enlarge(fd)
             self._received(stream, data)
             budget -= len(data)
 
@@ -269,11 +310,14 @@ class Command:
             self._announce(stream, data)
         if self._output_stream is not None:
             self._output_stream.put(OutputChunk(stream, data))
+            if self._output_stream.full:  # the command waits when its pipe is full too
+                for fd in self._sources:
+                    self._loop.remove_reader(fd)
 
     def _all_append(self, stream: str, data: bytes) -> None:
         if stream == "stderr":
             if self._stderr is None:
-                self._stderr = CappedOutput()
+                self._stderr = CappedOutput(whole_words=self._whole_words)
                 self._stdout = self._all.copy()
             self._stderr.append(data)
         elif self._stdout is not self._all:
@@ -371,13 +415,6 @@ class Command:
         if not finished.done():
             finished.set_result(None)
 
-    async def _group_gone(self) -> None:
-        """Wait briefly until the group is gone. Where nobody reaps orphans, they stay as zombies."""
-        for pause in _GONE_CHECKS_S:
-            if not signal_group(self._child.pid, 0):
-                return
-            await asyncio.sleep(pause)
-
     def _finish(self) -> None:
         if self._ended.is_set():
             return
@@ -400,11 +437,12 @@ class Command:
 
     def _make_result(self) -> CommandResult:
         stdout = self._stdout.text()
+        only_stdout = self._stdout is self._all and not self._all.omitted
         return CommandResult(
             exit_code=self._exit_code(),
             stdout=stdout,
             stderr="" if self._stderr is None else self._stderr.text(),
-            output=stdout if self._stdout is self._all else self._all.text(),
+            output=stdout if only_stdout else self._all.marked_text(),
             total_bytes=self._all.total,
             omitted_bytes=self._all.omitted,
             duration_s=self._duration_s,

@@ -8,15 +8,20 @@ import subprocess
 import threading
 from pathlib import Path
 
+from codex_framework.commands.process.watcher import WATCHER
 from codex_framework.contract.errors import CommandFailed
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.signals import default_signals, signals_are_default, with_default_signals
 
-__all__ = ["SpawnedProcess", "Unconfined", "signal_group", "signal_session"]
+__all__ = ["SpawnedProcess", "Unconfined", "group_gone", "group_lives", "signal_group", "signal_session"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
 No code is needed between fork and exec, which would prevent vfork and is unsafe with threads."""
+
+_GONE_CHECKS_S = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+"""Pauses in seconds between checks whether the group is gone after SIGKILL."""
 
 _PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
 
@@ -31,6 +36,31 @@ def signal_group(pid: int, number: int) -> bool:
         # macOS reports this for a group of zombies; other systems for a set-uid child, which cannot be signalled.
         return number != 0
     return True
+
+
+def group_lives(pid: int) -> bool:
+    """Return whether a process group has a member that is not a zombie. Without ``/proc``, zombies count too."""
+    if not signal_group(pid, 0):
+        return False
+    members = False
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has just ended, or we may not inspect it
+        if int(fields[2]) == pid:
+            if fields[0] != b"Z":
+                return True
+            members = True
+    return not members
+
+
+async def group_gone(pid: int) -> None:
+    """Wait briefly until a process group is gone after SIGKILL."""
+    for pause in _GONE_CHECKS_S:
+        if not group_lives(pid):
+            return
+        await asyncio.sleep(pause)
 
 
 def signal_session(leader: int, number: int) -> None:
@@ -86,10 +116,12 @@ class SpawnedProcess(ChildProcess):
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
+        WATCHER.forget(self._process.pid)
         self._ended.set()
 
     def _wait_in_thread(self) -> None:
         self._process.wait()
+        WATCHER.forget(self._process.pid)
         try:
             self._loop.call_soon_threadsafe(self._ended.set)
         except RuntimeError:
@@ -107,7 +139,10 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 class Unconfined(Confinement):
-    """A confinement without restrictions: a new session, a new process group, and the environment as given."""
+    """A confinement without restrictions: a new session, a new process group, and the environment as given.
+
+    Commands end with this process, even if it is killed.
+    """
 
     async def start(self, launch: Launch) -> SpawnedProcess:
         """Start a process.
@@ -116,31 +151,61 @@ class Unconfined(Confinement):
             CommandFailed: The program or the folder does not exist or is unusable; the fact is the system's text.
         """
         argv = _with_terminal(launch) if launch.tty else launch.argv
+        WATCHER.ensure()
+        slot = WATCHER.announce(launch.stdout if launch.may_replace_terminal else None)
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220  # a vfork takes less than a millisecond and cannot be cancelled
-                argv,
-                cwd=launch.cwd,
-                env=launch.env,
-                stdin=launch.stdin,
-                stdout=launch.stdout,
-                stderr=launch.stderr,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CommandFailed(os_error_text(error), hint=_hint(launch)) from error
-        except UnicodeError as error:  # half a surrogate pair in an argument or variable
-            raise CommandFailed("an argument cannot be encoded as text", hint=_PLAIN_ARGUMENTS) from error
-        except ValueError as error:
-            raise CommandFailed("nul byte found in provided data", hint=_PLAIN_ARGUMENTS) from error
+            process = _started(launch, argv)
+        except BaseException:
+            WATCHER.withdraw(slot)
+            raise
+        WATCHER.note(slot, process.pid)
         return SpawnedProcess(process)
 
+    async def warm(self) -> None:
+        """Start the process that ends commands if this one is killed."""
+        WATCHER.ensure()
 
-def _with_terminal(launch: Launch) -> tuple[str, ...]:
+
+def _started(launch: Launch, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    try:
+        if signals_are_default():
+            return _process(launch, argv)
+        with default_signals() as reset:
+            if not reset:
+                _check_program(launch)
+                argv = with_default_signals(argv)
+            return _process(launch, argv)
+    except OSError as error:
+        raise CommandFailed(os_error_text(error), hint=_hint(launch)) from error
+    except UnicodeError as error:  # half a surrogate pair in an argument or variable
+        raise CommandFailed("an argument cannot be encoded as text", hint=_PLAIN_ARGUMENTS) from error
+    except ValueError as error:
+        raise CommandFailed("nul byte found in provided data", hint=_PLAIN_ARGUMENTS) from error
+
+
+def _process(launch: Launch, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # a vfork takes less than a millisecond and cannot be cancelled
+        argv,
+        cwd=launch.cwd,
+        env=launch.env,
+        stdin=launch.stdin,
+        stdout=launch.stdout,
+        stderr=launch.stderr,
+        start_new_session=True,
+    )
+
+
+def _check_program(launch: Launch) -> None:
+    """Refuse a program that does not exist, if it is started by another program whose message would look like the command's."""
     import shutil
 
     program = shutil.which(launch.argv[0], path=launch.env.get("PATH", os.defpath)) if launch.argv else None
     if program is None:
         raise CommandFailed("No such file or directory (os error 2)", hint=_hint(launch))
+
+
+def _with_terminal(launch: Launch) -> tuple[str, ...]:
+    _check_program(launch)
     return ("/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.stdin), *launch.argv)
 
 

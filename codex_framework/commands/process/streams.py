@@ -6,13 +6,16 @@ import contextlib
 import os
 from typing import NamedTuple
 
-__all__ = ["Streams", "open_pipes", "open_terminal", "terminal_streams"]
+__all__ = ["PIPE_BYTES", "Streams", "enlarge", "open_pipes", "open_terminal", "terminal_streams"]
 
 _TERMINAL_SIZE = (24, 80)
 """Rows and columns (measured on Codex)."""
 
-_PIPE_BYTES = 1 << 18
-"""Requested capacity of output pipes, for fewer wake-ups with large output. Linux's default is 64 KiB."""
+PIPE_BYTES = 1 << 16
+"""Linux's default capacity of a pipe."""
+
+_LARGE_PIPE_BYTES = 1 << 18
+"""Requested capacity of a pipe with large output, for fewer wake-ups."""
 
 _SET_PIPE_SIZE = 1031
 """``F_SETPIPE_SZ`` of Linux (``fcntl.F_SETPIPE_SZ``)."""
@@ -89,12 +92,16 @@ def _stdin_pipe(data: bytes, *, keep_open: bool) -> tuple[int, int | None, bytes
     return theirs, None, b""
 
 
-def _output_pipe(descriptors: list[int]) -> tuple[int, int]:
+def enlarge(pipe: int) -> None:
+    """Enlarge a pipe that was found full. Most commands print little, so this is not done for every pipe."""
     import fcntl
 
+    with contextlib.suppress(OSError):  # not Linux, or the user's budget for pipes is used up; the default size is used
+        fcntl.fcntl(pipe, _SET_PIPE_SIZE, _LARGE_PIPE_BYTES)
+
+
+def _output_pipe(descriptors: list[int]) -> tuple[int, int]:
     ours, theirs = os.pipe()
     descriptors += [ours, theirs]
     os.set_blocking(ours, False)
-    with contextlib.suppress(OSError):  # not Linux, or the user's budget for pipes is used up; the default size is used
-        fcntl.fcntl(theirs, _SET_PIPE_SIZE, _PIPE_BYTES)
     return ours, theirs

@@ -1,0 +1,189 @@
+"""The paths that decide what is permitted. Commands and tools may never write them, whatever the permissions are.
+
+This is the only list of them. :func:`~codex_framework.commands.access.file_access` excludes them from everything that a profile, a
+workspace or an answer of the user makes writable. Only full access (``danger-full-access``) includes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
+from codex_framework.contract.permissions.links import links_on_the_way
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.value import Value
+
+__all__ = ["Deciding", "deciding_places", "mode_at"]
+
+_OF_HOME = (
+    *("config.toml", "rules", "auth.json", ".env", ".credentials.json", "hooks.json", "requirements.toml"),
+    *("AGENTS.md", "AGENTS.override.md", "agents", "hooks", "plugins", "prompts", "skills"),
+    *("sessions", "archived_sessions", "session_index.jsonl", "history.jsonl", "tmp/programs"),
+)
+"""The deciding files in ``$CODEX_HOME``, which stay protected even if a folder in it is the workspace."""
+
+_OF_PREFIX = ("bin", "sbin", "lib", "lib64", "pyvenv.cfg")
+"""The deciding files in the interpreter's prefix, which stay protected even if the prefix itself is the workspace."""
+
+_SYSTEM = "/etc/codex"
+"""The administrator's configuration and rules."""
+
+
+class Deciding(Value, kw_only=True):
+    """The deciding paths, as real paths, together with the symlinks that lead to them.
+
+    Attributes:
+        paths: Paths at and below which nothing may be written.
+        homes: The same, but the user may choose a folder in one of them as the workspace: ``$CODEX_HOME``.
+        prefixes: Like ``homes``, but the user may also choose one of them itself as the workspace: the interpreter's folders.
+    """
+
+    paths: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    def hold(self, modes: MutableMapping[str, AccessMode]) -> None:
+        """Make these paths read-only in a table of real paths with their modes. Denied paths stay denied."""
+        written = [path for path, mode in modes.items() if mode is AccessMode.WRITE]
+        if not written:
+            return
+        for path in written:
+            if path in self._exact or f"{path}/".startswith(self._within):
+                modes[path] = AccessMode.READ
+        for place in self.homes:
+            if modes.get(place) is AccessMode.WRITE:
+                modes[place] = AccessMode.READ
+        folders = tuple(f"{path.rstrip('/')}/" for path in written)
+        for place in (*self.prefixes, *self.homes, *self.paths):
+            # Most places are not below a writable folder, which takes one comparison to find out.
+            if place.startswith(folders) and place not in modes and mode_at(modes, place) is AccessMode.WRITE:
+                modes[place] = AccessMode.READ
+
+    @functools.cached_property
+    def _exact(self) -> frozenset[str]:
+        return frozenset(self.paths)
+
+    @functools.cached_property
+    def _within(self) -> tuple[str, ...]:
+        return tuple(f"{path.rstrip('/')}/" for path in self.paths)
+
+
+def deciding_places(
+    codex_home: Path | str | None = None,
+    *,
+    environ: Mapping[str, str],
+    projects: Mapping[str, Any] | None = None,
+    code: Iterable[str] = (),
+) -> Deciding:
+    """Return the deciding paths of this process.
+
+    Args:
+        codex_home: The kernel's folder for configuration, rules and sessions. None means that of ``environ``.
+        environ: The kernel's environment variables.
+        projects: The table ``[projects]``. The settings of trusted projects affect later sessions.
+        code: Files and folders with code that the kernel runs in addition to its own: those of plugins.
+    """
+    prefixes, own = _of_process()
+    homes = tuple(_reached([str(codex_home)] if codex_home is not None else _homes(environ)))
+    within = (*own, *prefixes)
+    # A link among them protects only itself, so what lies behind it is resolved.
+    more = [path for path in code if not any(_is_within(path, place) and not os.path.islink(place) for place in own)]  # noqa: PTH114
+    paths = (
+        *own,
+        *(f"{home}/{name}" for home in homes for name in _OF_HOME),
+        *_reached(path for path in more if not any(_is_within(path, f"{place}/lib") for place in within)),
+        *_of_projects(projects or {}),
+        _SYSTEM,
+    )
+    return Deciding(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes)
+
+
+def _homes(environ: Mapping[str, str]) -> list[str]:
+    named = environ.get("CODEX_HOME")
+    if named:
+        return [os.path.abspath(named)]  # noqa: PTH100
+    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    return [f"{home}/.codex"] if os.path.isabs(home) else []  # noqa: PTH117
+
+
+@functools.cache
+def _of_process() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the interpreter's prefixes, and the paths of its code and the kernel's. They do not change within a process."""
+    prefixes = tuple(_reached((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    code = [package, sys.executable, os.path.dirname(os.__file__)]  # noqa: PTH120
+    code += [folder for folder in sys.path if folder and _holds_distributions(folder, prefixes)]
+    inner = (f"{prefix}/{name}" for prefix in prefixes for name in _OF_PREFIX)
+    return prefixes, tuple(_reached((*code, *(path for path in inner if os.path.lexists(path)))))
+
+
+def _holds_distributions(folder: str, prefixes: tuple[str, ...]) -> bool:
+    """Return whether a folder of ``sys.path`` contains installed packages. Source folders, in which users work, do not."""
+    if any(_is_within(folder, f"{prefix}/lib") for prefix in prefixes):
+        return False  # protected as a part of the prefix
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return os.path.isfile(folder)  # noqa: PTH113  # a zip file of modules
+    with os.scandir(folder) as entries:
+        return any(entry.name.endswith(".dist-info") for entry in entries)
+
+
+def _of_projects(projects: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the folders with the settings of trusted projects and their worktrees, and their repositories."""
+    for folder, entry in projects.items():
+        if not isinstance(entry, Mapping) or entry.get("trust_level") != "trusted" or not os.path.isabs(folder):  # noqa: PTH117
+            continue
+        real = os.path.realpath(folder)
+        if not os.path.isdir(real):  # noqa: PTH112
+            continue
+        yield from links_on_the_way(folder) if real != folder else ()
+        for root in (real, *_worktrees(real)):
+            for name in PROTECTED_NAMES:
+                if name == ".codex" or os.path.lexists(f"{root}/{name}"):
+                    yield f"{root}/{name}"
+
+
+def _worktrees(checkout: str) -> Iterator[str]:
+    """Yield the linked worktrees of a checkout that exist, as real paths."""
+    folder = f"{checkout}/.git/worktrees"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:  # it has none
+        return
+    for name in names:
+        try:
+            pointer = Path(folder, name, "gitdir").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            continue
+        root = os.path.dirname(os.path.realpath(os.path.join(folder, name, pointer.strip())))  # noqa: PTH118, PTH120
+        if os.path.isdir(root):  # noqa: PTH112
+            yield root
+
+
+def _reached(places: Iterable[str]) -> Iterator[str]:
+    """Yield the real paths of places, each once, and the symlinks on the way to them."""
+    found: dict[str, None] = {}
+    for place in places:
+        real = os.path.realpath(place)
+        found[real] = None
+        if real != place:
+            found.update(dict.fromkeys(links_on_the_way(place)))
+    yield from found
+
+
+def _is_within(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place.rstrip('/')}/")
+
+
+def mode_at(modes: Mapping[str, AccessMode], path: str) -> AccessMode | None:
+    """Return the mode of a path in a table of paths with their modes: that of the nearest path at or above it, or None."""
+    while path not in modes:
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if parent == path:
+            return None
+        path = parent
+    return modes[path]

@@ -1,0 +1,63 @@
+"""The network gate of a command: how it is made, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from codex_framework.contract.errors import SandboxError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.network_rules import NetworkRules
+from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
+from codex_framework.toolkit.faults import fact_of
+
+__all__ = ["CLOSE_S", "end_gate", "gate_for"]
+
+CLOSE_S = 5.0
+"""Time limit for the end of a gate, in seconds. The command's result waits for it."""
+
+
+def gate_for(
+    access: FileAccess,
+    proxy: NetworkProxy | None,
+    ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None,
+) -> NetworkGate | None:
+    """Return a network gate for a command, or None if the command may reach all hosts or none.
+
+    Args:
+        access: The access of the command.
+        proxy: The network proxy, or None if no plugin offers one.
+        ask: Called for hosts that no rule matches. None refuses these hosts.
+
+    Raises:
+        SandboxError: No plugin offers a proxy, or the rules contradict each other.
+    """
+    if access.network is not NetworkMode.PROXY:
+        return None
+    if proxy is None:
+        raise SandboxError(
+            "only some hosts may be reached, but no network proxy is loaded",
+            slug="no-network-proxy",
+            hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
+        )
+    return proxy.gate(access.network_rules or NetworkRules(), ask)
+
+
+async def end_gate(gate: NetworkGate, emit: Callable[[Any], None]) -> bool:
+    """Close a gate, and return whether it blocked a request.
+
+    A gate that fails or hangs is reported, and the command's result stands. If it does not say what it blocked, it counts as having
+    blocked something, so that nobody is offered to run the command without the sandbox.
+    """
+    blocked = True
+    try:
+        blocked = bool(gate.blocked)
+        async with asyncio.timeout(CLOSE_S):
+            await gate.aclose()
+    except TimeoutError:
+        emit(WarningEvent(f"the network gate {type(gate).__qualname__} did not end within {CLOSE_S:g} s"))
+    except Exception as error:
+        emit(WarningEvent(f"the network gate {type(gate).__qualname__} failed at its end: {fact_of(error)}"))
+    return blocked
