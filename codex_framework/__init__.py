@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codex_framework.commands.process.spawn import Unconfined
     from codex_framework.commands.shells import shell_argv, user_shell
+    from codex_framework.config.user_config import UserConfig
     from codex_framework.contract.errors import (
         CodexError,
         CommandFailed,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.permissions import AccessMode
     from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision, SandboxPolicy
     from codex_framework.contract.roles.agents import Agent, RunResult
-    from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
+    from codex_framework.contract.roles.calls import CallView, OutputView, ToolCall, ToolOutput
     from codex_framework.contract.roles.commands import CommandRequest, CommandResult
     from codex_framework.contract.roles.compactors import Compactor, ContextStatus
     from codex_framework.contract.roles.components import Component, ThreadComponent
@@ -92,16 +93,18 @@ if TYPE_CHECKING:
         Status,
         Usage,
     )
-    from codex_framework.contract.roles.plugins import Plugin, PluginContext
+    from codex_framework.contract.roles.plugins import ConfigLayer, Plugin, PluginContext
     from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
     from codex_framework.contract.roles.reviewers import ApprovalReviewer
     from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch, Sandbox, SandboxReport
     from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
+    from codex_framework.contract.roles.setting_overrides import SettingsOverrides
     from codex_framework.contract.roles.settings import Settings
     from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
     from codex_framework.contract.roles.tasks import Task, TaskContext
     from codex_framework.contract.roles.threads import KernelContext, ThreadClient, ThreadContext, TurnContext
     from codex_framework.contract.roles.tool_specs import (
+        DeferredTool,
         FreeformFormat,
         FreeformSpec,
         FunctionSpec,
@@ -111,7 +114,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.tools import Tool, ToolContext
     from codex_framework.contract.value import Value
     from codex_framework.contract.version import __version__
-    from codex_framework.kernel import Kernel, run
+    from codex_framework.kernel import Kernel, run, run_async
     from codex_framework.threads.thread import Thread
     from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
     from codex_framework.toolkit.tool import freeform_tool, tool
@@ -119,6 +122,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "codex_framework.commands.process.spawn": "Unconfined",
     "codex_framework.commands.shells": "shell_argv user_shell",
+    "codex_framework.config.user_config": "UserConfig",
     "codex_framework.contract.errors": (
         "CodexError CommandFailed ConfigError FatalToolError InputRefused ModelError PluginError"
         " RunError SandboxError ServiceError StopTurn ThreadError ToolError ToolRefused TurnEnded"
@@ -134,7 +138,7 @@ _HOMES = {
     "codex_framework.contract.protocol.permissions": "AccessMode",
     "codex_framework.contract.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
     "codex_framework.contract.roles.agents": "Agent RunResult",
-    "codex_framework.contract.roles.calls": "CallView ToolCall ToolOutput",
+    "codex_framework.contract.roles.calls": "CallView OutputView ToolCall ToolOutput",
     "codex_framework.contract.roles.commands": "CommandRequest CommandResult",
     "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
     "codex_framework.contract.roles.components": "Component ThreadComponent",
@@ -149,7 +153,7 @@ _HOMES = {
     "codex_framework.contract.roles.observers": "Measurement Notification Notifier Observer Telemetry",
     "codex_framework.contract.roles.ops": "OpHandler handles",
     "codex_framework.contract.roles.outcomes": "Compaction Limits Outcome RolledBack SampleResult Status Usage",
-    "codex_framework.contract.roles.plugins": "Plugin PluginContext",
+    "codex_framework.contract.roles.plugins": "ConfigLayer Plugin PluginContext",
     "codex_framework.contract.roles.policies": "CommandPolicy CommandVerdict Verdict",
     "codex_framework.contract.roles.reviewers": "ApprovalReviewer",
     "codex_framework.contract.roles.sandboxes": "ChildProcess Confinement Launch Sandbox SandboxReport",
@@ -157,12 +161,13 @@ _HOMES = {
     "codex_framework.contract.roles.tasks": "Task TaskContext",
     "codex_framework.contract.roles.scopes": "ServiceKey Span Trace",
     "codex_framework.contract.roles.threads": "KernelContext ThreadClient ThreadContext TurnContext",
-    "codex_framework.contract.roles.tool_specs": "FreeformFormat FreeformSpec FunctionSpec NativeSpec ToolSpec",
+    "codex_framework.contract.roles.tool_specs": "DeferredTool FreeformFormat FreeformSpec FunctionSpec NativeSpec ToolSpec",
     "codex_framework.contract.roles.tools": "Tool ToolContext",
+    "codex_framework.contract.roles.setting_overrides": "SettingsOverrides",
     "codex_framework.contract.roles.settings": "Settings",
     "codex_framework.contract.value": "Value",
     "codex_framework.contract.version": "__version__",
-    "codex_framework.kernel": "Kernel run",
+    "codex_framework.kernel": "Kernel run run_async",
     "codex_framework.threads.thread": "Thread",
     "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",
     "codex_framework.toolkit.tool": "freeform_tool tool",
@@ -191,10 +196,12 @@ __all__ = [
     "Completed",
     "Component",
     "ConfigError",
+    "ConfigLayer",
     "Confinement",
     "ContextSource",
     "ContextStatus",
     "Decision",
+    "DeferredTool",
     "Event",
     "EventMsg",
     "FatalToolError",
@@ -235,6 +242,7 @@ __all__ = [
     "OpHandler",
     "Outcome",
     "OutputText",
+    "OutputView",
     "PathRule",
     "Plugin",
     "PluginContext",
@@ -258,6 +266,7 @@ __all__ = [
     "ServiceError",
     "ServiceKey",
     "Settings",
+    "SettingsOverrides",
     "Span",
     "Status",
     "StopTurn",
@@ -288,6 +297,7 @@ __all__ = [
     "TurnFacts",
     "Unconfined",
     "Usage",
+    "UserConfig",
     "UserInput",
     "Value",
     "Verdict",
@@ -299,6 +309,7 @@ __all__ = [
     "hookimpl",
     "parse_arguments",
     "run",
+    "run_async",
     "shell_argv",
     "tool",
     "user_shell",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.deciding import Deciding, deciding_places
 from codex_framework.commands.programs import ProgramFolder
 from codex_framework.commands.shells import user_shell
-from codex_framework.config import Config, load_config, overridden, settings_from
+from codex_framework.config import Config, load_config, overridden, settings_from, with_overrides
+from codex_framework.config.checking import check_guards, idle_settings
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.ops import Op, UserInputItem
@@ -27,16 +30,24 @@ from codex_framework.plugins.report import PluginStatus
 from codex_framework.threads.agents import agent_named
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
+from codex_framework.threads.closing import close_all
 from codex_framework.threads.components import Components
 from codex_framework.threads.host import Host
 from codex_framework.threads.models import Models
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
+from codex_framework.threads.stalls import Stall, StallWatch, stalled
+from codex_framework.threads.stored import keep_approval_policy
 from codex_framework.threads.thread import Answerer, Thread
 from codex_framework.threads.threads import Threads, load
 
-__all__ = ["Kernel", "run"]
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from codex_framework.contract.roles.setting_overrides import RunOptions, SettingsOverrides, ThreadOptions
+
+__all__ = ["Kernel", "run", "run_async"]
 
 OutputT = TypeVar("OutputT")
 
@@ -54,6 +65,8 @@ class Kernel:
         self._state = PluginState()
         self._background = Background(self.warn)
         self._contexts: dict[str, PluginKernel] = {}
+        self._unheard: list[str] = []
+        self._stalls = StallWatch(self._log_stall, self._tell_stall)
         self._broadcast = Broadcast(
             observers=registry.observers,
             notifiers=registry.notifiers,
@@ -66,6 +79,11 @@ class Kernel:
     def threads(self) -> Mapping[str, Thread]:
         """The threads that have not been shut down, by id."""
         return self._threads.running
+
+    @property
+    def deciding(self) -> Deciding:
+        """The places that no command and no tool may write."""
+        return self._host.deciding
 
     @classmethod
     async def create(
@@ -87,12 +105,16 @@ class Kernel:
 
         Raises:
             ConfigError: The configuration is invalid. A broken plugin is not an error: see ``kernel.registry.reports``.
-            PluginError: A required component did not start.
+            PluginError: A required component did not start, or a component of a plugin that offers safeguards.
         """
         env = dict(os.environ if environ is None else environ)
         if config is None:
             config = load_config(cwd=Path.cwd(), environ=env)
         registry = load_registry(config, environ=env, entry_points=entry_points, extra_plugins=plugins)
+        check_guards(config, registry.config_keys)
+        idle = idle_settings(config.tables, registry.config_keys)
+        if idle is not None:
+            config = config.evolve(warnings=(*config.warnings, idle))
         kernel = cls(config, registry, env)
         if registry.components:
             await kernel._start_components()
@@ -108,14 +130,14 @@ class Kernel:
         """Close it."""
         await self.aclose()
 
-    def settings(self, **overrides: Any) -> Settings:
+    def settings(self, **overrides: Unpack[SettingsOverrides]) -> Settings:
         """Return the settings that a thread starts with: those of the configuration, with some fields replaced.
 
         Raises:
-            ConfigError: The configuration does not permit these settings (unknown provider, ...).
+            ConfigError: The configuration does not permit these settings (unknown provider, ...), or an override is no setting or
+                has the wrong type.
         """
-        settings = settings_from(self.config, self.registry.builtin_providers)
-        return settings.evolve(**overrides) if overrides else settings
+        return with_overrides(settings_from(self.config, self.registry.builtin_providers), overrides)
 
     def agent(self, name: str) -> Agent[Any]:
         """Return an agent by name: from ``[agents.NAME]`` in the configuration, or else from a plugin.
@@ -144,7 +166,7 @@ class Kernel:
         base_instructions: str | None = None,
         extra: Mapping[str, Any] | None = None,
         services: Mapping[ServiceKey[Any], object] | None = None,
-        **overrides: Any,
+        **overrides: Unpack[SettingsOverrides],
     ) -> Thread:
         """Start a conversation.
 
@@ -165,7 +187,7 @@ class Kernel:
             ThreadError: The agent asks for more than the settings permit, or ``extra`` cannot be stored.
         """
         host, settings = self._configured(settings, config, overrides)
-        return self._threads.start(
+        thread = self._threads.start(
             host,
             settings,
             agent=agent,
@@ -175,6 +197,9 @@ class Kernel:
             extra=extra or {},
             services=services,
         )
+        for _ in range(4 if thread.conversation.parts else 0):
+            await asyncio.sleep(0)  # lets components start their processes before the client prepares the first turn
+        return thread
 
     async def resume_thread(
         self,
@@ -184,9 +209,13 @@ class Kernel:
         agent: Agent[Any] | None = None,
         config: Mapping[str, Any] | None = None,
         originator: str | None = None,
-        **overrides: Any,
+        **overrides: Unpack[SettingsOverrides],
     ) -> Thread:
         """Resume a stored conversation by id, name or file. The arguments are those of :meth:`start_thread`.
+
+        Settings come from the configuration and the arguments, not from the record. The approval policy is the exception: without
+        ``settings``, ``agent`` and ``approval_policy``, the thread keeps its last one if that is stricter than the configuration's;
+        otherwise a difference is a warning.
 
         Raises:
             ThreadError: There is none, it cannot be read, it is already running in this kernel, or the agent asks for more than the
@@ -194,8 +223,15 @@ class Kernel:
             ConfigError: As for :meth:`start_thread`.
         """
         stored = self._threads.stored(self._host, thread_id)
+        implied = settings is None and agent is None and "approval_policy" not in overrides
         host, settings = self._configured(settings, config, overrides)
-        return self._threads.resume(host, stored, settings, agent=agent, originator=originator)
+        warnings: Sequence[str] = ()
+        if implied:
+            settings, warnings = keep_approval_policy(stored, settings)
+        thread = self._threads.resume(host, stored, settings, agent=agent, originator=originator)
+        for text in warnings:
+            thread.warn(text)
+        return thread
 
     async def run(
         self,
@@ -205,7 +241,7 @@ class Kernel:
         services: Mapping[ServiceKey[Any], object] | None = None,
         on_request: Answerer | None = None,
         on_event: Callable[[Event], None] | None = None,
-        **overrides: Any,
+        **overrides: Unpack[ThreadOptions],
     ) -> RunResult[OutputT]:
         """Run an agent for one turn, in a thread of its own.
 
@@ -213,7 +249,7 @@ class Kernel:
             services: Services for this run only.
             on_request: Answers approvals and other requests. Without it requests get their unattended answer; approvals are denied.
             on_event: Called with every event.
-            overrides: Fields of ``Settings`` to replace.
+            overrides: Fields of ``Settings`` to replace, and other arguments of :meth:`start_thread`.
 
         Raises:
             CodexError: The thread could not be started. Errors of the turn are in the result.
@@ -238,40 +274,41 @@ class Kernel:
 
     def warn(self, text: str) -> None:
         """Send a warning to the clients of all threads."""
-        for thread in list(self.threads.values()):
-            thread.warn(text)
+        self._tell(list(self.threads.values()), text)
 
     async def aclose(self) -> None:
-        """Shut down all threads and close clients, components, sandboxes, proxies and watchers. Safe to call twice."""
+        """Shut down all threads and close clients, components, sandboxes, proxies and watchers. Safe to call twice.
+
+        What a plugin cannot close, or not in time, is a warning in ``kernel.registry.warnings``.
+        """
         for thread in list(self.threads.values()):
             await thread.shutdown()
+        self._stalls.close()
         await self._background.aclose()
-        problems = [*await self._components.aclose(), *(("", text) for text in await self._state.aclose())]
+        problems = [*await self._components.aclose(), *await self._state.aclose()]
         self.registry = self.registry.noting(problems)
-        # If one cannot be closed, the others are closed nevertheless, and the first error is raised at the end.
-        ends = [
-            self._models.aclose(),
-            *(proxy.aclose() for proxy in self.registry.network_proxies.values()),
-            self._confinements.aclose(),
-            self._broadcast.close(),
-        ]
-        results = await asyncio.gather(*ends, return_exceptions=True)
+        late, _ = await asyncio.gather(close_all(*self._host.closing()), self._broadcast.close())
         self._host.programs.close()
-        for error in results:
-            if isinstance(error, BaseException):
-                raise error
+        self.registry = self.registry.noting(late).telling(self._unheard)
+        self._unheard.clear()
 
     # Parts
 
     async def _start_components(self) -> None:
+        out: set[str] = set()
+        self._stalls.enter()
         try:
             failed = await self._components.start(self._context)
+            if failed:
+                self.registry = self.registry.without(failed)
+                out = {report.name for report in self.registry.reports if report.status is PluginStatus.FAILED}
+                self.registry.check_safeguards(out)
         except BaseException:
             await self.aclose()
             raise
-        if failed:
-            self.registry = self.registry.without(failed)
-            out = {report.name for report in self.registry.reports if report.status is PluginStatus.FAILED}
+        finally:
+            self._stalls.leave()
+        if out:
             self._components.leave_out(out)
             self._broadcast.withdraw(out)
             self._make_parts()
@@ -281,7 +318,10 @@ class Kernel:
         registry, config = self.registry, self.config
         self._models = Models(registry, config, self._environ)
         wanted = config.get("framework.sandbox")
-        self._confinements = Confinements(registry.sandboxes, wanted if isinstance(wanted, str) else None)
+        self._confinements = Confinements(
+            registry.sandboxes, wanted if isinstance(wanted, str) else None, registry.owners
+        )
+        programs = ProgramFolder(config.codex_home, registry.programs)
         self._host = Host(
             registry=registry,
             config=config,
@@ -289,14 +329,21 @@ class Kernel:
             environ=self._environ,
             shell=user_shell(),
             confinements=self._confinements,
+            deciding=deciding_places(
+                config.codex_home,
+                environ=self._environ,
+                projects=config.get("projects"),
+                code=(*registry.code, *programs.private),
+            ),
             broadcast=self._broadcast,
-            programs=ProgramFolder(config.codex_home, registry.programs),
+            programs=programs,
             models=self._models,
             services=self._services,
             components=self._components,
             kernel=self._context,
             stored=lambda thread_id: load(self._host, thread_id),
             forget=self._threads.forget,
+            stalls=self._stalls,
         )
 
     def _configured(
@@ -304,10 +351,10 @@ class Kernel:
     ) -> tuple[Host, Settings]:
         """Return the shared parts and the settings for a new thread."""
         if config is None:
-            return self._host, (settings or self.settings()).evolve(**overrides)
+            return self._host, with_overrides(settings or self.settings(), overrides)
         own = overridden(self.config, config, self._environ)
         settings = settings or settings_from(own, self.registry.builtin_providers)
-        return self._host.configured(own), settings.evolve(**overrides)
+        return self._host.configured(own), with_overrides(settings, overrides)
 
     def _context(self, plugin: str) -> KernelContext:
         context = self._contexts.get(plugin)
@@ -327,8 +374,23 @@ class Kernel:
 
     def _report(self, thread_id: str, sentence: str) -> None:
         thread = self.threads.get(thread_id)
-        for listener in [thread] if thread is not None else list(self.threads.values()):
+        listeners = [thread] if thread is not None else list(self.threads.values())
+        self._tell(listeners, sentence)
+
+    def _log_stall(self, stall: Stall) -> None:
+        """Name a plugin that blocks the event loop. Called on another thread, because nothing else can run."""
+        logging.getLogger("codex_framework").warning(stalled(stall, self.registry.reports))
+
+    def _tell_stall(self, stall: Stall) -> None:
+        """Tell the threads too, now that the loop runs again."""
+        self._tell(list(self.threads.values()), stalled(stall, self.registry.reports))
+
+    def _tell(self, listeners: Sequence[Thread], sentence: str) -> None:
+        """Warn threads. What no thread hears is a warning of the registry when the kernel is closed."""
+        for listener in listeners:
             listener.warn(sentence)
+        if not listeners:
+            self._unheard.append(sentence)
 
 
 def run(
@@ -337,9 +399,9 @@ def run(
     config: Config | None = None,
     plugins: Sequence[object] = (),
     output_schema: Mapping[str, Any] | None = None,
-    **overrides: Any,
+    **overrides: Unpack[RunOptions],
 ) -> str:
-    """Run one turn and return the model's final message.
+    """Run one turn and return the model's final message. While an event loop is running, use :func:`run_async`.
 
     Args:
         prompt: Text, or input items.
@@ -349,15 +411,37 @@ def run(
         overrides: As for ``Kernel.start_thread``.
 
     Raises:
+        CodexError: The turn failed or could not start, or an event loop is running in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise CodexError(
+            "run() cannot be used while an event loop is running, as in a notebook",
+            slug="running-loop",
+            hint="Use its asynchronous twin: await codex_framework.run_async(...)",
+        )
+    return asyncio.run(run_async(prompt, config=config, plugins=plugins, output_schema=output_schema, **overrides))
+
+
+async def run_async(
+    prompt: str | Sequence[UserInputItem],
+    *,
+    config: Config | None = None,
+    plugins: Sequence[object] = (),
+    output_schema: Mapping[str, Any] | None = None,
+    **overrides: Unpack[RunOptions],
+) -> str:
+    """Run one turn and return the model's final message, in a running event loop. The arguments are those of :func:`run`.
+
+    Raises:
         CodexError: The turn failed or could not start.
     """
-
-    async def turn() -> RunResult[Any]:
-        async with await Kernel.create(config, plugins=plugins) as kernel:
-            thread = await kernel.start_thread(**overrides)
-            return await thread.run(prompt, output_schema=output_schema)
-
-    result = asyncio.run(turn())
+    async with await Kernel.create(config, plugins=plugins) as kernel:
+        thread = await kernel.start_thread(**overrides)
+        result = await thread.run(prompt, output_schema=output_schema)
     if result.status is not Status.COMPLETED:
         raise CodexError(result.error or "the turn was interrupted", slug="turn-failed")
     return result.final_message or ""

@@ -17,6 +17,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.plugins.offer_values import agent_problems
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.host import Host
+from codex_framework.toolkit.faults import WrongValue
 
 __all__ = ["agent_named", "agent_settings", "check_agent", "narrowed", "started_settings"]
 
@@ -39,10 +40,13 @@ def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
     known = sorted(
         {*registry.agents, *(key for key, value in (config.get("agents") or {}).items() if isinstance(value, Mapping))}
     )
+    from codex_framework.toolkit.suggestions import did_you_mean
+
     raise ThreadError(
         f"there is no agent {name!r}",
         slug="no-agent",
-        hint=f"The agents are: {', '.join(known) or 'none'}. Add one as [agents.{name}], or install a plugin that offers it.",
+        hint=f"{did_you_mean(name, known)}The agents are: {', '.join(known) or 'none'}."
+        f" Add one as [agents.{name}], or install a plugin that offers it.",
     )
 
 
@@ -50,12 +54,14 @@ def check_agent(agent: object, method: str) -> None:
     """Check an agent of a program or a plugin.
 
     Raises:
-        TypeError: It is not an agent, or one of its fields has the wrong class.
+        WrongValue: It is not an agent, or one of its fields has the wrong class.
     """
     problems = list(agent_problems(agent))
     if problems:
         name = f"agent {agent.name!r}" if isinstance(agent, Agent) else f"the agent of {method}()"
-        raise TypeError(f"{name}: {'; '.join(problems)}")
+        raise WrongValue(
+            f"{name}: {'; '.join(problems)}", hint="Pass an Agent whose fields have the annotated classes."
+        )
 
 
 def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[Any]:
@@ -99,7 +105,7 @@ def started_settings(settings: Settings, agent: Agent[Any], host: Host) -> Setti
     wanted = agent_settings(settings, agent, host.named_permissions)
     if not _is_declared(agent, host.config, host.registry):
         return wanted
-    return narrowed(wanted, settings, agent, host.environ, around="the session")
+    return narrowed(wanted, settings, agent, host, around="the session")
 
 
 def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[[str], Permissions]) -> Settings:
@@ -130,7 +136,7 @@ def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[
 
 
 def narrowed(
-    settings: Settings, parent: Settings, agent: Agent[Any], environ: Mapping[str, str], *, around: str = "its parent"
+    settings: Settings, parent: Settings, agent: Agent[Any], host: Host, *, around: str = "its parent"
 ) -> Settings:
     """Return an agent's settings if they permit no more than the surrounding ones.
 
@@ -141,27 +147,28 @@ def narrowed(
     Raises:
         ThreadError: They permit more. The fact names the agent.
     """
-    wanted = file_access(settings.permissions, settings.cwd, environ)
-    allowed = file_access(parent.permissions, parent.cwd, environ)
+    wanted = file_access(settings.permissions, settings.cwd, host.environ, host.deciding)
+    allowed = file_access(parent.permissions, parent.cwd, host.environ, host.deciding)
     if not wanted.within(allowed):
         raise ThreadError(
-            f"agent {agent.name!r} asks for the permissions {agent.permissions!r}, which are more than {around} has",
+            f"agent {agent.name!r} requests the permissions {agent.permissions!r}, which exceed those of {around}",
             slug="wider-agent",
-            hint=f"Give it permissions within those of {around.removeprefix('its ')}, or none, to have the same.",
+            hint=f"Give it permissions within those of {around.removeprefix('its ')}, or omit them to use the same.",
         )
     if settings.approval_policy != parent.approval_policy:
-        stricter = _stricter(parent.approval_policy)
+        stricter = stricter_policies(parent.approval_policy)
         if settings.approval_policy not in stricter:
             words = "".join(f"{policy}, " for policy in stricter)
             raise ThreadError(
-                f"agent {agent.name!r} asks for the approval policy {agent.approval_policy!r}, and {around} has another",
+                f"agent {agent.name!r} requests the approval policy {agent.approval_policy!r}, which is"
+                f" neither that of {around} nor stricter",
                 slug="wider-agent",
                 hint=f"Give it {words}{'or ' if words else ''}the policy of {around.removeprefix('its ')}.",
             )
     return settings
 
 
-def _stricter(policy: ApprovalPolicy | GranularApproval) -> tuple[ApprovalPolicy, ...]:
+def stricter_policies(policy: ApprovalPolicy | GranularApproval) -> tuple[ApprovalPolicy, ...]:
     """Return the policies under which nothing runs that would be asked about, or refused, under this one.
 
     ``never`` refuses what has to be asked about, and ``untrusted`` asks about every command that is not known to be harmless. So

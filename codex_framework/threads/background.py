@@ -7,13 +7,16 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from codex_framework.threads.faults import explained, refuse
+from codex_framework.threads.faults import Label, advice, explained, refuse
 from codex_framework.threads.patience import contained
 
 __all__ = ["Background"]
 
 PATIENCE_S = 5.0
 """How long a cancelled coroutine may clean up before it is abandoned, in seconds."""
+
+
+_WORK = Label("background work", "", "")
 
 
 class Background:
@@ -25,10 +28,10 @@ class Background:
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._tasks: dict[asyncio.Task[None], Label] = {}
         self._closed = False
 
-    def start(self, work: Coroutine[Any, Any, None], label: str) -> None:
+    def start(self, work: Coroutine[Any, Any, None], label: Label) -> None:
         """Run a coroutine. After the end of the scope it is not started."""
         if not inspect.iscoroutine(work):
             refuse("a coroutine: call the async function", work, "background")
@@ -50,11 +53,10 @@ class Background:
             return
         _, pending = await asyncio.wait(tasks, timeout=PATIENCE_S)
         for task in pending:
-            self._warn(
-                f"{self._tasks.get(task, 'background work')} did not stop within {PATIENCE_S:g} s and was abandoned"
-            )
+            label = self._tasks.get(task, _WORK)
+            self._warn(f"{label} did not stop within {PATIENCE_S:g} s and was abandoned. {label.advice()}")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        label = self._tasks.pop(task, "background work")
+        label = self._tasks.pop(task, _WORK)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._warn(f"{label} failed: {explained(error)}")
+            self._warn(f"{label} failed: {explained(error)}. {advice(label.plugin, error)}")

@@ -15,11 +15,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
 from codex_framework.contract.roles.scopes import Trace
+from codex_framework.threads.faults import Label
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["FAILURES", "PATIENCE_S", "Broadcast", "Watcher"]
 
@@ -29,6 +31,12 @@ FAILURES = 3
 PATIENCE_S = 5.0
 """Time limit of one call in seconds; beyond it the watcher is muted."""
 
+_GATHER_S = 0.2
+"""How long measurements are gathered before telemetry gets them, in seconds. Waking another thread for each would cost the turn."""
+
+_GATHERED = 1_000
+"""Measurements after which telemetry gets them at once."""
+
 _BACKLOG = 10_000
 """Maximum queue length; beyond it the watcher is considered stuck."""
 
@@ -36,11 +44,22 @@ Report = Callable[[str, str], None]
 """Called with a conversation's id and a sentence for the user."""
 
 
+class Role(NamedTuple):
+    """What a watcher is called, and its method."""
+
+    noun: str
+    method: str
+
+
+_OBSERVER, _NOTIFIER, _TELEMETRY = Role("observer", "observe"), Role("notifier", "notify"), Role("telemetry", "record")
+
+
 class Watcher:
     """A watching object and its operating-system thread."""
 
-    def __init__(self, plugin: str, target: Any, report: Report) -> None:
+    def __init__(self, role: Role, plugin: str, target: Any, report: Report) -> None:
         self.plugin = plugin
+        self._role = role
         self.target = target
         self._report = report
         self._queue: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
@@ -49,11 +68,12 @@ class Watcher:
         self._failures: Counter[str] = Counter()
         self._muted: set[str] = set()
         self._given_up = False
+        self._told_current = False
 
     @property
-    def label(self) -> str:
+    def label(self) -> Label:
         """Its name in messages."""
-        return f"{type(self.target).__name__.lower()} {self.target.name!r} of plugin {self.plugin!r}"
+        return Label(self._role.noun, self.target.name, self.plugin)
 
     def tell(self, thread_id: str, call: Callable[[], None]) -> None:
         """Queue one call. Never blocks, never raises."""
@@ -61,12 +81,19 @@ class Watcher:
             return
         if self._hangs():
             self._given_up = True
-            self._report(thread_id, f"{self.label} did not come back within {PATIENCE_S:.0f} s and is muted")
+            late = self.label.late(self._role.method, PATIENCE_S, self._source, then="It is muted.")
+            self._report(thread_id, late)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=f"watcher-{self.plugin}", daemon=True)
             self._thread.start()
         self._queue.put((thread_id, call))
+
+    def failed_current(self, error: Exception) -> None:
+        """Report that ``current`` has raised, once."""
+        if not self._told_current:
+            self._told_current = True
+            self._report("", self.label.failed("current", error, source=self.target.current))
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
         """Deliver the queued calls, then ``last``, and wait at most :data:`PATIENCE_S`."""
@@ -102,12 +129,16 @@ class Watcher:
 
     def _failed(self, thread_id: str, error: BaseException) -> None:
         self._failures[thread_id] += 1
-        fact = f"{self.label} failed: {type(error).__name__}: {error}"
         if self._failures[thread_id] == 1:
-            self._report(thread_id, fact)
+            self._report(thread_id, self.label.failed(self._role.method, error, source=self._source))
         elif self._failures[thread_id] >= FAILURES:
             self._muted.add(thread_id)
-            self._report(thread_id, f"{fact}; it failed {FAILURES} times and is muted for this thread")
+            then = f"It failed {FAILURES} times and is muted for this thread."
+            self._report(thread_id, self.label.failed(self._role.method, error, then=then, source=self._source))
+
+    @property
+    def _source(self) -> object:
+        return getattr(self.target, self._role.method)
 
 
 class Broadcast:
@@ -127,9 +158,11 @@ class Broadcast:
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._report = report
-        self._observers = [Watcher(plugin, target, self._relay) for plugin, target in observers]
-        self._notifiers = [Watcher(plugin, target, self._relay) for plugin, target in notifiers]
-        self._telemetry = [Watcher(plugin, target, self._relay) for plugin, target in telemetry]
+        self._observers = [Watcher(_OBSERVER, plugin, target, self._relay) for plugin, target in observers]
+        self._notifiers = [Watcher(_NOTIFIER, plugin, target, self._relay) for plugin, target in notifiers]
+        self._telemetry = [Watcher(_TELEMETRY, plugin, target, self._relay) for plugin, target in telemetry]
+        self._measured: list[Measurement] = []
+        self._gathering: asyncio.TimerHandle | None = None
         self.measures = bool(self._telemetry)
 
     def withdraw(self, plugins: Container[str]) -> None:
@@ -153,27 +186,56 @@ class Broadcast:
         for watcher in self._notifiers:
             watcher.tell(notification.thread_id, lambda target=watcher.target: target.notify(notification))  # type: ignore[misc]
 
-    def measurement(self, thread_id: str, measurement: Measurement) -> None:
-        """Deliver a measurement to telemetry."""
-        self._remember_loop()
-        for watcher in self._telemetry:
-            watcher.tell(thread_id, lambda target=watcher.target: target.record(measurement))  # type: ignore[misc]
+    def measurement(self, measurement: Measurement) -> None:
+        """Deliver a measurement to telemetry, soon. May be called on any thread."""
+        self._measured.append(measurement)
+        if self._gathering is None:
+            self._gather()
+        elif len(self._measured) > _GATHERED:
+            self._tell_measured()
+
+    def _gather(self) -> None:
+        """Deliver what is measured from now on, after a moment."""
+        try:
+            self._remember_loop()
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_S, self._tell_measured)
+        except RuntimeError:  # measured on another thread
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._tell_measured)
+
+    def _tell_measured(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        batch, self._measured = self._measured, []
+        for watcher in self._telemetry if batch else ():
+            target: Telemetry = watcher.target
+            if overrides(target, Telemetry, "record_many"):
+                watcher.tell("", lambda target=target: target.record_many(batch))  # type: ignore[misc]
+                continue
+            for each in batch:
+                watcher.tell(each.thread_id, lambda target=target, each=each: target.record(each))  # type: ignore[misc]
 
     def current(self) -> Trace | None:
         """Return the trace of the surrounding program, if telemetry provides one."""
         for watcher in self._telemetry:
-            current = getattr(watcher.target, "current", None)
-            trace = None if current is None else current()
+            try:
+                trace = watcher.target.current()
+            except Exception as error:  # a watcher may raise anything, and the span becomes the first of its trace
+                watcher.failed_current(error)
+                continue
             if isinstance(trace, Trace):
                 return trace
         return None
 
     async def close(self) -> None:
         """Let all watchers finish, each within its time limit."""
+        self._tell_measured()
         await asyncio.gather(
             *(watcher.close() for watcher in (*self._observers, *self._notifiers)),
             *(watcher.close(watcher.target.flush) for watcher in self._telemetry),
         )
+        await asyncio.sleep(0)  # what a watcher's thread reported at its end is on its way
 
     def _remember_loop(self) -> None:
         if self._loop is None:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from codex_framework.contract.errors import PluginError
+from codex_framework.contract.errors import ConfigError, PluginError
 from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.plugins.offers import Offer
+from codex_framework.plugins.unheard import unheard
+from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, WrongValue, explained, source_place
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.patience import Late, within
@@ -48,6 +50,7 @@ class Components:
 
         Raises:
             PluginError: A required component did not start.
+            ConfigError: The same, because the configuration is invalid.
         """
         self._find_providers()
         needs = {
@@ -57,7 +60,7 @@ class Components:
         for circle in _circles(needs):
             for name in circle:
                 way = " -> ".join((*circle, circle[0]))
-                self._reasons.setdefault(name, f"component {name!r} is part of a circle of requirements: {way}")
+                self._reasons.setdefault(name, f"component {name!r} is part of a requirement cycle: {way}")
         loop = asyncio.get_running_loop()
         ended = {name: loop.create_future() for name in self._offers}
         work = [loop.create_task(self._start_one(name, ended, kernel)) for name in self._offers]
@@ -80,7 +83,7 @@ class Components:
                 if first != name:
                     self._reasons[name] = (
                         f"component {name!r} provides the service {key.name!r}, which component {first!r} of plugin"
-                        f" {self._offers[first].plugin!r} provides already; disable one of the two plugins"
+                        f" {self._offers[first].plugin!r} already provides; disable one of the two plugins"
                     )
 
     async def _start_one(
@@ -98,7 +101,9 @@ class Components:
             place = source_place(component.start)
             reason = f"component {name!r} did not start within {component.start_timeout_s:g} s{place}"
         except Exception as error:  # a plugin may raise anything
-            reason = f"component {name!r} did not start: {explained(error)}"
+            if component.required and isinstance(error, ConfigError):
+                raise  # a mistake of the user, with the place and what to do
+            reason = f"component {name!r} did not start: {explained(error, component.start)}"
         except asyncio.CancelledError:
             ended[name].cancel()
             raise
@@ -134,7 +139,7 @@ class Components:
             raise WrongValue(f"start() returned no service {', '.join(missing)}, which `provides` names", start)
         strange = [repr(key) for key in services if not isinstance(key, ServiceKey)]
         if strange:
-            raise WrongValue(f"start() returned services under {', '.join(strange)}, which is no ServiceKey", start)
+            raise WrongValue(f"start() returned services under {', '.join(strange)}, which is not a ServiceKey", start)
         for key, service in services.items():
             self._services.provide(key, service)
 
@@ -160,9 +165,9 @@ class Components:
             waiting = [offer for offer in waiting if offer.plugin not in self._failed]
 
     def leave_out(self, plugins: Iterable[str]) -> None:
-        """Remove the components of some plugins from new threads."""
+        """Exclude the components of some plugins from new threads."""
         for plugin in plugins:
-            self._failed.setdefault(plugin, f"plugin {plugin!r} is left out")
+            self._failed.setdefault(plugin, f"plugin {plugin!r} is disabled for new threads")
 
     def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
         """Create the parts of a thread, in the order of components."""
@@ -176,10 +181,13 @@ class Components:
                 part = notices.timed(label, "for_thread", make, context(offer.plugin))
                 _check_part(part, make)
             except Exception as error:  # the thread continues without it
-                notices.tell(f"{label.failed('for_thread', error)}. The thread goes on without it.")
+                then = "The thread continues without it."
+                notices.tell(label.failed("for_thread", error, then=then, source=make))
                 continue
             if part is not None:
                 parts.append(Part(label, part))
+                for fact, hint, path, line in unheard(part, ThreadComponent):
+                    notices.tell(f"{label}: {fact} ({path}, line {line}). {hint}")
         return ThreadParts(parts, notices)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:
@@ -191,13 +199,8 @@ class Components:
         order, self._order = self._order, []
         problems: list[tuple[str, str]] = []
         for plugin, component in reversed(order):
-            label = Label("component", component.name, plugin)
-            try:
-                await within(component.close_timeout_s, component.aclose)
-            except Late:
-                problems.append((plugin, label.late("aclose", component.close_timeout_s, component.aclose)))
-            except Exception as error:  # a plugin may raise anything
-                problems.append((plugin, label.failed("aclose", error)))
+            if (fact := await close(Label("component", component.name, plugin), component)) is not None:
+                problems.append((plugin, fact))
         return problems
 
 
@@ -209,11 +212,12 @@ async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) 
 
 def _check_part(part: object, source: Any) -> None:
     if part is not None and not isinstance(part, ThreadComponent):
-        raise WrongValue(f"it returned {type(part).__name__}, not a ThreadComponent or None", source)
+        hint = "Return an instance of a subclass of ThreadComponent, or None."
+        raise WrongValue(f"it returned {type(part).__name__}, not a ThreadComponent or None", source, hint=hint)
 
 
 def _circles(needs: Mapping[str, Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the circles of names that wait for each other."""
+    """Return the cycles of names that wait for each other."""
     circles: list[tuple[str, ...]] = []
     done: set[str] = set()
 

@@ -25,6 +25,7 @@ from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.outcomes import Compaction, Limits
+from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
@@ -33,9 +34,11 @@ from codex_framework.contract.version import __version__
 from codex_framework.threads.background import Background
 from codex_framework.threads.budget import Budget
 from codex_framework.threads.delivery import Delivered
+from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
+from codex_framework.threads.offered_tools import OfferedTools
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.prompt_context import context_update
@@ -68,6 +71,7 @@ class Conversation:
         notices: Warnings about plugins in this thread, each emitted once.
         turn: The facts of the running turn. None while the thread is idle.
         tools_version: Counts the changes of the thread's tools.
+        offered_tools: The deferred tools that the model is offered.
         deliveries: Delivered items that no turn has recorded yet.
         context: The thread's context for a plugin, by the plugin's name.
         spawn: Starts a child.
@@ -104,6 +108,7 @@ class Conversation:
         self.previous_model: ModelInfo | None = None
         self.turn: TurnFacts | None = None
         self.tools_version = 0
+        self.offered_tools = OfferedTools(journal)
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services)
         self.notices = Notices(journal.warn)
@@ -124,10 +129,11 @@ class Conversation:
         self.context: Callable[[str], ThreadContext] = _no_context
         self.spawn: Callable[[Agent[Any], str | None, int | None], Awaitable[ThreadClient]] = _no_children
         self.commands = CommandRunner(
-            policies=tuple(host.registry.command_policies),
+            policies=self._judges,
             confinements=host.confinements,
             environment_policy=settings.shell_environment_policy,
             keep_variables=settings.keep_variables,
+            credentials=lambda: host.credentials(settings.provider),
             environ=host.environ,
             extra_env={
                 "CODEX_HOME": str(host.codex_home),
@@ -140,6 +146,12 @@ class Conversation:
             proxy=next(iter(host.registry.network_proxies.values()), None),
         )
 
+    def _judges(self) -> tuple[CommandPolicy, ...]:
+        """Return the command policies, made for the first command."""
+        from codex_framework.threads.judges import judges
+
+        return judges(self.host.registry, self.notices)
+
     @property
     def config(self) -> Mapping[str, Any]:
         """The merged configuration as plain tables."""
@@ -147,7 +159,7 @@ class Conversation:
 
     def update_context(self, facts: TurnFacts) -> Sequence[str]:
         """Record new and changed context. Return warnings for the user."""
-        update = context_update(self._sources(), facts, self.journal.history)
+        update = context_update(self._sources(), facts, self.journal.history, self.host.registry.owners)
         self.journal.record(update.messages)
         return update.warnings
 
@@ -158,12 +170,12 @@ class Conversation:
             place: Where the initial context is inserted. ``next_turn`` means that the next turn adds it.
 
         Returns:
-            What went wrong, for people.
+            The problem as a sentence for the user, or None.
         """
         items: list[ResponseItem] = list(compaction.items)
         warnings: Sequence[str] = ()
         if place != "next_turn":
-            update = context_update(self._sources(), facts.evolve(first=True), None)
+            update = context_update(self._sources(), facts.evolve(first=True), None, self.host.registry.owners)
             at = len(items) if place == "end" else _last_words(items, compaction.message)
             items[at:at] = update.messages
             warnings = update.warnings
@@ -186,17 +198,28 @@ class Conversation:
         self.journal.flush("")
 
     async def start_process(
-        self, argv: Sequence[str], permissions: Permissions | None, env: Mapping[str, str], cwd: Path | None
+        self,
+        argv: Sequence[str],
+        permissions: Permissions | str | None,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        **options: Any,
     ) -> RunningCommand:
-        """Start a process that ends with the thread.
+        """Start a process that ends with the thread. ``options`` are those of ``start_unasked``.
 
         Raises:
+            ConfigError: There is no profile of that name.
             CommandFailed: It could not be started.
             SandboxError: The permissions cannot be enforced here.
         """
         folder = cwd or self.settings.cwd
-        access = _ANYTHING if permissions is None else file_access(permissions, folder, self.host.environ)
-        process = await self.commands.start_unasked(argv, access=access, cwd=folder, env=env)
+        access = _ANYTHING
+        if isinstance(permissions, str):
+            named = self.host.named_permissions(permissions)
+            permissions = named.evolve(options=self.settings.permissions.options)
+        if permissions is not None:
+            access = file_access(permissions, folder, self.host.environ, self.host.deciding)
+        process = await self.commands.start_unasked(argv, access=access, cwd=folder, env=env, **options)
         self._processes = [other for other in self._processes if other.exit_code is None]
         self._processes.append(process)
         return process
@@ -208,7 +231,8 @@ class Conversation:
             await child.shutdown()
         await self.parts.aclose()
         await asyncio.gather(*(process.kill() for process in self._processes), return_exceptions=True)
-        return await self.plugin_state.aclose()
+        await self.commands.gates_ended()
+        return [f"{fact}. {advice(plugin)}" for plugin, fact in await self.plugin_state.aclose()]
 
     def _sources(self) -> Sequence[Any]:
         sources = self.host.registry.context_sources

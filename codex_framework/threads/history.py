@@ -8,8 +8,10 @@ request costs only the copying of its bytes, however long the thread is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from codex_framework.contract.protocol.items import (
+    PACKED,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -19,9 +21,10 @@ from codex_framework.contract.protocol.items import (
     Message,
     Reasoning,
     ResponseItem,
+    is_paired_unknown,
     with_paired_outputs,
 )
-from codex_framework.contract.protocol.wire import encode_item
+from codex_framework.contract.protocol.wire import encode_item, encode_json
 from codex_framework.contract.value import Value, field
 
 __all__ = ["History", "HistoryPrompt"]
@@ -31,6 +34,11 @@ _BYTES_PER_TOKEN = 4
 
 _IMAGE_BYTES = 7373
 """The estimated size of an image within a request, in bytes (Codex's estimate)."""
+
+
+_MOST_STARTS = 64
+"""How many starts of texts a history remembers. There are a few sources of context, and a source that changes its start must not
+fill the memory."""
 
 
 class HistoryPrompt(Value):
@@ -50,6 +58,10 @@ class History:
     def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
         self._items: list[ResponseItem] = []
         self._parts: list[bytes] = []
+        self._said: list[Message] = []  # those of the user and the developer, which are few
+        self._newest: dict[
+            str, tuple[int, str | None]
+        ] = {}  # by start: how many of `_said` were read, and the newest text
         self._open_calls: dict[str, int] = {}
         self._orphans = False
         self._counted_tokens = 0
@@ -90,7 +102,8 @@ class History:
     def replace(self, items: Sequence[ResponseItem]) -> None:
         """Replace all items. Items that stay keep their encoding."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
-        self._items, self._parts, self._open_calls, self._orphans = [], [], {}, False
+        self._items, self._parts, self._said, self._open_calls, self._orphans = [], [], [], {}, False
+        self._newest.clear()
         self._counted_tokens = self._uncounted_bytes = 0
         for item in items:
             self._add(item, known.get(id(item)) or encode_item(item))
@@ -108,14 +121,19 @@ class History:
         return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole])
 
     def last_with(self, start: str) -> str | None:
-        """Return the newest text part of a user or developer message that starts with ``start``, or None."""
-        for item in reversed(self._items):
-            if isinstance(item, Message) and item.role != "assistant":
-                for part in reversed(item.content):
-                    text = getattr(part, "text", "")
-                    if text.startswith(start):
-                        return str(text)
-        return None
+        """Return the newest text part of a user or developer message that starts with ``start``, or None.
+
+        Messages that an earlier call with the same start has read are not read again.
+        """
+        said = self._said
+        read, newest = self._newest.get(start, (0, None))
+        if read < len(said):
+            found = _last_with(start, islice(reversed(said), len(said) - read))
+            newest = newest if found is None else found
+            if len(self._newest) >= _MOST_STARTS:
+                self._newest.clear()
+            self._newest[start] = len(said), newest
+        return newest
 
     def _add(self, item: ResponseItem, encoded: bytes) -> None:
         self._items.append(item)
@@ -124,8 +142,11 @@ class History:
         self._track(item)
 
     def _track(self, item: ResponseItem) -> None:
-        """Count calls without output, so that the usual prompt needs no traversal."""
-        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+        """Note messages, and count calls without output, so that the usual prompt needs no traversal."""
+        if isinstance(item, Message):
+            if item.role != "assistant":
+                self._said.append(item)
+        elif isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
             call_id = item.call_id or ""
             self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
         elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
@@ -134,14 +155,35 @@ class History:
                 self._open_calls[item.call_id] = count
             elif count < 0:
                 self._orphans = True
+        elif is_paired_unknown(item):
+            self._orphans = True
+
+
+def _last_with(start: str, messages: Iterable[Message]) -> str | None:
+    """Return the first text that starts with ``start``, of messages that come newest first, or None."""
+    packed_start: bytes | None = None
+    for item in messages:
+        packed = item.__dict__.get(PACKED)
+        if packed is not None:
+            if packed_start is None:
+                packed_start = encode_json(start)[1:-1].encode()
+            if packed_start not in packed:
+                continue  # found without reading its JSON
+        for part in reversed(item.content):
+            text = getattr(part, "text", "")
+            if text.startswith(start):
+                return str(text)
+    return None
 
 
 def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
     """Return the estimated size of an item in bytes of text. Codex's estimates are used for other content."""
     if isinstance(item, Reasoning) and item.encrypted_content:
         return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
-    parts = item.content if isinstance(item, Message) else getattr(item, "output", ())
-    if isinstance(parts, str):
+    if PACKED in item.__dict__:
+        return len(encoded)
+    parts = item.__dict__.get("content" if isinstance(item, Message) else "output")
+    if not parts or isinstance(parts, str):
         return len(encoded)
     images = [part.image_url for part in parts if isinstance(part, InputImage) and part.image_url.startswith("data:")]
     return len(encoded) - sum(map(len, images)) + _IMAGE_BYTES * len(images)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.deciding import Deciding
 from codex_framework.commands.programs import ProgramFolder
 from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
 from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.value import Value
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
+from codex_framework.threads.faults import Label
 from codex_framework.threads.models import Models
 from codex_framework.threads.services import Services
+from codex_framework.threads.stalls import StallWatch
+
+if TYPE_CHECKING:
+    from codex_framework.config.credentials import Credentials
 
 __all__ = ["Host"]
 
@@ -27,9 +35,11 @@ class Host(Value, kw_only=True):
 
     Attributes:
         config: The configuration of the kernel, or of one thread.
-        kernel: The kernel as a plugin has it, by the plugin's name.
-        stored: Reads a thread back from the store. Raises ThreadError.
-        forget: Drops a thread that has shut down.
+        deciding: The places that no command and no tool may write.
+        kernel: The kernel's context for a plugin, by the plugin's name.
+        stored: Reads a thread from the store. Raises ThreadError.
+        forget: Removes a thread that has shut down.
+        stalls: Names plugins that block the event loop.
     """
 
     registry: Registry
@@ -38,6 +48,7 @@ class Host(Value, kw_only=True):
     environ: Mapping[str, str]
     shell: str
     confinements: Confinements
+    deciding: Deciding
     broadcast: Broadcast
     programs: ProgramFolder
     models: Models
@@ -46,11 +57,28 @@ class Host(Value, kw_only=True):
     kernel: Callable[[str], KernelContext]
     stored: Callable[[str], StoredThread]
     forget: Callable[[str], object]
+    stalls: StallWatch
+
+    def credentials(self, provider: ProviderInfo) -> Credentials:
+        """Return the variables and secrets that no command gets, with those of a thread's provider."""
+        from codex_framework.config.credentials import credentials  # not before the first command
+
+        return credentials(self.config.tables, (provider, *self.registry.builtin_providers.values()))
+
+    def closing(self) -> tuple[list[tuple[Label, Any]], list[tuple[Label, Any]]]:
+        """Return what the end of the kernel closes, with names: model clients, network proxies and login shells, then sandboxes."""
+        owners = self.registry.owners
+        proxies = (
+            (Label("network proxy", name, owners.get(("network_proxies", name), "")), proxy)
+            for name, proxy in self.registry.network_proxies.items()
+        )
+        shells, sandboxes = self.confinements.closing()
+        return [*self.models.closing(), *proxies, *shells], list(sandboxes)
 
     def named_permissions(self, name: str) -> Permissions:
         """Return the permissions of a profile. Raises ConfigError."""
         return named_permissions(self.config, name)
 
     def configured(self, config: Config) -> Host:
-        """Return what a thread with a configuration of its own has."""
+        """Return the host for a thread with its own configuration."""
         return self.evolve(config=config, models=self.models.configured(config))

@@ -40,13 +40,13 @@ def base_instructions(config: Config, model: ModelInfo) -> str:
 
 @cache
 def default_instructions() -> str:
-    """The instructions for a model that brings none of its own: ``prompts/base.md``."""
+    """Return the instructions for a model without its own: ``prompts/base.md``."""
     return Path(__file__).with_name("prompts").joinpath("base.md").read_text(encoding="utf-8").strip()
 
 
 def _from_file(config: Config, key: str, path: str) -> str:
     file = config.codex_home / Path(path).expanduser()
-    hint = f"Mend the file, or take {key} out of the configuration."
+    hint = f"Fix the file, or remove {key} from the configuration."
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:

@@ -1,14 +1,16 @@
-"""What a thread tells and what it keeps: its clients, its history, its record in the thread store."""
+"""The outputs of a thread: events for its clients, its history, and its record in the thread store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.events import (
     Event,
     EventMsg,
+    Request,
+    RequestResolvedEvent,
     SessionConfiguredEvent,
     WarningEvent,
 )
@@ -23,21 +25,28 @@ from codex_framework.contract.roles.stores import (
     TurnContextEntry,
 )
 from codex_framework.threads.broadcast import Broadcast
+from codex_framework.threads.faults import Label
 from codex_framework.threads.history import History
 from codex_framework.threads.subscription import Subscription
 
 __all__ = ["UNSAVED", "Journal", "sentence"]
 
 UNSAVED = "Failed to save the conversation transcript"
-"""How a warning begins that tells of an unsaved conversation (Codex's words)."""
+"""The start of the warning about an unsaved conversation (Codex's words)."""
+
+_STORE = Label("thread store", "rollout", "")
+
+_MAX_EARLY = 100
+"""Maximum number of events outside of turns that are kept for the first listener."""
 
 
 class Journal:
-    """Tells clients and observers, appends to history, and hands to the store what is kept.
+    """Sends events to clients and observers, appends to history, and passes entries to the thread store.
 
     Args:
-        recorder: None keeps nothing on disk.
-        entries: Lines of plugins that are in the record already.
+        recorder: The recorder of the thread store. None means that nothing is stored.
+        store: The name of the store, for messages.
+        entries: The entries of plugins that are already in the record.
     """
 
     def __init__(
@@ -47,148 +56,171 @@ class Journal:
         history: History,
         broadcast: Broadcast,
         recorder: ThreadRecorder | None,
+        store: Label = _STORE,
         entries: Sequence[PluginEntry] = (),
     ) -> None:
         self.history = history
         self._thread_id = thread_id
         self._broadcast = broadcast
         self._recorder = recorder
+        self._also_kept: Collection[str] = getattr(recorder, "also_kept", ())
+        self._store = store
         self._entries = list(entries)
         self._subscriptions: list[Subscription] = []
         self._early: list[Event] = []
+        self._was_heard = False
         self._head: Event | None = None
         self._unsaved = False
         self._ended = False
 
     @property
     def path(self) -> str | None:
-        """Where the thread is, or will be, on disk. None if it is not kept."""
+        """The file of the thread, which may not exist yet. None if the thread is not stored."""
         return None if self._recorder is None else self._recorder.path
 
     @property
     def listeners(self) -> int:
-        """How many clients listen."""
+        """The number of listening clients."""
         return len(self._subscriptions)
 
     @property
     def answering(self) -> int:
-        """How many clients listen that can answer requests."""
+        """The number of listening clients that can answer requests."""
         return sum(subscription.answers for subscription in self._subscriptions)
 
     def attended(self) -> bool:
-        """Return whether a client listens that can answer requests."""
+        """Return whether a listening client can answer requests."""
         return any(subscription.answers for subscription in self._subscriptions)
 
-    # Telling
+    # Events
 
     def open(self, head: SessionConfiguredEvent, warnings: Sequence[str] = ()) -> None:
-        """Begin with the event that every client hears first."""
+        """Set the event that every client receives first, and emit the first warnings."""
         self._head = Event("", head)
         self._early += [Event("", WarningEvent(text)) for text in warnings]
         self._broadcast.event(self._thread_id, self._head)
 
     def subscribe(self, *, limit: int, answers: bool) -> Subscription:
-        """Add a client: the head first, then everything from now on."""
+        """Add a client. It receives the first event, then all later ones. The first client gets earlier ones outside of turns too."""
         subscription = Subscription(self._subscriptions.remove, limit=limit, answers=answers)
         if self._head is not None:
             subscription.put(self._head)
         for event in self._early:
             subscription.put(event)
         self._early.clear()
+        self._was_heard = True
         self._subscriptions.append(subscription)
         if self._ended:
             subscription.end()
         return subscription
 
     def emit(self, submission: str, msg: EventMsg, child: str = "") -> None:
-        """Tell clients and observers; keep what is to be kept."""
+        """Send an event to clients and observers, and record it if its type is recorded."""
         event = Event(submission, msg, child)
+        if not self._was_heard and not submission:
+            self._keep_early(event)
         for subscription in self._subscriptions:
             subscription.put(event)
         if msg.is_delta:
             return
         self._broadcast.event(self._thread_id, event)
-        if msg.is_kept():
+        if msg.is_kept() or msg.type in self._also_kept:
             self._keep((EventEntry(msg),))
 
+    def _keep_early(self, event: Event) -> None:
+        """Keep an event for the first listener: a component that starts with the thread may be faster. Requests are not kept."""
+        is_request = isinstance(event.msg, (Request, RequestResolvedEvent))
+        if not is_request and not event.msg.is_delta and len(self._early) < _MAX_EARLY:
+            self._early.append(event)
+
     def warn(self, text: str) -> None:
-        """Tell clients something that belongs to no turn; kept for the first listener if there is none yet."""
+        """Send clients a warning outside of turns. It is kept for the first listener if there is none yet."""
         if self._subscriptions:
             self.emit("", WarningEvent(text))
         else:
             self._early.append(Event("", WarningEvent(text)))
 
-    # Keeping
+    # History and record
 
     def record(self, items: Sequence[ResponseItem]) -> None:
         """Add items to history and to the record."""
         self._keep([ItemEntry(item, self.history.append(item)) for item in items])
 
     def turn_context(self, payload: Mapping[str, Any]) -> None:
-        """Keep the settings that a turn runs with."""
+        """Record the settings of a turn."""
         self._keep((TurnContextEntry(payload),))
 
     def compact(self, items: Sequence[ResponseItem], message: str) -> None:
-        """Put items in the place of the history."""
+        """Replace the history by the items of a compaction."""
         self.history.replace(items)
         self._keep((CompactedEntry(message, tuple(items)),))
 
     def reload(self, items: Sequence[ResponseItem], entries: Sequence[PluginEntry]) -> None:
-        """Take over what the store made of the record, after a rollback was written into it."""
+        """Adopt the history and entries that the store read back after a rollback was recorded."""
         self.history.replace(items)
         self._entries = list(entries)
 
     def append_entry(self, entry: PluginEntry) -> None:
-        """Add a line of a plugin's own."""
+        """Add an entry of a plugin to the record."""
         self._entries.append(entry)
         self._keep((entry,))
 
     def entries(self, plugin: str, kind: str) -> Sequence[Mapping[str, Any]]:
-        """Return a plugin's own lines of a kind, oldest first."""
+        """Return a plugin's own entries of a kind, oldest first."""
         return [entry.data for entry in self._entries if entry.plugin == plugin and entry.kind == kind]
 
+    def entries_of(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return the entries of a kind of all plugins, oldest first."""
+        return [entry.data for entry in self._entries if entry.kind == kind]
+
     def flush(self, submission: str) -> None:
-        """Bring the record to disk. What cannot be written is kept and tried again; the person is told once."""
+        """Flush the record to disk. Entries that cannot be written are kept for the next flush, and the user is warned once."""
         if self._recorder is None:
             return
         try:
             self._recorder.flush()
-        except Exception as error:  # ThreadError by contract; anything else is no reason to lose the turn either
+        except Exception as error:  # ThreadError by contract; no other exception may lose the turn either
             if not self._unsaved:
                 self._unsaved = True
-                text = f"{UNSAVED}; it is kept in memory and tried again. Error: {sentence(error)}"
+                text = f"{UNSAVED}; it is kept in memory, and saving will be retried. Error: {self._failed('flush', error)}"
                 self.emit(submission, WarningEvent(text))
         else:
             self._unsaved = False
 
     def close(self) -> None:
-        """Flush the record for good."""
+        """Flush and close the record."""
         if self._recorder is None:
             return
         try:
             self._recorder.close()
-        except Exception as error:  # a store that is broken must not keep the rest from being closed
-            self.emit("", WarningEvent(f"{UNSAVED}: {sentence(error)}"))
+        except Exception as error:  # a broken store must not prevent the rest from being closed
+            self.emit("", WarningEvent(f"{UNSAVED}: {self._failed('close', error)}"))
 
     def end(self) -> None:
-        """Tell clients no more."""
+        """End the events of all clients."""
         self._ended = True
         for subscription in list(self._subscriptions):
             subscription.end()
 
     def _keep(self, entries: Sequence[ThreadEntry]) -> None:
-        """Hand entries to the store. One that breaks its promise not to raise is given up: the conversation goes on without."""
+        """Pass entries to the store. A store that raises, which it must not, is dropped, and the conversation continues without it."""
         if self._recorder is None:
             return
         try:
             self._recorder.append(entries)
         except Exception as error:  # whatever a broken store raises
-            self._recorder = None
-            self.warn(f"the conversation is not kept any more: its store failed: {type(error).__name__}: {error}")
+            append, self._recorder = self._recorder.append, None
+            self.warn(self._store.failed("append", error, then="The conversation is no longer saved.", source=append))
+
+    def _failed(self, method: str, error: Exception) -> str:
+        """Return the text of an error: a store's own words, or what it did wrong."""
+        if isinstance(error, CodexError):
+            return sentence(error)
+        return self._store.failed(method, error, source=getattr(self._recorder, method))
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error as a sentence for a person: fact and hint of an error of ours, class and text of any other."""
+    """Return an error as a sentence for the user: fact and hint of a CodexError, class and text of any other."""
     if not isinstance(error, CodexError):
-        return f"{type(error).__name__}: {error}"
+        return described(error)
     return f"{error}. {error.hint}" if error.hint else str(error)

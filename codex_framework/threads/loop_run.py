@@ -37,13 +37,13 @@ class LoopRun:
         self.driver.feed(delivered)
 
     def interrupt(self, reason: str) -> None:
-        """End soon."""
+        """Request the end of the loop."""
         self.driver.interrupt(reason)
 
     def leftover_input(self) -> Sequence[InputArrived]:
-        """Input that came too late."""
+        """Return the input that arrived too late."""
         return self.driver.turn.take_pending()
 
     def leftover_deliveries(self) -> Sequence[Delivered]:
-        """Deliveries that met no sample."""
+        """Return the deliveries that no sample included."""
         return self.driver.turn.take_deliveries()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from codex_framework.config import Config
 from codex_framework.config.settings import fallback_model
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.models import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.plugins.registry import Registry
+from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
 from codex_framework.threads.instructions import base_instructions
 
 __all__ = ["Models"]
@@ -39,7 +40,7 @@ class Models:
             CodexError: No plugin serves the provider's wire.
         """
         for known, client in self._clients:
-            if known == provider:
+            if known is provider or known == provider:
                 return client
         plugin = self._registry.providers.get(provider.wire_api)
         if plugin is None:
@@ -50,16 +51,26 @@ class Models:
                 hint=f"Set wire_api to one that is served ({served}), or install a plugin that serves it."
                 " `codex-framework plugins` shows what is loaded.",
             )
-        client = plugin.open(provider, self._environ)
+        client = _opened(self.label(provider), "open", plugin.open, provider, self._environ)
         for guard in self._registry.interceptors.client:
-            client = guard.call(client, provider)
+            label = Label("interceptor", guard.name, guard.plugin)
+            client = _opened(label, "client", guard.call, client, provider)
         self._clients.append((provider, client))
         return client
 
+    def label(self, provider: ProviderInfo) -> Label:
+        """Return the name of a provider and of its plugin, for messages."""
+        plugin = self._registry.owners.get(("providers", provider.wire_api), "")
+        return Label("model provider", provider.id, plugin)
+
     def info(self, settings: Settings) -> ModelInfo:
-        """Return the properties of the settings' model, overridden by the configuration."""
+        """Return the properties of the settings' model, overridden by the configuration.
+
+        Raises:
+            PluginError: The provider failed.
+        """
         plugin = self._registry.providers.get(settings.provider.wire_api)
-        info = plugin.model(settings.model) if plugin is not None else None
+        info = None if plugin is None else _properties(self.label(settings.provider), plugin.model, settings.model)
         return settings.with_overrides(info or fallback_model(settings.model))
 
     def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
@@ -71,11 +82,47 @@ class Models:
         """Return the base instructions for a model. Raises ConfigError."""
         return base_instructions(self._config, model)
 
-    async def aclose(self) -> None:
-        """Close all clients, then raise the first error."""
-        clients = list(self._clients)
+    def closing(self) -> list[tuple[Label, ModelClient]]:
+        """Return the clients to close, with their names, and forget them."""
+        clients = [(self.label(provider), client) for provider, client in self._clients]
         self._clients.clear()
-        results = await asyncio.gather(*(client.aclose() for _, client in clients), return_exceptions=True)
-        for error in results:
-            if isinstance(error, BaseException):
-                raise error
+        return clients
+
+
+def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: object) -> ModelClient:
+    """Call a method that returns a client, and check the client.
+
+    Raises:
+        CodexError: The method raised it.
+        PluginError: It failed in any other way.
+    """
+    try:
+        client: ModelClient = call(*arguments)
+        for member in ("stream", "aclose"):
+            if not callable(getattr(client, member, None)):
+                hint = "Return an object with `stream(request)` and `async def aclose()`."
+                raise WrongValue(f"it returned {kind_of(client)}, which has no {member}()", call, hint=hint)
+    except CodexError:
+        raise
+    except Exception as error:  # a plugin may raise anything
+        raise _failed(label, method, error, call) from error
+    return client
+
+
+def _properties(label: Label, call: Callable[[str], ModelInfo | None], slug: str) -> ModelInfo | None:
+    """Ask a provider for the properties of a model.
+
+    Raises:
+        PluginError: It failed.
+    """
+    try:
+        info = call(slug)
+        return None if info is None else checked(info, ModelInfo, "it", call)
+    except CodexError:
+        raise
+    except Exception as error:  # a plugin may raise anything
+        raise _failed(label, "model", error, call) from error
+
+
+def _failed(label: Label, method: str, error: Exception, call: object) -> PluginError:
+    return PluginError(label.plugin, f"{label}: {method}() failed: {fact_of(error, call)}", hint=label.advice(error))

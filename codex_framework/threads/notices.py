@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, TypeVar
 
-from codex_framework.threads.faults import Label, WrongValue, source_place
+from codex_framework.threads.faults import Label, PluginExit, WrongValue, described, source_place
 
 __all__ = ["SLOW_S", "Notices"]
 
@@ -44,23 +44,26 @@ class Notices:
 
         Raises:
             WrongValue: It is async.
+            PluginExit: It raised ``SystemExit``.
             Exception: Whatever the method raises.
         """
         started = time.monotonic()
         try:
             result = call(*arguments)
+        except SystemExit as error:
+            raise PluginExit(described(error)).with_traceback(error.__traceback__) from error
         finally:
             took = time.monotonic() - started
             if took > SLOW_S:
                 self._slow(label, method, took, call)
-        if inspect.iscoroutine(result):
+        if isinstance(result, CoroutineType):
             result.close()
-            raise WrongValue(f"{method} is async, and it is called without await", call)
+            raise WrongValue(f"{method} is async, but it is called without await", call, hint=f"Write `def {method}`.")
         return result
 
     def _slow(self, label: Label, method: str, took: float, call: Callable[..., object]) -> None:
         self.tell(
-            f"{label}: {method}() took {took * 1000:.0f} ms{source_place(call)}, and nothing else could run meanwhile."
-            " Do slow work once, in an async method, and keep what comes of it.",
+            f"{label}: {method}() took {took * 1000:.0f} ms{source_place(call)} and blocked the event loop. Do slow work once, in "
+            "an async method, and keep its result.",
             cause=f"slow {label} {method}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -25,12 +26,14 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.ops import OpHandler
+from codex_framework.contract.roles.scopes import Trace
 from codex_framework.plugins.offers import Offer
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.faults import explained, source_place
+from codex_framework.threads.faults import advice, explained, kind_of, source_place
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.patience import Late, end, within
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
+from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.user_input import arrived
 
@@ -81,11 +84,39 @@ class Ops:
         self._closed = False
         self._later: set[asyncio.Task[None]] = set()
 
+    async def submit(self, submission: str, op: Op, trace: Trace | None = None) -> None:
+        """Handle an op, and measure that. A failure becomes an error event.
+
+        Args:
+            trace: The caller's trace context.
+        """
+        if not self._conversation.host.broadcast.measures:
+            await self.handle(submission, op)
+            return
+        with self._dispatch(submission, str(getattr(op, "type", "unknown")), trace):
+            await self.handle(submission, op)
+
+    def start(self, turn_id: str, given: RegularInput) -> None:
+        """Start a turn with user input, and measure that as the handling of an op."""
+        with self._dispatch(turn_id, UserInputOp.type):
+            self._tasks.start_regular(turn_id, given)
+
+    def _dispatch(self, submission: str, op: str, trace: Trace | None = None) -> AbstractContextManager[object]:
+        attributes = {"submission.id": submission, "codex.op": op}
+        thread_id, broadcast = self._conversation.id, self._conversation.host.broadcast
+        return span_of(broadcast, f"op.dispatch.{op}", thread_id=thread_id, attributes=attributes, trace=trace)
+
     async def handle(self, submission: str, op: Op) -> None:
         """Handle an op. A failure becomes an error event."""
         given: object = op
         if not isinstance(given, Op):
-            self._refuse(submission, f"{type(given).__name__} is not an op")
+            self._refuse(submission, f"submit() takes an Op, not {kind_of(given)}. Pass an Op, such as UserInputOp.")
+            return
+        from codex_framework.toolkit.fitting import misfit  # not before the first op
+
+        problem = misfit(op)
+        if problem:
+            self._refuse(submission, f"the op {op.type!r} is wrong: {problem}. Set the field to a value of this class.")
             return
         if self._answered(submission, op):
             return
@@ -108,11 +139,13 @@ class Ops:
         try:
             match op:
                 case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
-                    requests.answer(request_id, decision)
+                    was_open = requests.answer(request_id, decision)
                 case RequestPermissionsResponse(id=request_id, response=response):
-                    requests.answer(request_id, _permissions_decision(response))
+                    was_open = requests.answer(request_id, _permissions_decision(response))
                 case _:
                     return False
+            if not was_open:
+                self._warn_of_answer(submission, request_id)
         except CodexError as error:
             self._refuse(submission, sentence(error))
         return True
@@ -148,7 +181,7 @@ class Ops:
             case ThreadSettings(overrides):
                 self._apply(submission, overrides)
             case CleanBackgroundTerminals():
-                for problem in await self._conversation.plugin_state.aclose():
+                for _, problem in await self._conversation.plugin_state.aclose():
                     self._conversation.journal.emit(submission, WarningEvent(problem))
             case _:
                 await self._handle_by_plugin(submission, op)
@@ -172,6 +205,8 @@ class Ops:
         offer = self._handler_of(op)
         handle = offer.item.handle
         what = f"the op {op.type!r}"
+        stalls = self._conversation.host.stalls
+        stalls.enter()
         try:
             await self._run(
                 within(HANDLER_PATIENCE_S, handle, op, self._conversation.context(offer.plugin), submission)
@@ -188,8 +223,10 @@ class Ops:
             text = f"the thread was shut down while plugin {offer.plugin!r} handled {what}"
             raise ThreadError(text, slug="shut-down") from None
         except Exception as error:  # a plugin may raise anything
-            text = f"plugin {offer.plugin!r} failed to handle {what}: {explained(error)}"
-            raise ThreadError(text, slug="bad-request") from error
+            text = f"plugin {offer.plugin!r} failed to handle {what}: {explained(error, handle)}"
+            raise ThreadError(text, slug="bad-request", hint=advice(offer.plugin, error)) from error
+        finally:
+            stalls.leave()
 
     def _handler_of(self, op: Op) -> Offer[OpHandler[Any]]:
         offer = self._handlers.get(op.type)
@@ -201,9 +238,9 @@ class Ops:
             )
         if not isinstance(op, offer.item.op):
             raise ThreadError(
-                f"the op {op.type!r} is {type(op).__qualname__}, and plugin {offer.plugin!r} handles another class",
+                f"the op {op.type!r} is {type(op).__qualname__}, but plugin {offer.plugin!r} handles another class",
                 slug="unknown-op",
-                hint=f"Make it with `kernel.op({op.type!r}, ...)`.",
+                hint=f"Create it with `kernel.op({op.type!r}, ...)`.",
             )
         return offer
 
@@ -225,6 +262,13 @@ class Ops:
         if handler.cancelled():
             raise _Ended
         handler.result()
+
+    def _warn_of_answer(self, submission: str, request_id: str) -> None:
+        """Tell who answered a request that it is not open."""
+        ids = ", ".join(request.request_id for request in self._conversation.requests.open) or "none"
+        text = f"no request {request_id!r} is open: it was answered already, has ended, or never existed"
+        warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.")
+        self._conversation.journal.emit(submission, warning)
 
     def _refuse(self, submission: str, text: str) -> None:
         self._conversation.journal.emit(submission, ErrorEvent(text, "bad_request"))

@@ -24,6 +24,7 @@ class Output:
     """
 
     def __init__(self, agent: Agent[Any]) -> None:
+        from codex_framework.toolkit.named_types import with_definitions, without_root_reference
         from codex_framework.toolkit.signature import argument_type
 
         self.retries = agent.output_retries
@@ -32,8 +33,9 @@ class Output:
             schema = self._type.schema(strict=True)
         except TypeError:  # the strict subset cannot say it
             schema = self._type.schema(strict=False)
+        schema = without_root_reference(with_definitions(schema))
         self._wrapped = schema.get("type") != "object"
-        self.schema: Mapping[str, Any] = schema if not self._wrapped else _object_of(schema)
+        self.schema: Mapping[str, Any] = with_definitions(schema if not self._wrapped else _object_of(schema))
 
     def read(self, message: str | None) -> Any:
         """Return the output that a message contains.
@@ -61,7 +63,7 @@ class Output:
         try:
             self.read(message)
         except RunError as error:
-            return f"The output does not fit what was asked for: {error}. Give the whole output again, as JSON."
+            return f"The output does not match the required format: {error}. Return the whole output again, as JSON."
         return None
 
     def result(self, outcome: Outcome) -> tuple[Any, str | None]:

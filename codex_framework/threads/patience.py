@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import CoroutineType
 from typing import Any, TypeVar
 
 from codex_framework.threads.faults import PluginExit, WrongValue, described
 
-__all__ = ["CLEAN_UP_S", "Late", "contained", "end", "within"]
+__all__ = ["CLEAN_UP_S", "Late", "begun", "contained", "end", "own_exit", "soon", "within"]
 
 T = TypeVar("T")
 
@@ -22,20 +24,42 @@ class Late(Exception):  # noqa: N818  # what has happened, in a word
     """A plugin's work did not end in time. Not a ``TimeoutError``, because the plugin may raise one of its own."""
 
 
+def begun(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
+    """Call a plugin's method and return what is to be awaited. Use :func:`contained` where nobody catches ``SystemExit``.
+
+    Raises:
+        WrongValue: The method is not async.
+        Exception: Whatever a method that is not async raises.
+    """
+    work: Any = method(*arguments)
+    if type(work) is not CoroutineType and not inspect.isawaitable(work):
+        name = getattr(method, "__name__", "the method")
+        raise WrongValue(f"{name} is not async", method, hint=f"Write `async def {name}`.")
+    return work
+
+
+def own_exit(error: asyncio.CancelledError) -> PluginExit | None:
+    """Return the error of a plugin that cancelled itself. None means that somebody cancelled the current task."""
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        return None
+    return PluginExit("it was cancelled, but nobody had interrupted it").with_traceback(error.__traceback__)
+
+
 async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Await a plugin's method, such that it raises only an ``Exception`` or a cancellation.
 
     Raises:
         WrongValue: The method is not async.
-        PluginExit: It raised ``SystemExit``.
+        PluginExit: It raised ``SystemExit``, or ``CancelledError`` although nobody cancelled it.
         Exception: Whatever else it raised.
     """
     try:
-        work: Any = method(*arguments)
-        if type(work) is not CoroutineType and not inspect.isawaitable(work):
-            name = getattr(method, "__name__", "the method")
-            raise WrongValue(f"{name} is not async; write `async def {name}`", method)
-        result: T = await work
+        result = await begun(method, *arguments)
+    except asyncio.CancelledError as error:
+        if (own := own_exit(error)) is None:
+            raise
+        raise own from error
     except SystemExit as error:
         raise PluginExit(described(error)).with_traceback(error.__traceback__) from error
     return result
@@ -66,6 +90,39 @@ async def within(seconds: float | None, method: Callable[..., Awaitable[T]], *ar
     if task.cancelled():
         raise PluginExit("it cancelled itself")
     return task.result()
+
+
+async def soon(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine with a time limit. Its timer is set only if the coroutine has to wait for something.
+
+    Raises:
+        TimeoutError: It did not end in time, and was cancelled.
+        Exception: Whatever it raises.
+    """
+    try:
+        awaited = work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    async with asyncio.timeout(seconds):
+        return await _resumed(work, awaited)
+
+
+@types.coroutine
+def _resumed(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    """Continue a coroutine that waits for ``awaited``, which the event loop has not seen yet."""
+    while True:
+        try:
+            sent = yield awaited
+        except BaseException as error:  # a cancellation, which the coroutine may handle
+            resume = functools.partial(work.throw, error)
+        else:
+            resume = functools.partial(work.send, sent)
+        try:
+            awaited = resume()
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 async def end(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> bool:

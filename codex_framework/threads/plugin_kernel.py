@@ -16,6 +16,7 @@ from codex_framework.contract.roles.threads import ThreadClient
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
+from codex_framework.threads.faults import Label
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
 from codex_framework.threads.spans import span_of
@@ -82,11 +83,11 @@ class PluginKernel:
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object for the kernel."""
-        return self._state.get(key, factory)
+        return self._state.get(key, factory, self._plugin)
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """Run a coroutine until the kernel closes."""
-        self._background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+        self._background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from codex_framework.threads.faults import explained, source_place
-from codex_framework.threads.patience import Late, within
+from codex_framework.threads.closing import close
+from codex_framework.threads.faults import Label, refuse
 
 __all__ = [
     "PluginState",
@@ -15,35 +15,37 @@ __all__ = [
 
 T = TypeVar("T")
 
-CLOSE_PATIENCE_S = 5.0
-"""How long one object may take to close, in seconds."""
-
 
 class PluginState:
     """Plugins' own objects for one thread, by key."""
 
     def __init__(self) -> None:
-        self._objects: dict[object, Any] = {}
+        self._objects: dict[object, tuple[str, Any]] = {}
 
-    def get(self, key: object, factory: Callable[[], T]) -> T:
-        """Return the object under ``key``, created at first use."""
+    def get(self, key: object, factory: Callable[[], T], plugin: str) -> T:
+        """Return the object under ``key``, created at first use.
+
+        Args:
+            plugin: The plugin that asks for it, for messages.
+        """
         if key not in self._objects:
-            self._objects[key] = factory()
-        found: T = self._objects[key]
+            if not callable(factory):
+                refuse("a function that makes the object", factory, "state")
+            self._objects[key] = plugin, factory()
+        found: T = self._objects[key][1]
         return found
 
-    async def aclose(self) -> list[str]:
-        """Close the objects that can be closed. Return warnings for the user."""
+    async def aclose(self) -> list[tuple[str, str]]:
+        """Close the objects that can be closed. Return the errors: the plugin's name and what went wrong."""
         problems = []
-        for key, kept in list(self._objects.items()):
-            close = getattr(kept, "aclose", None)
-            if close is None:
+        for key, (plugin, kept) in list(self._objects.items()):
+            if getattr(kept, "aclose", None) is None:
                 continue
-            try:
-                await within(CLOSE_PATIENCE_S, close)
-            except Late:
-                problems.append(f"closing {key!r} did not end within {CLOSE_PATIENCE_S:g} s{source_place(close)}")
-            except Exception as error:  # a plugin's object may fail in any way; the others must still be closed
-                problems.append(f"closing {key!r} failed: {explained(error)}")
+            if (fact := await close(Label("state", _named(key), plugin), kept)) is not None:
+                problems.append((plugin, fact))
         self._objects.clear()
         return problems
+
+
+def _named(key: object) -> str:
+    return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from codex_framework.contract.roles.threads import Delivery, KernelContext, Thre
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Conversation, Origin
 from codex_framework.threads.delivery import delivered
-from codex_framework.threads.faults import checked_items, explained, refuse
+from codex_framework.threads.faults import Label, WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
 from codex_framework.threads.spans import span_of
@@ -112,8 +112,7 @@ class PluginThread:
     async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
         """Submit an op."""
         submission = new_id()
-        with span_of(self._conversation.host.broadcast, "op.dispatch", thread_id=self.id, trace=trace):
-            await self._ops.handle(submission, op)
+        await self._ops.submit(submission, op, trace)
         return submission
 
     def start_task(self, task: TaskRole, input: object = None, *, id: str | None = None) -> str:  # noqa: A002
@@ -170,7 +169,7 @@ class PluginThread:
             raise ThreadError(
                 "the history cannot be edited while a turn is running",
                 slug="busy",
-                hint="Wait for its end; from the running task use `compact`.",
+                hint="Wait until it ends. In the running task, use `compact`.",
             )
         match edit:
             case Compaction():
@@ -185,7 +184,7 @@ class PluginThread:
         conversation = self._conversation
         if turns < 1:
             raise ThreadError(
-                "num_turns must be >= 1", slug="bad-request", hint="Give the number of turns to take back."
+                "num_turns must be >= 1", slug="bad-request", hint="Pass the number of turns to roll back."
             )
         if conversation.journal.path is None:
             raise ThreadError(
@@ -201,17 +200,34 @@ class PluginThread:
         """Ask the components for their tools again before the next sample."""
         self._conversation.tools_version += 1
 
+    def offer_tools(self, names: Iterable[str]) -> None:
+        """Offer deferred tools to the model before the next sample."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            refuse("a list of names", names, "offer_tools")
+        names = list(names)
+        for name in names:
+            if not isinstance(name, str):
+                refuse("a list of names, each a string", name, "offer_tools")
+        if self._conversation.offered_tools.add(names, self._plugin):
+            self.tools_changed()
+
     async def start_process(
         self,
         argv: Sequence[str],
         *,
-        permissions: Permissions | None = None,
+        permissions: Permissions | str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        inherit_env: bool = True,
+        lossless: bool = False,
+        grace_s: float = 0.05,
     ) -> RunningCommand:
         """Start a process of the plugin's own."""
+        start = self._conversation.start_process
         try:
-            return await self._conversation.start_process(argv, permissions, env or {}, cwd)
+            return await start(
+                argv, permissions, env or {}, cwd, inherit_env=inherit_env, lossless=lossless, grace_s=grace_s
+            )
         except CommandFailed as error:
             raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
         except SandboxError as error:
@@ -232,11 +248,11 @@ class PluginThread:
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object for the thread."""
-        return self._conversation.plugin_state.get(key, factory)
+        return self._conversation.plugin_state.get(key, factory, self._plugin)
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """Run a coroutine in the background."""
-        self._conversation.background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+        self._conversation.background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
@@ -247,7 +263,7 @@ def check_json(kind: str, data: Mapping[str, Any]) -> None:
     """Check a plugin's entry for the record.
 
     Raises:
-        TypeError: It is not plain JSON data.
+        WrongValue: It is not plain JSON data.
     """
     import json
 
@@ -258,4 +274,5 @@ def check_json(kind: str, data: Mapping[str, Any]) -> None:
     try:
         json.dumps(dict(data), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"append_entry() takes plain JSON data: {explained(error)}") from None
+        hint = "Pass a mapping of strings, numbers, lists and mappings."
+        raise WrongValue(f"append_entry() takes plain JSON data: {error}", hint=hint) from None

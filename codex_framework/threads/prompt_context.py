@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.value import Value
+from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
 
 __all__ = ["ContextUpdate", "context_update"]
+
+_NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
+_ROLES = ("developer", "user")
+_TEXTS = ("role", "text", "start", "end", "replacement", "revocation")
 
 
 class ContextUpdate(Value):
@@ -26,25 +32,80 @@ class ContextUpdate(Value):
     warnings: tuple[str, ...]
 
 
-def context_update(sources: Iterable[ContextSource], facts: TurnFacts, history: History | None) -> ContextUpdate:
-    """Return new and changed context. If ``history`` is None, return all context."""
+def context_update(
+    sources: Iterable[ContextSource],
+    facts: TurnFacts,
+    history: History | None,
+    owners: Mapping[tuple[str, str], str] = _NOBODY,
+) -> ContextUpdate:
+    """Return new and changed context. If ``history`` is None, return all context.
+
+    Args:
+        owners: The plugin of each offer, by role and name.
+    """
     fragments: list[Fragment] = []
     warnings: list[str] = []
     for source in sources:
         try:
-            fragments.extend(source.fragments(facts))
+            for fragment in _given(source, facts):
+                try:
+                    fragments.append(_checked(fragment, source))
+                except WrongValue as error:
+                    then = "The fragment is not sent."
+                    warnings.append(_label(source, owners).failed("fragments", error, then=then))
         except CodexError as error:
-            warnings.append(f"context source {source.name!r}: {error}. {error.hint}".strip())
-        except Exception as error:  # a broken source must not stop the user from working; it causes a warning
-            warnings.append(f"context source {source.name!r} failed: {type(error).__name__}: {error}")
-    fresh = [
-        fragment
-        for fragment in sorted(fragments, key=lambda fragment: fragment.order)
-        if facts.first or history is None or history.last_with(fragment.start) != fragment.text
-    ]
-    messages = []
-    for role in ("developer", "user"):
-        parts = tuple(InputText(fragment.text) for fragment in fresh if fragment.role == role)
-        if parts:
-            messages.append(Message(role=role, content=parts))
+            warnings.append(f"{_label(source, owners)}: {error}. {error.hint}".strip())
+        except (Exception, SystemExit) as error:  # a broken source must not stop the user from working
+            then = "The rest of its context is left out."
+            warnings.append(_label(source, owners).failed("fragments", error, then=then, source=source.fragments))
+    parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
+    known = None if facts.first else history
+    for fragment in sorted(fragments, key=lambda fragment: fragment.order):
+        text = _news(fragment, None if known is None else known.last_with(fragment.start))
+        if text:
+            parts[fragment.role].append(InputText(text))
+    messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
     return ContextUpdate(tuple(messages), tuple(warnings))
+
+
+def _news(fragment: Fragment, last: str | None) -> str:
+    """Return the text to send, given the newest text in the history with the fragment's markers. Empty means nothing."""
+    if last is None or last == fragment.revocation:
+        return fragment.text
+    if not fragment.text:
+        return fragment.revocation
+    return "" if last in (fragment.text, fragment.replacement) else fragment.replacement or fragment.text
+
+
+def _label(source: ContextSource, owners: Mapping[tuple[str, str], str]) -> Label:
+    return Label("context source", source.name, owners.get(("context_sources", source.name), ""))
+
+
+def _given(source: ContextSource, facts: TurnFacts) -> Iterable[object]:
+    given: object = source.fragments(facts)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        hint = "Return a list of Fragment, or yield them."
+        raise WrongValue(f"it returned {kind_of(given)}, not a list of Fragment", source.fragments, hint=hint)
+    return given
+
+
+def _misfit(fragment: Fragment) -> str:
+    """Return what is wrong with the fields of a fragment. Most are right, so the full check is imported only for the others."""
+    order: object = fragment.order
+    values = fragment.__dict__
+    if isinstance(order, int) and {type(values.get(name)) for name in _TEXTS} == {str}:
+        return ""
+    from codex_framework.toolkit.fitting import misfit
+
+    return misfit(fragment)
+
+
+def _checked(fragment: object, source: ContextSource) -> Fragment:
+    found = checked(fragment, Fragment, "it", source.fragments)
+    problem = _misfit(found)
+    if not problem and found.role not in _ROLES:
+        problem = f"its `role` is {found.role!r}, not 'developer' or 'user'"
+    if problem:
+        hint = "Set the field to such a value."
+        raise WrongValue(f"its fragment {found.start!r} is wrong: {problem}", source.fragments, hint=hint)
+    return found

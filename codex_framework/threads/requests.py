@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from codex_framework.contract.errors import ThreadError, TurnEnded
+from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import Closed, Request, RequestResolvedEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
@@ -74,8 +75,10 @@ class Requests:
         shown: list[Effect] = [Tell(scope, request)]
         if attended:
             return shown
-        warning = WarningEvent(f"nobody can answer, so the answer is no: {subject_of(request)}")
-        return [*shown, Tell(scope, warning), *self._close_unattended(request.request_id, Closed.UNATTENDED)]
+        if not (isinstance(request, ExecApprovalRequestEvent) and request.precaution):
+            warning = WarningEvent(f"nobody can answer, so the answer is no: {subject_of(request)}")
+            shown.append(Tell(scope, warning))
+        return [*shown, *self._close_unattended(request.request_id, Closed.UNATTENDED)]
 
     def answer(self, request_id: str, answer: Any) -> list[Effect]:
         """Handle an answer. An answer to a request that is not open changes nothing."""
@@ -107,7 +110,7 @@ class Requests:
             answer = checked(request.unattended(), request.answer_type, "it", request.unattended)
         except Exception as error:  # a plugin's class may fail, but its waiter must not wait for ever
             if isinstance(error, NotImplementedError) and type(request).unattended is Request.unattended:
-                problem = f"{name} is not written{source_place(type(request))}"
+                problem = f"{name} is not implemented{source_place(type(request))}"
             else:
                 problem = f"{name} failed: {explained(error)}"
             del self._open[request_id]
@@ -178,7 +181,7 @@ class RequestDesk:
             asyncio.CancelledError: It ended meanwhile.
         """
         if self._closed or scope in self._ended:
-            raise TurnEnded("the turn that asks has ended")
+            raise TurnEnded("the turn that sent the request has ended")
         if not isinstance(request.answer_type, type):
             raise TypeError(
                 f"{type(request).__qualname__}.answer_type is {request.answer_type!r}, which is not a class"
@@ -219,7 +222,7 @@ class RequestDesk:
             desk, _, own_id = self._of_children[request_id]
             return desk.answer(own_id, answer)
         request = next((request for request in self._requests.open if request.request_id == request_id), None)
-        if request is None or self._waiters[request_id].done():  # whoever asked was cancelled a moment ago
+        if request is None or self._waiters[request_id].done():  # its waiter was cancelled a moment ago
             return False
         if not isinstance(answer, request.answer_type):
             raise ThreadError(
@@ -287,7 +290,10 @@ class RequestDesk:
                 case Fail(request_id, text):
                     waiter = self._waiters.get(request_id)
                     if waiter is not None and not waiter.done():
-                        hint = "Write `def unattended(self)` in the class of the request: the answer for when nobody is there."
+                        hint = (
+                            "Define `def unattended(self)` in the class of the request. It returns the answer"
+                            " for when nobody is there."
+                        )
                         waiter.set_exception(ThreadError(text, slug="unattended", hint=hint))
                 case Release(request_id, answer, how):
                     waiter = self._waiters.get(request_id)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from codex_framework.contract.errors import ServiceError
 from codex_framework.contract.roles.scopes import ServiceKey
+from codex_framework.threads.faults import refuse
 
 __all__ = ["Services"]
 
@@ -40,7 +41,10 @@ class Services:
 
         Raises:
             ServiceError: No component provides it.
+            WrongValue: The key is no ``ServiceKey``.
         """
+        if not isinstance(key, ServiceKey):
+            refuse("a ServiceKey", key, "service")
         if key in self._own:
             found: T = self._own[key]  # type: ignore[assignment]  # the key says of which type
             return found

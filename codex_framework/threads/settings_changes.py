@@ -1,4 +1,4 @@
-"""Changes of a thread's settings, and the settings as clients and records have them."""
+"""Changes of a thread's settings, and the form of settings for clients and records."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def changed_settings(
 def _with_permissions(
     settings: Settings, changes: dict[str, Any], named_permissions: Callable[[str], Permissions]
 ) -> dict[str, Any]:
-    """Return the changes with one value for what may be done. Limits that hold whatever the profile says are kept."""
+    """Return the changes with a single value for the permissions. Limits that do not depend on the profile are kept."""
     given = [name for name in ("sandbox_policy", "permission_profile", "permissions") if name in changes]
     if len(given) > 1:
-        text = f"{' and '.join(given)} say the same thing"
-        raise ThreadError(text, slug="bad-request", hint="Give one of them.")
+        text = f"{' and '.join(given)} set the same thing"
+        raise ThreadError(text, slug="bad-request", hint="Pass only one of them.")
     now = settings.permissions
     wanted = now
     if "sandbox_policy" in changes:
         policy = changes.pop("sandbox_policy")
-        # A client that sends back what it was told does not mean to widen a profile.
+        # A client that sends back the settings it received does not intend to widen a profile.
         wanted = now if policy == now.sandbox_policy else permissions_of(policy)
     elif "permission_profile" in changes:
         wanted = Permissions(profile=changes.pop("permission_profile"))

@@ -1,29 +1,29 @@
 """Spans: measured pieces of work with W3C ids, which form a tree from submission to turn to sample, call and below.
 
 Ids are created only if telemetry is in use. The current span is a context variable, so that measurements of a plugin become
-children
-of its call or task.
+children of its call or task.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from contextlib import AbstractContextManager
-from contextvars import ContextVar, Token
+from collections.abc import Mapping
+from contextvars import Context, ContextVar, Token, copy_context
 from types import TracebackType
 from typing import Any
 
 from codex_framework.contract.roles.observers import Measurement
-from codex_framework.contract.roles.scopes import Span, Trace
+from codex_framework.contract.roles.scopes import Trace
 from codex_framework.threads.broadcast import Broadcast
+from codex_framework.toolkit.spans import NO_SPAN, NoSpan, Place
 
-__all__ = ["Place", "measured", "span_of"]
-
-Place = tuple[str, str]
-"""Trace id (32 hex digits) and span id (16)."""
+__all__ = ["RunningSpan", "context_of", "event", "span_of"]
 
 _CURRENT: ContextVar[Place | None] = ContextVar("codex_framework_span", default=None)
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 
 
 def span_of(
@@ -34,52 +34,63 @@ def span_of(
     turn_id: str = "",
     attributes: dict[str, Any] | None = None,
     trace: Trace | None = None,
-) -> AbstractContextManager[Span]:
-    """Measure a block as a child of the current span, or of ``trace``."""
+    parent: Place | None = None,
+    default: Place | None = None,
+) -> RunningSpan | NoSpan:
+    """Measure a block as a child of ``trace`` or ``parent``, else of the current span, of ``default``, or of the program's trace."""
     if not broadcast.measures:
-        return _NOTHING
-    return RunningSpan(broadcast, name, thread_id, turn_id, dict(attributes or {}), _place_of(trace) or _CURRENT.get())
+        return NO_SPAN
+    above = _place_of(trace) or parent or _CURRENT.get() or default or _place_of(broadcast.current())
+    return RunningSpan(broadcast, name, thread_id, turn_id, {} if attributes is None else attributes, above)
+
+
+def event(
+    broadcast: Broadcast,
+    name: str,
+    attributes: Mapping[str, Any],
+    *,
+    default: Place | None = None,
+    **measured: Any,
+) -> None:
+    """Report that something has happened, within the current span or ``default``. Check ``broadcast.measures`` first.
+
+    Args:
+        measured: Further fields of the :class:`Measurement`. Without ``time_s``, it has happened now.
+    """
+    trace_id, parent_id = _CURRENT.get() or default or ("", "")
+    broadcast.measurement(
+        Measurement(
+            kind="event",
+            name=name,
+            attributes=attributes,
+            trace_id=trace_id,
+            parent_id=parent_id,
+            **{"time_s": time.time(), **measured},
+        )
+    )
+
+
+def context_of(place: Place | None) -> Context | None:
+    """Return a context for a task whose current span is ``place``, whatever the current one is. None means the current context."""
+    if place is None:
+        return None
+    context = copy_context()
+    context.run(_CURRENT.set, place)
+    return context
 
 
 def _place_of(trace: Trace | None) -> Place | None:
-    """Read ``00-<trace id>-<span id>-<flags>``; anything else is no trace."""
-    parts = [] if trace is None else trace.traceparent.split("-")
-    if len(parts) != 4 or len(parts[1]) != 32 or len(parts[2]) != 16:
-        return None
-    return parts[1], parts[2]
-
-
-def measured(broadcast: Broadcast, measurement: Measurement) -> None:
-    """Report an ended span to telemetry, as a child of the current span."""
-    parent = _CURRENT.get()
-    placed = measurement.evolve(
-        trace_id=parent[0] if parent else os.urandom(16).hex(),
-        span_id=os.urandom(8).hex(),
-        parent_id=parent[1] if parent else "",
-    )
-    broadcast.measurement(measurement.thread_id, placed)
-
-
-class _NoSpan:
-    """The span without telemetry."""
-
-    trace: Trace | None = None
-
-    def set(self, **attributes: str | float | bool) -> None:
-        """Do nothing."""
-
-    def __enter__(self) -> Span:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-_NOTHING = _NoSpan()
+    """Parse ``00-<trace id>-<span id>-<flags>``. Returns None for anything else."""
+    match = None if trace is None else _TRACEPARENT.fullmatch(trace.traceparent)
+    return None if match is None else (match[1], match[2])
 
 
 class RunningSpan:
-    """A span that is being measured."""
+    """A span that is being measured, as a ``with`` block, or from :meth:`begin` to :meth:`finish`.
+
+    Attributes:
+        place: Its ids.
+    """
 
     def __init__(
         self,
@@ -95,23 +106,57 @@ class RunningSpan:
         self._thread_id = thread_id
         self._turn_id = turn_id
         self._attributes = attributes
+        self._content: dict[str, str] = {}
+        self._marks: list[tuple[str, float]] = []
         self._parent_id = parent[1] if parent else ""
-        self._place: Place = (parent[0] if parent else os.urandom(16).hex(), os.urandom(8).hex())
+        self.place: Place = (parent[0] if parent else os.urandom(16).hex(), os.urandom(8).hex())
         self._token: Token[Place | None] | None = None
         self._began = self._started = 0.0
 
     @property
     def trace(self) -> Trace | None:
         """The trace context of the span."""
-        return Trace(f"00-{self._place[0]}-{self._place[1]}-01")
+        return Trace(f"00-{self.place[0]}-{self.place[1]}-01")
 
     def set(self, **attributes: str | float | bool) -> None:
         """Add attributes."""
         self._attributes.update(attributes)
 
-    def __enter__(self) -> Span:
+    def mark(self, name: str) -> None:
+        """Note a moment within the span."""
+        self._marks.append((name, time.time()))
+
+    def tell(self, **content: str) -> None:
+        """Add text of the user, of the model or of tools."""
+        self._content.update(content)
+
+    def begin(self) -> None:
+        """Begin, without becoming the current span."""
         self._began, self._started = time.time(), time.monotonic()
-        self._token = _CURRENT.set(self._place)
+
+    def finish(self, *, failed: bool = False) -> None:
+        """End, and report the span."""
+        self._broadcast.measurement(
+            Measurement(
+                kind="span",
+                name=self._name,
+                time_s=self._began,
+                duration_s=time.monotonic() - self._started,
+                attributes=self._attributes,
+                content=self._content,
+                marks=self._marks,
+                thread_id=self._thread_id,
+                turn_id=self._turn_id,
+                trace_id=self.place[0],
+                span_id=self.place[1],
+                parent_id=self._parent_id,
+                failed=failed or self._attributes.get("success") is False,
+            )
+        )
+
+    def __enter__(self) -> RunningSpan:
+        self.begin()
+        self._token = _CURRENT.set(self.place)
         return self
 
     def __exit__(
@@ -119,19 +164,4 @@ class RunningSpan:
     ) -> None:
         if self._token is not None:
             _CURRENT.reset(self._token)
-        self._broadcast.measurement(
-            self._thread_id,
-            Measurement(
-                kind="span",
-                name=self._name,
-                time_s=self._began,
-                duration_s=time.monotonic() - self._started,
-                attributes=self._attributes,
-                thread_id=self._thread_id,
-                turn_id=self._turn_id,
-                trace_id=self._place[0],
-                span_id=self._place[1],
-                parent_id=self._parent_id,
-                failed=kind is not None or self._attributes.get("success") is False,
-            ),
-        )
+        self.finish(failed=kind is not None)

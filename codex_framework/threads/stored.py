@@ -19,8 +19,9 @@ from codex_framework.contract.protocol.wire import read_event
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.plugins.registry import Registry
+from codex_framework.threads.agents import stricter_policies
 
-__all__ = ["known_events", "model_changed", "started_with", "tokens_counted", "usage_so_far"]
+__all__ = ["keep_approval_policy", "known_events", "model_changed", "started_with", "tokens_counted", "usage_so_far"]
 
 
 def known_events(events: Sequence[EventMsg], registry: Registry) -> tuple[EventMsg, ...]:
@@ -42,8 +43,8 @@ def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
 def tokens_counted(past: Sequence[EventMsg]) -> int:
     """Return the length of the history at the server's last count, in tokens. 0 means unknown.
 
-    A count that stands outside of a turn is left from turns that were rolled back, and tells nothing of the history. A count from
-    before a compaction tells nothing either.
+    A count outside of a turn belongs to turns that were rolled back, so it does not apply to the history. Neither does a count from
+    before a compaction.
     """
     outside = False
     count = 0
@@ -68,8 +69,21 @@ def model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
     if before is None or before == settings.model:
         return ()
     return (
-        f"the thread was last used with model `{before}` and now goes on with `{settings.model}`; answers may differ",
+        f"the thread was last used with model `{before}` and now continues with `{settings.model}`; answers may differ",
     )
+
+
+def keep_approval_policy(stored: StoredThread, settings: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings of a resumed thread with its last approval policy, unless that is looser than theirs; and warnings."""
+    before = (stored.last_turn_context or {}).get("approval_policy")
+    if not isinstance(before, str) or before == settings.approval_policy:
+        return settings, ()
+    kept = next((policy for policy in stricter_policies(settings.approval_policy) if policy == before), None)
+    if kept is not None:
+        return settings.evolve(approval_policy=kept), ()
+    now = settings.approval_policy
+    text = f"the thread was last used with the approval policy `{before}` and now continues with `{now}`"
+    return settings, (f"{text}. To choose one, pass `approval_policy` to resume_thread.",)
 
 
 def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:

@@ -43,12 +43,15 @@ class Subscription:
             if event.msg.is_delta:
                 return
             if behind >= 4 * self._limit:
-                self._events.append(Event("", WarningEvent(f"this client is {behind} events behind and is cut off")))
+                self._events.append(
+                    Event("", WarningEvent(f"this client is {behind} events behind and was disconnected"))
+                )
                 self.answers = False
                 self.end()
                 return
         self._events.append(event)
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def end(self) -> None:
         """End the events. Queued events can still be read."""

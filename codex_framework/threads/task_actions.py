@@ -8,13 +8,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.contract.errors import ModelError, ToolError
+from codex_framework.contract.errors import ModelError, ToolError, described
 from codex_framework.contract.protocol.events import StreamErrorEvent, TokenUsage, WarningEvent
 from codex_framework.contract.protocol.items import Message, ResponseItem, message_text
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.commands import CommandRequest, CommandResult
 from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
+from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver
@@ -42,7 +43,7 @@ def actions_of(
 
     Args:
         record: Adds items to history, or delivers them for a task beside a turn.
-        refused: Told of input that an interceptor refused.
+        refused: Called with input that an interceptor refused.
         interrupt: Interrupts the task, for an answer to an approval that aborts.
     """
     actions = _Actions(contexts, record, refused, interrupt)
@@ -52,8 +53,24 @@ def actions_of(
         run_loop=actions.run_loop,
         run_command=actions.run_command,
         compact=actions.compact,
-        record=record,
+        record=actions.record if contexts.scope.guards.redact else record,
     )
+
+
+def _is_of_model(item: ResponseItem) -> bool:
+    return item.type == "reasoning" or getattr(item, "role", None) == "assistant"
+
+
+def _call(call_id: str, name: str, arguments: Mapping[str, Any] | str, spec: ToolSpec) -> ToolCall:
+    """Return a call in the form that the model would use."""
+    if not isinstance(spec, FreeformSpec):
+        if isinstance(arguments, str):
+            raise ToolError(f"{name} takes arguments by name, not a text")
+        return ToolCall(call_id, name, json.dumps(arguments))
+    texts = [arguments] if isinstance(arguments, str) else list(arguments.values())
+    if len(texts) != 1 or not isinstance(texts[0], str):
+        raise ToolError(f"{name} takes one text")
+    return ToolCall(call_id, name, texts[0], "custom")
 
 
 class _Actions:
@@ -80,24 +97,37 @@ class _Actions:
             stop=lambda message: self._scope.emit(WarningEvent(message)),
         )
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | str, call_id: str | None) -> ToolOutput:
         """Call a tool of the turn."""
-        if self._scope.router.find(name) is None:
+        registered = self._scope.router.find(name)
+        if registered is None:
             raise ToolError(f"there is no tool {name!r} in this turn")
-        call = ToolCall(f"task_{next(_SERIAL)}", name, json.dumps(arguments))
-        return await self._calls().run(call, self._scope.router)
+        call = _call(call_id or f"task_{next(_SERIAL)}", name, arguments, registered.spec)
+        return await self._calls().run(call, self._scope.router, by_model=False)
 
     async def run_command(self, request: CommandRequest, as_user: bool) -> CommandResult:  # noqa: FBT001  # TurnActions
         """Run a command to its end."""
-        caller = self._scope.caller(f"task_{next(_SERIAL)}", self._calls().approvals.ask)
+        calls = self._calls()
+        caller = calls.caller(f"task_{next(_SERIAL)}")
         commands = self._scope.conversation.commands
-        return await (commands.run_as_user(request, caller) if as_user else commands.run(request, caller))
+        return calls.redacted(await (commands.run_as_user if as_user else commands.run)(request, caller))
+
+    def record(self, items: Sequence[ResponseItem]) -> None:
+        """Record items. What is not from the model is redacted."""
+        interception = Interception(self._contexts)
+        if not interception.redacts:
+            self._record(items)
+            return
+        from codex_framework.threads.turn.redaction import redacted
+
+        redact = interception.redact
+        self._record([item if _is_of_model(item) else redacted(item, redact) for item in items])
 
     async def compact(self, reason: str) -> None:
         """Shorten the history."""
         place: ContextPlace = (
             "last_words" if self._scope.samples else "next_turn"
-        )  # the compactor will ask the model too
+        )  # the compactor sends requests to the model too
         from codex_framework.threads.turn.compacting import compacted
 
         edit = await compacted(self._contexts, Interception(self._contexts), reason)
@@ -118,7 +148,7 @@ class _Actions:
             raise
 
     async def sample(self, request: ModelRequest, announce: bool) -> SampleResult:  # noqa: FBT001  # TurnActions
-        """Ask the model; a response that breaks off is asked for again."""
+        """Sample the model, and retry if the response breaks off."""
         retries = self._scope.provider.stream_max_retries
         for attempt in range(1, retries + 2):
             items: list[ResponseItem] = []
@@ -149,7 +179,7 @@ class _Actions:
             raise
         except Exception as error:  # a provider that breaks its contract
             name = self._scope.provider.id
-            raise ModelError(f"model provider {name!r} failed: {type(error).__name__}: {error}") from error
+            raise ModelError(f"model provider {name!r} failed: {described(error)}") from error
         if completed is None:
             text = "stream disconnected before completion: stream closed before response.completed"
             raise ModelError(text, retryable=True)

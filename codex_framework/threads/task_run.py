@@ -1,7 +1,7 @@
-"""How a task runs to its one end: a state machine without I/O, and what performs it.
+"""The life cycle of a task: a state machine without I/O, and the code that runs its commands.
 
-Every kind of task ends once, with its marker and its flush before the end is visible, and with no request open after it. The
-built-in loop has the same rules in its own machine (``turn.machine``).
+Every kind of task ends exactly once. Its marker is recorded and flushed before the end is visible, and no request of it is open
+afterwards. The built-in loop follows the same rules in its own machine (``turn.machine``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codex_framework.contract.roles.agents import TaskRole
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
-from codex_framework.threads.faults import described, explained, place_of, source_place
+from codex_framework.threads.faults import advice, described, explained, place_of, source_place
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import INTERRUPT_MARKER, InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -26,14 +26,14 @@ from codex_framework.threads.turn.turn_context import TurnContexts
 __all__ = ["CoroutineRun", "Run", "TaskRun"]
 
 LIMIT_INFO = "budget_limited"
-"""The ``info`` of the error that a sample beyond a limit raises."""
+"""The ``info`` of the error that a sample raises if a limit is reached."""
 
 PATIENCE_S = 5.0
 """How long an interrupted task may clean up, in seconds."""
 
 
 class Phase(enum.Enum):
-    """Where a task stands."""
+    """The state of a task."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -41,11 +41,11 @@ class Phase(enum.Enum):
 
 
 class Cancel(Value):
-    """Cancel the task, and come back with ``patience_over`` after the patience if it goes on."""
+    """Cancel the task, and call ``patience_over`` if it does not end within the time limit."""
 
 
 class Tell(Value):
-    """Tell the clients."""
+    """Send an event to the clients."""
 
     msg: EventMsg
 
@@ -55,11 +55,11 @@ class Mark(Value):
 
 
 class Flush(Value):
-    """Bring history to disk."""
+    """Flush the record to disk."""
 
 
 class Finish(Value):
-    """The task has ended. Always the last step."""
+    """End the task. Always the last step."""
 
     outcome: Outcome
 
@@ -68,11 +68,11 @@ Step: TypeAlias = Cancel | Tell | Mark | Flush | Finish
 
 
 class TaskRun:
-    """The life of one task.
+    """The life cycle of one task.
 
     Args:
-        kind: The task's kind, for people.
-        marks: Whether an interrupt leaves its marker in the history. False for a task beside a turn, whose marker that is.
+        kind: The task's kind, for messages.
+        marks: Whether an interrupt records its marker in the history. False for a task beside a turn, which records it itself.
     """
 
     def __init__(self, kind: str, *, marks: bool = True) -> None:
@@ -82,25 +82,25 @@ class TaskRun:
         self._reason = "interrupted"
 
     def returned(self, message: str | None) -> list[Step]:
-        """The task has returned."""
+        """Handle the task's return."""
         return self._ended(Outcome(status=Status.COMPLETED, last_agent_message=message))
 
     def failed(self, text: str, info: Any = "other") -> list[Step]:
-        """The task has raised."""
+        """Handle an exception of the task."""
         outcome = Outcome(status=Status.FAILED, error=text, info=info)
         return [] if self.phase is Phase.ENDED else [*self._told(text, info), *self._ended(outcome)]
 
     def limited(self, text: str) -> list[Step]:
-        """A limit of the thread is reached, and the task has not gone on without its sample."""
+        """Handle a task that ended because a limit of the thread was reached."""
         return self._ended(Outcome(status=Status.LIMITED, error=text, reason=LIMIT_INFO))
 
     def stopped(self, text: str) -> list[Step]:
-        """An interceptor or a tool has ended the turn as a normal stop."""
+        """Handle a normal stop by an interceptor or a tool."""
         shown: list[Step] = [Tell(WarningEvent(text))] if text and self.phase is Phase.RUNNING else []
         return [*shown, *self.returned(None)]
 
     def interrupted(self, reason: str) -> list[Step]:
-        """The task has to end."""
+        """Handle an interrupt."""
         if self.phase is not Phase.RUNNING:
             return []
         self.phase = Phase.STOPPING
@@ -108,13 +108,13 @@ class TaskRun:
         return [Cancel()]
 
     def cancelled(self) -> list[Step]:
-        """The task has let its cancellation through, or has cancelled itself."""
+        """Handle the task's cancellation, requested or its own."""
         if self.phase is Phase.RUNNING:
             return self.failed(f"the task {self._kind!r} was cancelled, but nobody had interrupted it")
         return self._ended(Outcome(status=Status.INTERRUPTED, reason=self._reason))
 
     def patience_over(self, seconds: float) -> list[Step]:
-        """The task has not ended in time; it is abandoned."""
+        """Abandon a task that did not end in time."""
         if self.phase is not Phase.STOPPING:
             return []
         text = f"the task {self._kind!r} did not stop within {seconds:.0f} s and was abandoned"
@@ -127,7 +127,7 @@ class TaskRun:
         if self.phase is Phase.ENDED:
             return []
         stopping, self.phase = self.phase is Phase.STOPPING, Phase.ENDED
-        if stopping:  # whatever the task made of it: a person has stopped it
+        if stopping:  # the user stopped it, whatever the task did about it
             outcome = Outcome(
                 status=Status.INTERRUPTED, reason=self._reason, last_agent_message=outcome.last_agent_message
             )
@@ -136,22 +136,22 @@ class TaskRun:
 
 
 class Run(Protocol):
-    """Something that fills a turn, while it runs."""
+    """The running content of a turn."""
 
     done: asyncio.Future[Outcome]
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the task."""
         ...
 
     @property
     def steerable(self) -> bool:
-        """Whether a person's input reaches it."""
+        """Whether it accepts user input."""
         ...
 
     def steer(self, arrived: InputArrived) -> None:
-        """Take a person's input."""
+        """Take user input."""
         ...
 
     def deliver(self, delivered: Delivered) -> None:
@@ -159,15 +159,15 @@ class Run(Protocol):
         ...
 
     def interrupt(self, reason: str) -> None:
-        """End soon."""
+        """Request the end."""
         ...
 
     def leftover_input(self) -> Sequence[InputArrived]:
-        """Input that came too late for it."""
+        """Return the input that arrived too late."""
         ...
 
     def leftover_deliveries(self) -> Sequence[Delivered]:
-        """Deliveries that it has not recorded."""
+        """Return the deliveries that were not recorded."""
         ...
 
 
@@ -175,9 +175,9 @@ class CoroutineRun:
     """A task of a plugin.
 
     Args:
-        contexts: The turn as plugins have it.
-        plugin: Whose task it is.
-        input: What ``start_task`` was given.
+        contexts: The contexts of the turn.
+        plugin: The plugin that owns the task.
+        input: The input passed to ``start_task``.
         record: Adds items to history, for input that reaches the task.
         marks: As for :class:`TaskRun`.
     """
@@ -207,32 +207,32 @@ class CoroutineRun:
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the task."""
         return self._task.kind
 
     @property
     def steerable(self) -> bool:
-        """Whether a person's input reaches it."""
+        """Whether it accepts user input."""
         return self._task.steerable
 
     def steer(self, arrived: InputArrived) -> None:
-        """Give the task a person's input; what it cannot take any more is kept for the next turn."""
+        """Pass user input to the task. Input that it can no longer take is kept for the next turn."""
         if self._life.phase is not Phase.RUNNING:
             self._late.append(arrived)
             return
         try:
             self._task.steer(arrived.items, self._contexts(self._plugin))
-        except Exception as error:  # a plugin may raise anything, and the input must not be lost for it
+        except Exception as error:  # a plugin may raise anything, and the input must not be lost because of it
             self._late.append(arrived)
             self._contexts.scope.emit(
-                WarningEvent(f"{self._named()} took no input: {described(error)}{place_of(error)}")
+                WarningEvent(f"{self._named()} did not accept input: {described(error)}{place_of(error)}")
             )
             return
         if arrived.event is not None:
             self._contexts.scope.emit(arrived.event)
 
     def deliver(self, delivered: Delivered) -> None:
-        """Keep items for the next turn: only the task writes history."""
+        """Keep items for the next turn, because only the task writes history."""
         self._deliveries.append(delivered)
 
     def interrupt(self, reason: str) -> None:
@@ -240,11 +240,11 @@ class CoroutineRun:
         self._perform(self._life.interrupted(reason))
 
     def leftover_input(self) -> Sequence[InputArrived]:
-        """Input that came too late."""
+        """Return the input that arrived too late."""
         return self._late
 
     def leftover_deliveries(self) -> Sequence[Delivered]:
-        """What was delivered meanwhile."""
+        """Return the items that were delivered in the meantime."""
         return self._deliveries
 
     async def _run(self, input: object) -> None:  # noqa: A002  # the word of the contract
@@ -256,7 +256,8 @@ class CoroutineRun:
             info = getattr(error, "info", "other")
             steps = self._life.limited(str(error)) if info == LIMIT_INFO else self._life.failed(explained(error), info)
         except Exception as error:  # a plugin may raise anything
-            steps = self._life.failed(f"{self._named()} failed: {explained(error)}")
+            text = f"{self._named()} failed: {explained(error, self._task.run)}"
+            steps = self._life.failed(f"{text}. {advice(self._plugin, error)}")
         else:
             steps = self._returned(message)
         self._perform(steps)
@@ -265,16 +266,17 @@ class CoroutineRun:
         if message is None or isinstance(message, str):
             return self._life.returned(message)
         place = source_place(self._task.run)
-        text = f"{self._named()} returned {type(message).__name__}{place}; only text is a last message"
+        text = f"{self._named()} returned {type(message).__name__}{place}; the last message must be text"
         return [Tell(WarningEvent(text)), *self._life.returned(None)]
 
     def _worked(self, work: asyncio.Task[None]) -> None:
-        """End the task in case that it has not told its end itself."""
+        """End the task if it has not reported its end itself."""
         error = None if work.cancelled() else work.exception()
         if error is None:
             self._perform(self._life.cancelled())
-        else:  # not even an Exception
-            self._perform(self._life.failed(f"{self._named()} failed: {described(error)}{place_of(error)}"))
+        else:  # not an Exception
+            text = f"{self._named()} failed: {described(error)}{place_of(error)}"
+            self._perform(self._life.failed(f"{text}. {advice(self._plugin, error)}"))
 
     def _named(self) -> str:
         return f"the task {self.kind!r} of plugin {self._plugin!r}"

@@ -1,6 +1,6 @@
-"""The tasks of a thread: what is running, what starts, what is steered, delivered and stopped.
+"""The tasks of a thread: starting, steering, delivering and stopping.
 
-One exclusive task fills a turn; any number of concurrent ones run beside it. The built-in loop of model and tools is the task
+One exclusive task fills a turn, and any number of concurrent tasks run beside it. The built-in loop of model and tools is the task
 ``regular``.
 """
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 __all__ = ["RegularInput", "Tasks"]
 
 WARMING_PATIENCE_S = 5.0
-"""Longest time that closing waits for a sandbox that is still being prepared, in seconds."""
+"""How long closing waits for a sandbox that is still being prepared, in seconds."""
 
 
 class RegularInput:
-    """What starts a regular turn.
+    """The input of a regular turn.
 
     Attributes:
         schema: A JSON Schema that the final message must follow.
@@ -63,7 +63,7 @@ class RegularInput:
 
 
 class _Turn:
-    """One turn that runs, with what belongs to its end."""
+    """A running turn, with the data needed at its end."""
 
     def __init__(self, contexts: TurnContexts, run: Run, began: float) -> None:
         self.contexts = contexts
@@ -72,12 +72,37 @@ class _Turn:
         self.began = began
         self.ended: asyncio.Task[None] | None = None
 
+    @property
+    def first_token_ms(self) -> int | None:
+        """The time to the model's first event in milliseconds. None if there was none, or if it is not measured."""
+        return self.run.driver.time_to_first_token_ms if isinstance(self.run, LoopRun) else None
+
+    def end_span(self, outcome: Outcome, usage: Usage) -> None:
+        """End the span of the turn."""
+        span, first = self.scope.span, self.first_token_ms
+        if span.place is None:
+            return
+        tokens = usage.tokens
+        span.set(
+            status=outcome.status.value,
+            samples=usage.requests,
+            tool_calls=self.scope.calls,
+            input_tokens=tokens.input_tokens,
+            cached_input_tokens=tokens.cached_input_tokens,
+            cache_write_input_tokens=tokens.cache_write_input_tokens,
+            output_tokens=tokens.output_tokens,
+            reasoning_output_tokens=tokens.reasoning_output_tokens,
+            total_tokens=tokens.total_tokens,
+            **({} if first is None else {"ttft_ms": first}),
+        )
+        span.finish(failed=outcome.status is Status.FAILED)
+
 
 class Tasks:
-    """What runs in one thread.
+    """The running tasks of one thread.
 
     Args:
-        new_id: Makes an id for a turn that no submission started.
+        new_id: Creates an id for a turn that was not started by a submission.
     """
 
     def __init__(self, conversation: Conversation, new_id: Callable[[], str]) -> None:
@@ -102,7 +127,7 @@ class Tasks:
     # Starting
 
     def start_regular(self, turn_id: str, given: RegularInput) -> None:
-        """Start the built-in loop with a person's input. A turn that cannot begin fails in the way turns do."""
+        """Start the built-in loop with user input. A turn that cannot start fails like any other turn."""
         if self._idle is not None:
             self._idle.cancel()
         self._start(turn_id, given)
@@ -116,7 +141,7 @@ class Tasks:
         try:
             scope = TurnScope(conversation, turn_id, schema=given.schema, client_metadata=given.client_metadata)
             scope.connect()
-        except Exception as error:  # a plugin's provider or tool may raise anything while the turn is put together
+        except Exception as error:  # a plugin's provider or tool may raise anything while the turn is set up
             self._refuse_turn(turn_id, given.arrived, error)
             return
         contexts = TurnContexts(scope)
@@ -129,7 +154,7 @@ class Tasks:
             self._announce(turn)
             self._record_deliveries(turn_id)
             run.steer(given.arrived)
-        except Exception as error:  # a defect of ours or of a store; the thread must not stay busy for ever
+        except Exception as error:  # a defect of ours or of a store; the thread must not stay busy forever
             run.driver.break_down(error)
         if scope.router.specs:  # without any tool, no command will run
             self._warming = asyncio.ensure_future(self._warm(scope))
@@ -178,7 +203,7 @@ class Tasks:
         raise ThreadError(
             f"a turn is running, so the task {task.kind!r} cannot start",
             slug="busy",
-            hint="Wait for its end, or interrupt it.",
+            hint="Wait until it ends, or interrupt it.",
         )
 
     async def _replace(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> None:
@@ -188,22 +213,24 @@ class Tasks:
     def _start_waiting(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> None:
         try:
             self.start_task(task, plugin, given, turn_id)
-        except Exception as error:  # nobody waits for it any more: its events tell
+        except Exception as error:  # nobody waits for it any more, so its events report the error
             self._conversation.journal.emit(turn_id, ErrorEvent(sentence(error), "bad_request"))
 
     def _begun(self, contexts: TurnContexts, run: Run) -> _Turn:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
+        contexts.scope.begin_span()
         self._active = turn
         self._started += 1
         self._settled.clear()
         conversation.turn = contexts.scope.facts
         conversation.budget.begin()
+        conversation.host.stalls.enter()
         turn.ended = asyncio.ensure_future(self._end(turn))
         return turn
 
     def _announce(self, turn: _Turn, *, context: bool = True) -> None:
-        """Tell that the turn has begun, and record its context and settings."""
+        """Report the start of the turn, and record its context and settings."""
         scope = turn.scope
         scope.emit(TurnStartedEvent(scope.turn_id, int(turn.began), scope.model.context_window))
         if not scope.model.known:
@@ -215,36 +242,38 @@ class Tasks:
         self._conversation.journal.turn_context({"turn_id": scope.turn_id, **snapshot})
 
     def _refuse_turn(self, turn_id: str, arrived: InputArrived, error: Exception) -> None:
-        """End a turn that cannot even begin: its input is kept."""
+        """End a turn that cannot start. Its input is kept."""
         journal = self._conversation.journal
         journal.emit(turn_id, TurnStartedEvent(turn_id, int(time.time())))
         journal.record(arrived.items)
         if arrived.event is not None:
             journal.emit(turn_id, arrived.event)
         journal.flush(turn_id)
-        journal.emit(turn_id, ErrorEvent(sentence(error), "bad_request"))
-        journal.emit(turn_id, TurnCompleteEvent(turn_id, None, int(time.time()), 0))
+        text, now = sentence(error), int(time.time())
+        journal.emit(turn_id, ErrorEvent(text, "bad_request"))
+        failure = {"message": text, "codex_error_info": "bad_request"}
+        journal.emit(turn_id, TurnCompleteEvent(turn_id, None, now, 0, started_at=now, error=failure))
         self.last_outcome = Outcome(status=Status.FAILED, error=sentence(error), info="bad_request")
 
     # While it runs
 
     def steer(self, arrived: InputArrived) -> None:
-        """Give input to the turn that runs.
+        """Pass input to the running turn.
 
         Raises:
-            ThreadError: Nothing is running, or what is running takes no input.
+            ThreadError: No turn is running, or the running one takes no input.
         """
         if self._active is None:
             raise ThreadError("no turn is running", slug="no-active-turn", hint="Start one with user_input.")
         if not self._active.run.steerable:
             kind = self._active.run.kind
             raise ThreadError(
-                f"cannot steer a {kind} turn", slug="not-steerable", hint="Wait for its end, or interrupt it."
+                f"cannot steer a {kind} turn", slug="not-steerable", hint="Wait until it ends, or interrupt it."
             )
         self._active.run.steer(arrived)
 
     def deliver(self, delivered: Delivered, *, trigger: bool) -> None:
-        """Put items into the conversation where they do no harm."""
+        """Add items to the conversation at the next suitable point."""
         if self._active is not None:
             self._active.run.deliver(delivered)
         elif trigger:
@@ -256,7 +285,7 @@ class Tasks:
         self.deliver(Delivered(tuple(items)), trigger=False)
 
     def _record_deliveries(self, turn_id: str) -> None:
-        """Record what was delivered while no turn could take it: before the input of the next one, or at the end."""
+        """Record deliveries that no turn could take: before the input of the next turn, or at the end."""
         taken, self._conversation.deliveries = self._conversation.deliveries, []
         for delivered in taken:
             self._conversation.journal.record(delivered.items)
@@ -264,7 +293,7 @@ class Tasks:
                 self._conversation.journal.emit(turn_id, delivered.event)
 
     def _refused(self, arrived: InputArrived, text: str) -> None:
-        """Tell whoever sent an input that it was not taken."""
+        """Report to the sender of an input that it was refused."""
         del arrived
         turn_id = "" if self._active is None else self._active.scope.turn_id
         self._conversation.journal.emit(turn_id, ErrorEvent(text, "input_refused"))
@@ -272,8 +301,11 @@ class Tasks:
     # Ending
 
     async def _end(self, turn: _Turn) -> None:
-        outcome = await turn.run.done
         conversation = self._conversation
+        try:
+            outcome = await turn.run.done
+        finally:
+            conversation.host.stalls.leave()
         turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
@@ -291,8 +323,9 @@ class Tasks:
         self._active = None
         conversation.turn = None
         self._tell_end(turn, outcome, now, duration_ms)
+        turn.end_span(outcome, usage)
         turn.scope.flush()
-        self._notify(turn, outcome, duration_ms)
+        self._notify(turn, outcome)
         for arrived in late:
             self._start_late(arrived)
         self._go_on()
@@ -301,10 +334,14 @@ class Tasks:
         scope = turn.scope
         if outcome.status in (Status.INTERRUPTED, Status.LIMITED):
             reason = outcome.reason or "interrupted"
-            scope.emit(TurnAbortedEvent(scope.turn_id, reason, int(now), duration_ms))
+            scope.emit(TurnAbortedEvent(scope.turn_id, reason, int(now), duration_ms, int(turn.began)))
             return
-        first_token = turn.run.driver.time_to_first_token_ms if isinstance(turn.run, LoopRun) else None
-        scope.emit(TurnCompleteEvent(scope.turn_id, outcome.last_agent_message, int(now), duration_ms, first_token))
+        message = outcome.last_agent_message
+        error = None if outcome.error is None else {"message": outcome.error, "codex_error_info": outcome.info}
+        end = TurnCompleteEvent(
+            scope.turn_id, message, int(now), duration_ms, turn.first_token_ms, started_at=int(turn.began), error=error
+        )
+        scope.emit(end)
 
     async def _end_companion(self, companion: _Turn) -> None:
         await companion.run.done
@@ -316,21 +353,21 @@ class Tasks:
             self.deliver(delivered, trigger=False)
 
     def _start_late(self, arrived: InputArrived) -> None:
-        """Input that arrived while its turn was ending starts another one, or joins the one that has started."""
+        """Start a turn with input that arrived while its turn was ending, or steer the turn that has started since."""
         if self._active is not None and self._active.run.steerable:
             self._active.run.steer(arrived)
         else:
             self.start_regular(self._new_id(), RegularInput(arrived))
 
     def _go_on(self) -> None:
-        """After a turn: what waits for its end, then the components that want to know that nothing is left to do."""
+        """After a turn, start the waiting tasks, then inform the components that wait for an idle thread."""
         while self._waiting and self._active is None:
             self._waiting.pop(0)()
         if self._active is not None:
             return
-        steering = [one for one in self._conversation.deliveries if one.when != "join"]
+        steering = [delivery for delivery in self._conversation.deliveries if delivery.when != "join"]
         if steering:
-            kept = [one for one in self._conversation.deliveries if one.when == "join"]
+            kept = [delivery for delivery in self._conversation.deliveries if delivery.when == "join"]
             self._conversation.deliveries = [*kept, *steering[1:]]
             self.start_regular(self._new_id(), RegularInput(InputArrived(steering[0].items, steering[0].event)))
             return
@@ -345,20 +382,13 @@ class Tasks:
         if self._started == started:
             self._settled.set()
 
-    def _notify(self, turn: _Turn, outcome: Outcome, duration_ms: int) -> None:
+    def _notify(self, turn: _Turn, outcome: Outcome) -> None:
         scope = turn.scope
         conversation = self._conversation
-        scope.measured(
-            "codex.turn.e2e_duration_ms",
-            turn.began,
-            time.monotonic() - duration_ms / 1000,
-            model=scope.model.slug,
-            status=outcome.status.value,
-        )
         if outcome.status is not Status.COMPLETED or conversation.parent is not None:
-            return  # people wait for threads of their own
+            return  # the user waits for top-level threads
         if outcome.last_agent_message is None and not isinstance(turn.run, LoopRun):
-            return  # a task that the agent had no part in
+            return  # a task without the agent
         asked = turn.run.asked if isinstance(turn.run, LoopRun) else ()
         conversation.host.broadcast.notification(
             Notification(
@@ -372,12 +402,12 @@ class Tasks:
         )
 
     async def ended(self) -> None:
-        """Wait for the end of the turn that runs."""
+        """Wait for the end of the running turn."""
         if self._active is not None and self._active.ended is not None:
             await asyncio.shield(self._active.ended)
 
     async def settled(self) -> Outcome:
-        """Wait until nothing runs and nothing is pending.
+        """Wait until nothing is running or pending.
 
         Raises:
             ThreadError: No turn has run yet.
@@ -388,7 +418,7 @@ class Tasks:
         return self.last_outcome
 
     async def stop(self, reason: str) -> None:
-        """End everything that runs, and wait for its end."""
+        """Interrupt all running tasks, and wait for their end."""
         turns = [*([self._active] if self._active is not None else []), *self._beside]
         for turn in turns:
             turn.run.interrupt(reason)
@@ -397,10 +427,10 @@ class Tasks:
             await asyncio.shield(asyncio.gather(*ends))
 
     async def close(self) -> None:
-        """End everything for good."""
+        """End all tasks and refuse new ones."""
         self._waiting.clear()
         await self.stop("interrupted")
-        while self._active is not None:  # input that came in the moment of the end has started another turn
+        while self._active is not None:  # input that arrived at the very end may have started another turn
             self._waiting.clear()
             await self.stop("interrupted")
         self._record_deliveries("")

@@ -38,7 +38,6 @@ from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
 from codex_framework.threads.plugin_thread import PluginThread
 from codex_framework.threads.settings_changes import session_configured
-from codex_framework.threads.spans import span_of
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.turn.machine import InputArrived
@@ -47,10 +46,10 @@ from codex_framework.threads.user_input import arrived, as_items
 __all__ = ["Answerer", "Thread"]
 
 Answerer = Callable[[Request[Any]], Awaitable[object | None]]
-"""Answers requests in a program. None leaves a request to others who listen, and in the end to ``unattended()``."""
+"""Answers requests in a program. None leaves a request to other listeners, and finally to ``unattended()``."""
 
 _UNLIMITED = 1 << 62
-"""The program that runs a turn reads its events itself, so that none has to be dropped."""
+"""The program that runs a turn reads its events itself, so none has to be dropped."""
 
 
 class Thread:
@@ -130,7 +129,7 @@ class Thread:
 
     @property
     def open_requests(self) -> Sequence[Request[Any]]:
-        """The requests that wait for an answer, those of children included."""
+        """The requests that wait for an answer, including those of children."""
         return self._conversation.requests.open
 
     def events(self, *, limit: int = 10_000, answers: bool = True) -> Subscription:
@@ -143,21 +142,17 @@ class Thread:
         return self._journal.subscribe(limit=limit, answers=answers)
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Submit an op and return its id. Every event that it causes carries this id.
+        """Submit an op and return its id.
 
-        The effects of the op are reported as events; a refused op causes an ``error`` event.
+        The effects of the op are reported as events that carry this id; a refused op causes an ``error`` event with it. Input for
+        a running turn becomes a part of that turn, so its events carry the id of the turn.
 
         Raises:
             ThreadError: The thread was shut down.
         """
         self._check_open()
         submission = id or new_id()
-        broadcast = self._conversation.host.broadcast
-        if not broadcast.measures:
-            await self._ops.handle(submission, op)
-            return submission
-        with span_of(broadcast, "op.dispatch", thread_id=self.id, trace=trace or broadcast.current()):
-            await self._ops.handle(submission, op)
+        await self._ops.submit(submission, op, trace)
         return submission
 
     def deliver(
@@ -185,7 +180,7 @@ class Thread:
         self._check_free()
         first = arrived(as_items(prompt), self.settings.cwd)
         turn_id = new_id()
-        self._tasks.start_regular(turn_id, self._given(first, None))
+        self._ops.start(turn_id, self._given(first, None))
         return turn_id
 
     def answer(self, request_id: str, answer: object) -> bool:
@@ -222,7 +217,7 @@ class Thread:
         subscription = self.events(limit=_UNLIMITED, answers=answers)
         try:
             turn_id = new_id()
-            self._tasks.start_regular(turn_id, self._given(first, output_schema))
+            self._ops.start(turn_id, self._given(first, output_schema))
             head = True
             async for event in subscription:
                 if head and isinstance(event.msg, SessionConfiguredEvent):
@@ -281,7 +276,7 @@ class Thread:
             if answer is not None:
                 self.answer(request.request_id, answer)
                 return
-        except Exception as error:  # the program's own; nobody else may be left to answer
+        except Exception as error:  # an error of the program, and possibly nobody else can answer
             self.warn(f"on_request failed: {explained(error)}")
         if self._journal.answering == 1:
             self._conversation.requests.leave(request.request_id)
@@ -304,6 +299,13 @@ class Thread:
             self._ending = asyncio.ensure_future(self._shut_down())
         await asyncio.shield(self._ending)
 
+    def save(self) -> None:
+        """Write what has happened to disk. The thread can then be resumed, if a turn has begun.
+
+        It is also written before each request to the model, before each call of a tool, and at the end of each turn.
+        """
+        self._journal.flush("")
+
     def warn(self, text: str) -> None:
         """Send a warning outside of turns to clients. It is kept for the first listener if there is none yet."""
         self._journal.warn(text)
@@ -316,9 +318,9 @@ class Thread:
         self._check_open()
         if self.running:
             raise ThreadError(
-                "a turn is running already",
+                "a turn is already running",
                 slug="busy",
-                hint="Steer it with submit(UserInputOp(...)), or wait for its end.",
+                hint="Steer it with submit(UserInputOp(...)), or wait until it ends.",
             )
 
     async def _shut_down(self) -> None:

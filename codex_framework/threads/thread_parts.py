@@ -1,4 +1,4 @@
-"""The thread components of one thread: started, asked and closed in order, each failure contained."""
+"""The thread components of one thread, which are started, called and closed in order, with each failure contained."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from codex_framework.contract.errors import CodexError, PluginError, ServiceError
+from codex_framework.contract.errors import PluginError, ServiceError
 from codex_framework.contract.roles.components import ThreadComponent
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.threads.faults import Label, WrongValue
+from codex_framework.threads.faults import Label, WrongValue, fact_of, source_place
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.patience import Late, contained, end, within
 
@@ -28,14 +28,14 @@ TURN_ENDED_PATIENCE_S = 5.0
 
 
 class Part:
-    """A thread component and how far it is.
+    """A thread component and its state.
 
     Attributes:
-        starting: Its start, while it runs.
+        starting: The task of its start, while it is starting.
         ready: Whether it has started.
-        lost: Whether its start failed, so that the thread goes on without it.
-        late: Whether its start took too long, so that nobody waits for it any more.
-        failure: What the start of a required part raised; the next turn fails for it.
+        lost: Whether its start failed, so that the thread continues without it.
+        late: Whether its start took too long, so that turns no longer wait for it.
+        failure: The exception of a required part's start, with which the next turn fails.
     """
 
     def __init__(self, label: Label, item: ThreadComponent) -> None:
@@ -49,11 +49,11 @@ class Part:
 
     @property
     def settled(self) -> bool:
-        """Whether nobody has to wait for it."""
+        """Whether turns do not have to wait for it."""
         return self.ready or self.lost or self.late
 
     def overrides(self, method: str) -> bool:
-        """Return whether it does something in a method."""
+        """Return whether it overrides a method."""
         return getattr(type(self.item), method, None) is not getattr(ThreadComponent, method)
 
 
@@ -61,7 +61,7 @@ class ThreadParts:
     """The thread components of one thread.
 
     Attributes:
-        lost: How many of them failed to start. Their tools are gone.
+        lost: The number of parts that failed to start. Their tools are unavailable.
     """
 
     def __init__(self, parts: Sequence[Part], notices: Notices) -> None:
@@ -99,7 +99,7 @@ class ThreadParts:
 
     def _started(self, part: Part, task: asyncio.Task[None]) -> None:
         part.starting = None
-        if task.cancelled():  # by the end of the thread
+        if task.cancelled():  # because the thread has ended
             return
         error = task.exception()
         if error is None:
@@ -109,15 +109,16 @@ class ThreadParts:
         else:
             part.lost = True
             self.lost += 1
-            self._notices.tell(f"{part.label.failed('start', error)}. The thread goes on without it.")
+            then = "The thread continues without it."
+            self._notices.tell(part.label.failed("start", error, then=then, source=part.item.start))
 
     @property
     def ready(self) -> bool:
-        """Whether nothing has to be waited for."""
-        return all(part.settled for part in self._parts)
+        """Whether turns do not have to wait for any part."""
+        return not self._parts or all(part.settled for part in self._parts)
 
     async def wait_ready(self) -> None:
-        """Wait until every part has started, each no longer than its time.
+        """Wait until every part has started, each at most for its time limit.
 
         Raises:
             PluginError: A required part has not started. The next turn tries again.
@@ -133,39 +134,41 @@ class ThreadParts:
             await asyncio.wait([part.starting], timeout=limit_s)
         if part.failure is not None:
             error, part.failure = part.failure, None
-            hint = error.hint if isinstance(error, CodexError) else "Fix the plugin, or disable it."
-            raise PluginError(part.label.plugin, part.label.failed("start", error), hint=hint)
+            fact = f"{part.label}: start() failed: {fact_of(error, part.item.start)}"
+            raise PluginError(part.label.plugin, fact, hint=part.label.advice(error))
         if part.starting is None:
             return
-        late = part.label.late("start", limit_s, part.item.start)
+        fact = f"{part.label}: start() did not end within {limit_s:g} s{source_place(part.item.start)}"
         if part.item.required:
-            raise PluginError(part.label.plugin, late, hint="Try again, or disable the plugin.")
+            raise PluginError(part.label.plugin, fact, hint="Try again, or disable the plugin.")
         part.late = True
-        self._notices.tell(f"{late}. The thread goes on, and its tools come when it is ready.")
+        then = "The thread continues, and its tools become available when it is ready."
+        self._notices.tell(f"{fact}. {then} Make it faster, or increase its `ready_timeout_s`.")
 
-    # Asking
+    # Calling
 
     @property
     def _active(self) -> list[Part]:
         return [part for part in self._parts if not part.lost]
 
     def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
-        """The tools of all parts, each with its plugin's name. A part that fails gives none."""
+        """Return the tools of all parts, each with its plugin's name. A part that fails has none."""
         for part in self._active:
             try:
                 tools: Any = self._notices.timed(part.label, "tools", part.item.tools, facts)
                 if isinstance(tools, str) or not isinstance(tools, Iterable):
                     kind = "None" if tools is None else type(tools).__name__
-                    raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools)
+                    hint = "Return a list of tools, or an empty list."
+                    raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools, hint=hint)
                 tools = list(tools)
             except Exception as error:  # a plugin may raise anything
-                self._notices.tell(part.label.failed("tools", error))
+                self._notices.tell(part.label.failed("tools", error, source=part.item.tools))
                 continue
             for tool in tools:
                 yield part.label.plugin, tool
 
     def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
-        """Start what runs while the model answers."""
+        """Start the work of parts that runs while the model responds."""
         work = [part for part in self._active if part.overrides("before_calls")]
         if work:
             self._before_calls = asyncio.get_running_loop().create_task(self._run_before_calls(work, turn))
@@ -183,7 +186,7 @@ class ThreadParts:
             await asyncio.shield(self._before_calls)
 
     async def end_turn(self, turn: Callable[[str], TurnContext], outcome: Outcome) -> None:
-        """Tell the parts that a turn has ended, the last one first."""
+        """Inform the parts about the end of a turn, the last part first."""
         if self._before_calls is not None:
             self._before_calls.cancel()
             self._before_calls = None
@@ -194,7 +197,7 @@ class ThreadParts:
                 )
 
     async def idle(self, busy: Callable[[], bool]) -> None:
-        """Tell the parts that nothing is left to do, until one of them starts a turn."""
+        """Inform the parts that the thread is idle, until one of them starts a turn."""
         for part in self._active:
             if part.overrides("idle"):
                 await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
@@ -203,25 +206,27 @@ class ThreadParts:
 
     @property
     def wants_idle(self) -> bool:
-        """Whether a part wants to know when nothing is left to do."""
+        """Whether a part wants to be informed when the thread is idle."""
         return any(part.overrides("idle") for part in self._active)
 
     async def aclose(self) -> None:
         """Close all parts, the last one first."""
         for part in reversed(self._parts):
             if part.starting is not None and not await end(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
-                self._notices.tell(f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s")
+                place = source_place(part.item.start)
+                text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
+                self._notices.tell(f"{text}. {part.label.advice()}")
         for part in reversed(self._parts):
             await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _contained(
         self, part: Part, patience_s: float, method: Callable[..., Awaitable[object]], *arguments: Any
     ) -> None:
-        """Await a plugin's work for a bounded time; whatever goes wrong becomes a warning."""
+        """Await a plugin's work with a time limit. Failures become warnings."""
         name = getattr(method, "__name__", "a method")
         try:
             await within(patience_s, method, *arguments)
         except Late:
             self._notices.tell(part.label.late(name, patience_s, method))
         except Exception as error:  # a plugin may raise anything
-            self._notices.tell(part.label.failed(name, error))
+            self._notices.tell(part.label.failed(name, error, source=method))

@@ -1,4 +1,4 @@
-"""The threads of a kernel: started, resumed, spawned and found again."""
+"""The threads of a kernel: starting, resuming, spawning and finding them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
 from codex_framework.threads.conversation import Conversation, Origin
-from codex_framework.threads.faults import no_store
+from codex_framework.threads.faults import Label, no_store
 from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
+from codex_framework.threads.store import Store, created, loaded, newest, reopened
 from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
 from codex_framework.threads.thread import Thread
 
@@ -32,7 +33,7 @@ class Threads:
     """The threads of one kernel.
 
     Attributes:
-        running: By id, those that have not been shut down.
+        running: The threads that have not been shut down, by id.
     """
 
     def __init__(self) -> None:
@@ -60,31 +61,31 @@ class Threads:
         return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
 
     def stored(self, host: Host, thread_id: str) -> StoredThread:
-        """Read a thread that does not run back from the store.
+        """Read a thread that is not running from the store.
 
         Raises:
-            ThreadError: There is none, it cannot be read, or it is running already.
+            ThreadError: There is none, it cannot be read, or it is already running.
         """
         stored = load(host, thread_id)
         if stored.meta.id in self.running:
-            raise ThreadError(f"thread {stored.meta.id} is running already", slug="busy", hint="Use the running one.")
+            raise ThreadError(f"thread {stored.meta.id} is already running", slug="busy", hint="Use the running one.")
         return stored
 
     def resume(
         self, host: Host, stored: StoredThread, settings: Settings, *, agent: Agent[Any] | None, originator: str | None
     ) -> Thread:
-        """Go on with a stored conversation. Raises as :meth:`start`."""
+        """Resume a stored conversation. Raises the same errors as :meth:`start`."""
         if agent is not None:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
         home = str(host.codex_home)
-        recorder = None if settings.ephemeral or store is None else store.reopen(stored, home)
+        recorder = None if settings.ephemeral or store is None else reopened(store, stored, home)
         return self._started(host, meta, settings, recorder, agent=agent, origin="resumed", stored=stored)
 
     def latest(self, host: Host, cwd: str | None) -> str | None:
-        """Return the id of the newest stored thread, of those begun in ``cwd`` if that is given.
+        """Return the id of the newest stored thread. With ``cwd``, only threads that were started there are considered.
 
         Raises:
             ThreadError: No plugin stores threads.
@@ -92,10 +93,10 @@ class Threads:
         store = _store(host)
         if store is None:
             raise no_store()
-        return store.latest(str(host.codex_home), cwd=cwd)
+        return newest(store, str(host.codex_home), cwd)
 
     def forget(self, thread_id: str) -> None:
-        """Drop a thread that has shut down."""
+        """Remove a thread that has shut down."""
         self.running.pop(thread_id, None)
 
     def _started(
@@ -121,6 +122,7 @@ class Threads:
             history=history,
             broadcast=host.broadcast,
             recorder=recorder,
+            store=_store_label(host, str(host.config.get("framework.thread_store") or "rollout")),
             entries=() if stored is None else stored.entries,
         )
         conversation = Conversation(
@@ -144,15 +146,19 @@ class Threads:
         warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
         thread = Thread(conversation, past=past, warnings=warnings)
         self.running[thread.id] = thread
+        if host.broadcast.measures:
+            from codex_framework.threads.conversation_start import tell_start
+
+            tell_start(conversation)
         for warning in (*host.config.warnings, *host.registry.warnings) if parent is None else ():
             thread.warn(warning)
         return thread
 
     def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, fork: int | None) -> Thread:
-        """Start a child: with what its parent may do now at the most, and its history in part."""
+        """Start a child with at most the current permissions of its parent, and a part of the parent's history."""
         host = parent.host
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
-        settings = narrowed(wanted, parent.settings, agent, host.environ)
+        settings = narrowed(wanted, parent.settings, agent, host)
         extra = {"parent_thread_id": parent.id, "agent": agent.name}
         meta = _meta(host, settings, "subagent", parent.meta.originator, agent.instructions, extra)
         recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
@@ -164,21 +170,26 @@ class Threads:
 
 
 def load(host: Host, thread_id: str) -> StoredThread:
-    """Read a thread back from the store. Raises ThreadError."""
+    """Read a thread from the store. Raises ThreadError."""
     store = _store(host)
     if store is None:
         raise no_store()
-    return store.load(thread_id, str(host.codex_home))
+    return loaded(store, thread_id, str(host.codex_home))
 
 
-def _store(host: Host) -> ThreadStore | None:
-    wanted = host.config.get("framework.thread_store") or "rollout"
-    return host.registry.thread_stores.get(str(wanted))
+def _store(host: Host) -> Store | None:
+    wanted = str(host.config.get("framework.thread_store") or "rollout")
+    store = host.registry.thread_stores.get(wanted)
+    return None if store is None else Store(store, _store_label(host, wanted))
+
+
+def _store_label(host: Host, name: str) -> Label:
+    return Label("thread store", name, host.registry.owners.get(("thread_stores", name), ""))
 
 
 def _recorder(host: Host, meta: ThreadMeta, settings: Settings) -> ThreadRecorder | None:
     store = None if settings.ephemeral else _store(host)
-    return None if store is None else store.create(meta, str(host.codex_home))
+    return None if store is None else created(store, meta, str(host.codex_home))
 
 
 def _meta(
@@ -203,16 +214,16 @@ def _meta(
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:
-    """Check that the fields of a head can be kept: with a head that cannot, nothing of the conversation would be.
+    """Check that extra metadata can be stored. With metadata that cannot, nothing of the conversation would be stored.
 
     Raises:
-        ThreadError: They are no plain JSON data, or nested too deeply.
+        ThreadError: It is not plain JSON data, or nested too deeply.
     """
     level: list[Any] = [extra]
     depth = 0
     while level and depth <= _DEEPEST_EXTRA:
         parts = (part.values() if isinstance(part, Mapping) else part for part in level)
-        level = [one for part in parts for one in part if isinstance(one, (Mapping, list, tuple))]
+        level = [value for part in parts for value in part if isinstance(value, (Mapping, list, tuple))]
         depth += 1
     problem = f"it is nested more than {_DEEPEST_EXTRA} levels deep" if level else None
     try:
@@ -222,7 +233,7 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
         problem = str(error)
     if problem is not None:
         raise ThreadError(
-            f"the `extra` of a thread cannot be kept: {problem}", slug="bad-request", hint="Give plain JSON data."
+            f"the `extra` of a thread cannot be saved: {problem}", slug="bad-request", hint="Pass plain JSON data."
         )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.tool_specs import ToolSpec
+from codex_framework.contract.roles.tool_specs import DeferredTool, ToolSpec
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.registry import Registry
-from codex_framework.threads.faults import Label, WrongValue, explained
+from codex_framework.threads.faults import WrongValue, explained, kind_of
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.thread_parts import ThreadParts
 
@@ -24,10 +24,11 @@ class ToolRouter:
     """The tools of a sample: the agent's own, then those of plugins, then those of thread components. The first name wins.
 
     Attributes:
-        version: The thread's ``tools_version`` that it was made for.
-        specs: What is offered, in a stable order, on which providers' prompt caches depend.
-        withheld: Sentences for people: tools that could not be taken, and why.
-        unmatched: Sentences for people: names of tools in the agent that no tool has.
+        version: The thread's ``tools_version`` at its creation.
+        specs: The specs of offered tools, in a stable order, which providers' prompt caches depend on.
+        withheld: Sentences for the user about tools that are not used, with the reason.
+        unmatched: Sentences for the user about names in the agent that match no tool.
+        deferred: The deferred tools, for searches.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ToolRouter:
         parts: ThreadParts | None = None,
         version: int = 0,
         notices: Notices | None = None,
+        found: Collection[str] = (),
     ) -> None:
         notices = notices or Notices(lambda _: None)
         self.version = version
@@ -48,30 +50,51 @@ class ToolRouter:
         self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
         if agent is not None or parts:
             self._gather(registry, facts, agent, parts)
-        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(facts, notices))
+        self.deferred: tuple[DeferredTool, ...] = ()
+        candidates: Iterable[RegisteredTool] = self._by_name.values()
+        if any(registered.exposure == "deferred" for registered in candidates):
+            self.deferred = tuple(self._deferred(facts, notices, found))
+            facts = facts.evolve(deferred_tools=self.deferred)
+            candidates = in_order_of_offer(candidates, found)
+        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(candidates, facts, notices))
+        self._names = frozenset(spec.name for spec in self.specs)
 
-    def _offered(self, facts: TurnFacts, notices: Notices) -> Iterator[ToolSpec]:
-        """What is offered. A tool that cannot say whether it is, or in which form, is not."""
+    def _deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
         for registered in self._by_name.values():
-            if registered.exposure != "direct":
+            if registered.exposure == "deferred" and _is_offered(registered, facts, notices):
+                yield DeferredTool(
+                    spec=registered.spec,
+                    plugin=registered.plugin,
+                    keywords=registered.keywords,
+                    source=registered.source,
+                    offered=registered.spec.name in found,
+                )
+
+    def _offered(self, candidates: Iterable[RegisteredTool], facts: TurnFacts, notices: Notices) -> Iterator[ToolSpec]:
+        """Return the specs of the offered tools. A tool whose ``spec_for`` fails is not offered."""
+        for registered in candidates:
+            if registered.exposure == "hidden" or not _is_offered(registered, facts, notices):
                 continue
-            method = "offered"
+            if registered.spec_for is None:
+                yield registered.spec
+                continue
             try:
-                ask = registered.offered
-                if ask is not None and not notices.timed(_label(registered), method, ask, facts):
-                    continue
-                if registered.spec_for is None:
-                    yield registered.spec
-                    continue
-                method = "spec_for"
-                spec = notices.timed(_label(registered), method, registered.spec_for, facts)
+                spec = notices.timed(registered.label, "spec_for", registered.spec_for, facts)
                 yield _fitting(spec, registered)
             except Exception as error:  # a plugin may raise anything
-                notices.tell(f"{_label(registered).failed(method, error)}. The tool is not offered.")
+                _tell_failed(registered, "spec_for", error, notices)
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
         return self._by_call.get(name)
+
+    def may_call(self, name: str) -> bool:
+        """Return whether the model may use a name: that of an offered tool, an alias of one, or of a tool that need not be offered.
+
+        An unknown name may be used too, because an interceptor may know what it means.
+        """
+        registered = self._by_call.get(name)
+        return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
 
     def _gather(
         self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
@@ -84,7 +107,7 @@ class ToolRouter:
         for plugin, tool in parts.tools(facts) if parts else ():
             found, problems = registered_tool(plugin, tool)
             if found is None:
-                self.withheld.append(f"a tool of plugin {plugin!r} is left out: {'; '.join(problems)}")
+                self.withheld.append(f"a tool of plugin {plugin!r} is ignored: {'; '.join(problems)}")
             else:
                 self._add(tools, found)
         if agent is not None:
@@ -97,15 +120,15 @@ class ToolRouter:
         self._by_name, self._by_call = tools, calls
 
     def _own(self, agent: Agent[Any] | None) -> Iterable[RegisteredTool]:
-        """The agent's own tools; functions become tools here."""
+        """Return the agent's own tools. Functions are converted to tools."""
         for tool in () if agent is None else agent.tools:
             name = "" if agent is None else agent.name
             try:
                 registered, problems = registered_tool(f"agent {name}", _as_tool(tool))
-            except Exception as error:  # a function that no tool can be made of
+            except Exception as error:  # a function that cannot become a tool
                 registered, problems = None, [explained(error)]
             if registered is None:
-                self.withheld.append(f"a tool of agent {name!r} is left out: {'; '.join(problems)}")
+                self.withheld.append(f"a tool of agent {name!r} is ignored: {'; '.join(problems)}")
             else:
                 yield registered
 
@@ -114,20 +137,51 @@ class ToolRouter:
         winner = tools.setdefault(name, registered)
         if winner is not registered:
             self.withheld.append(
-                f"the tool {name!r} of plugin {registered.plugin!r} is withheld, because {winner.plugin!r} has one of this name"
+                f"the tool {name!r} of plugin {registered.plugin!r} is not offered, because {winner.plugin!r}"
+                " has a tool with the same name"
             )
 
 
-def _label(registered: RegisteredTool) -> Label:
-    return Label("tool", registered.spec.name, registered.plugin)
+def in_order_of_offer(tools: Iterable[RegisteredTool], found: Collection[str]) -> list[RegisteredTool]:
+    """Return the direct tools, and then the deferred tools that are offered by now.
+
+    A provider caches the beginning of a prompt, so tools that are found later come last.
+    """
+    places = {name: number for number, name in enumerate(found)}
+    tools = list(tools)
+    late = [tool for tool in tools if tool.exposure == "deferred" and tool.spec.name in places]
+    late.sort(key=lambda tool: places[tool.spec.name])
+    return [*(tool for tool in tools if tool.exposure == "direct"), *late]
+
+
+def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) -> bool:
+    """Return whether a tool is to be offered in a turn. A tool whose ``offered`` fails is not."""
+    if registered.offered is None:
+        return True
+    try:
+        return bool(notices.timed(registered.label, "offered", registered.offered, facts))
+    except Exception as error:  # a plugin may raise anything
+        _tell_failed(registered, "offered", error, notices)
+        return False
+
+
+def _tell_failed(registered: RegisteredTool, method: str, error: Exception, notices: Notices) -> None:
+    then = "The tool is not offered."
+    notices.tell(registered.label.failed(method, error, then=then, source=registered.tool))
 
 
 def _fitting(given: object, registered: RegisteredTool) -> ToolSpec:
     spec: Any = given
     if not isinstance(given, _SPECS):
-        raise WrongValue(f"it returned {type(spec).__name__}, not the spec of a tool", registered.spec_for)
+        raise WrongValue(
+            f"it returned {kind_of(spec)}, not the spec of a tool", registered.spec_for, hint="Return a FunctionSpec."
+        )
     if spec.name != registered.spec.name:
-        raise WrongValue(f"it returned the spec of a tool {spec.name!r}", registered.spec_for)
+        raise WrongValue(
+            f"it returned the spec of a tool {spec.name!r}",
+            registered.spec_for,
+            hint=f"Keep the name {registered.spec.name!r}.",
+        )
     found: ToolSpec = spec
     return found
 
@@ -141,15 +195,15 @@ def _as_tool(tool: Any) -> Any:
 
 
 def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
-    """Sentences about patterns of an agent that match no tool."""
+    """Yield sentences about patterns of an agent that match no tool."""
     for field in ("allowed_tools", "disallowed_tools"):
         for pattern in getattr(agent, field) or ():
             if not any(fnmatchcase(name, pattern) for name in tools):
                 from difflib import get_close_matches
 
                 near = get_close_matches(pattern, tools, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` shows what there is."
-                yield f"agent {agent.name!r}: its {field} names {pattern!r}, and there is no such tool. {hint}"
+                hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` lists the tools of plugins."
+                yield f"agent {agent.name!r}: its {field} names {pattern!r}, but there is no such tool. {hint}"
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

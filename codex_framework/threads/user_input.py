@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.threads.turn.machine import InputArrived
 
-__all__ = ["arrived", "as_items", "check_length", "data_url"]
+__all__ = ["arrived", "as_items", "check_image", "check_length", "data_url"]
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -27,18 +27,20 @@ _SIGNATURES = (
     (b"GIF89a", "image/gif"),
     (b"BM", "image/bmp"),
 )
+_HEAD = 16
+"""Number of bytes by which the format of an image is recognised."""
 
 
 def as_items(prompt: str | Sequence[UserInputItem]) -> tuple[UserInputItem, ...]:
-    """A prompt given as text or as items, as items."""
+    """Return a prompt, given as text or as items, as items."""
     return (TextInput(prompt),) if isinstance(prompt, str) else tuple(prompt)
 
 
 def arrived(items: Sequence[UserInputItem], cwd: Path) -> InputArrived:
-    """The turn's input for these items. Image files are read here.
+    """Return the turn's input for these items. Image files are read here.
 
     Raises:
-        ThreadError: There is nothing in it, it is too long, or an image cannot be read.
+        ThreadError: The input is empty or too long, or an image cannot be read.
     """
     if not items:
         raise ThreadError("input must not be empty", slug="empty-input", hint="Give a prompt.")
@@ -56,7 +58,7 @@ def check_length(characters: int) -> None:
     """Refuse text that is too long for one input.
 
     Raises:
-        ThreadError: It is.
+        ThreadError: It is too long.
     """
     if characters > MAX_USER_INPUT_TEXT_CHARS:
         raise ThreadError(
@@ -77,7 +79,7 @@ def _content(items: Sequence[UserInputItem], cwd: Path) -> Iterator[ContentItem]
                 yield InputImage(url, detail)
             case LocalImageInput(path, detail):
                 images += 1
-                yield InputText(f"<image name=[Image #{images}]>")
+                yield InputText(f'<image name=[Image #{images}] path="{cwd / path}">')
                 yield InputImage(data_url(cwd / path), detail or "high")
                 yield InputText("</image>")
             case _:
@@ -89,19 +91,37 @@ def _content(items: Sequence[UserInputItem], cwd: Path) -> Iterator[ContentItem]
 
 
 def data_url(path: Path) -> str:
-    """An image file as a data URL. The kind is told by the file's first bytes.
+    """Return an image file as a data URL. The format is recognised by the file's first bytes.
 
     Raises:
-        ThreadError: It cannot be read, or is no image that models take.
+        ThreadError: It cannot be read, or is not an image in a supported format.
     """
+    data = _read(path)
+    return f"data:{_mime(data, path)};base64,{base64.b64encode(data).decode()}"
+
+
+def check_image(path: Path) -> None:
+    """Check that a file can be sent as an image.
+
+    Raises:
+        ThreadError: As for :func:`data_url`.
+    """
+    _mime(_read(path, _HEAD), path)
+
+
+def _read(path: Path, limit: int = -1) -> bytes:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(limit)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         raise ThreadError(
             f"unable to read the image {path}: {getattr(error, 'strerror', None) or error}",
             slug="image",
             hint="Check the path given with --image.",
         ) from error
+
+
+def _mime(data: bytes, path: Path) -> str:
     mime = next((mime for signature, mime in _SIGNATURES if data.startswith(signature)), None)
     if mime is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         mime = "image/webp"
@@ -109,4 +129,4 @@ def data_url(path: Path) -> str:
         raise ThreadError(
             f"{path} is not a PNG, JPEG, GIF, WebP or BMP image", slug="image", hint="Convert it to one of these."
         )
-    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    return mime

@@ -1,1 +1,1 @@
-"""One turn: the machine without I/O (``machine``), and what performs its commands."""
+"""One turn: the machine without I/O (``machine``), and the code that runs its commands."""

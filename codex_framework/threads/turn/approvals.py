@@ -16,18 +16,16 @@ from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.patience import Late, contained, within
 from codex_framework.threads.turn.turn_context import TurnContexts
+from codex_framework.toolkit.fitting import fitting
 
 __all__ = ["Approvals"]
 
-REVIEW_PATIENCE_S = 90.0
-"""Longest time a reviewer may take; no answer counts as "denied" (Codex: 90 s)."""
-
 
 class Approvals:
-    """Who is asked, in one turn.
+    """The approvals of one turn.
 
     Args:
-        contexts: The turn as plugins have it.
+        contexts: The contexts of the turn.
         interrupt: Interrupts the turn, for an answer that aborts.
     """
 
@@ -40,8 +38,8 @@ class Approvals:
         """Request the approval that a tool requires.
 
         Raises:
-            ToolRefused: It is not allowed.
-            ToolError: The tool says that the call cannot be made at all.
+            ToolRefused: The call is not allowed.
+            ToolError: The tool itself refuses the call.
         """
         tool = registered.spec.name
         approval = self._wanted(registered, call)
@@ -50,10 +48,12 @@ class Approvals:
         cache = self._scope.conversation.tool_approvals
         keys = [] if approval.key is None else [(registered.plugin, tool, approval.key)]
         if cache.covers(keys):
+            self._scope.decided(call.call_id, "approved_for_session", "user")
             return
         policy = self._scope.settings.approval_policy
         if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
-            raise ToolRefused(f"{tool} needs an approval, and the approval policy lets nobody be asked")
+            self._scope.decided(call.call_id, "denied")
+            raise ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
         request = ToolApprovalRequestEvent(
             call_id=call.call_id,
             turn_id=self._scope.turn_id,
@@ -72,12 +72,13 @@ class Approvals:
     async def _allow_always(
         self, registered: RegisteredTool, save: Callable[[ToolCall, TurnContext], Awaitable[None]], call: ToolCall
     ) -> None:
-        """Have a tool save the answer. It holds for this call in any case."""
+        """Let a tool save the answer. If that fails, the answer still applies to this call."""
         label = Label("tool", registered.spec.name, registered.plugin)
         try:
             await contained(save, call, self._contexts(registered.plugin))
         except Exception as error:  # a plugin may raise anything
-            text = f"{label.failed('allow_always', error)}. The call is made, but it will be asked about again."
+            then = "The call is made, but the next one will need an approval again."
+            text = label.failed("allow_always", error, then=then, source=save)
             self._scope.conversation.notices.tell(text)
 
     def _wanted(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
@@ -87,42 +88,72 @@ class Approvals:
         notices = self._scope.conversation.notices
         try:
             wanted = notices.timed(label, "needs_approval", ask, call, self._scope.facts)
-            return None if wanted is None else checked(wanted, Approval, "it", ask)
+            return None if wanted is None else fitting(wanted, Approval, "it", ask)
         except ToolError:
             raise
-        except Exception as error:  # a tool that cannot say whether it needs one is asked about
-            notices.tell(label.failed("needs_approval", error))
-            return Approval(question=f"May {name} be called? (It could not tell whether it needs an approval.)")
+        except Exception as error:  # a failed check means that approval is needed
+            notices.tell(label.failed("needs_approval", error, then="The user is asked.", source=ask))
+            return Approval(question=f"May {name} be called? (It failed to tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
-        """Get an answer: from the first reviewer that has one, else from the thread's clients."""
+        """Return the answer of the first reviewer that has one, else that of the thread's clients."""
+        with self._scope.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
+            decision, source = await self._answered(request)
+            said = decision_of(decision)
+            span.set(decision=said, source=source)
+        self._scope.decided(request.call_id, said, source)
+        return self._heeded(decision)
+
+    async def _answered(self, request: ApprovalRequest) -> tuple[ReviewDecision, str]:
+        """Return the answer, and where it came from."""
         for reviewer in self._scope.conversation.host.registry.reviewers:
             decision = await self._reviewed(reviewer, request)
             if decision is not None:
-                return self._heeded(decision)
+                return _explained(decision, reviewer.item.name), "automated_reviewer"
         answer = await self._scope.ask(request, shown=lambda: self._scope.approval_pending(_reason(request)))
-        return self._heeded(checked(answer, ReviewDecision, "the answer"))
+        return checked(answer, ReviewDecision, "the answer"), "user"
 
     async def _reviewed(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
         label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)
-        review = reviewer.item.review
+        review, limit_s = reviewer.item.review, reviewer.item.time_limit_s
         try:
-            decision = await within(REVIEW_PATIENCE_S, review, request, self._contexts(reviewer.plugin))
-            return None if decision is None else checked(decision, ReviewDecision, "it", review)
+            decision = await within(limit_s, review, request, self._contexts(reviewer.plugin))
+            return None if decision is None else fitting(decision, ReviewDecision, "it", review)
         except Late:
-            self._scope.emit(WarningEvent(f"{label.late('review', REVIEW_PATIENCE_S, review)}; denied"))
+            self._scope.emit(WarningEvent(label.late("review", limit_s, review, then="The request is denied.")))
             return ReviewDecision(Decision.TIMED_OUT)
         except Exception as error:  # fails closed
-            self._scope.emit(WarningEvent(f"{label.failed('review', error)}; denied"))
-            return ReviewDecision(Decision.DENIED)
+            self._scope.emit(WarningEvent(label.failed("review", error, then="The request is denied.", source=review)))
+            return ReviewDecision(Decision.DENIED, message=f"rejected: the approval reviewer {label.name!r} failed")
 
     def _heeded(self, decision: ReviewDecision) -> ReviewDecision:
-        """An answer that aborts ends the turn as well."""
+        """Return the decision. One that aborts also interrupts the turn."""
         if decision.decision is Decision.ABORT:
             if decision.message:
                 self._scope.emit(WarningEvent(decision.message))
             asyncio.get_running_loop().call_soon(self._interrupt)
         return decision
+
+
+def _explained(decision: ReviewDecision, reviewer: str) -> ReviewDecision:
+    """Return a reviewer's refusal with a message that says who refused, if it has none."""
+    if decision.approved or decision.decision is Decision.ABORT or decision.message is not None:
+        return decision
+    late = decision.decision is Decision.TIMED_OUT
+    text = (
+        f"the approval reviewer {reviewer!r} did not answer in time"
+        if late
+        else f"by the approval reviewer {reviewer!r}"
+    )
+    return decision.evolve(message=f"rejected: {text}" if late else f"rejected {text}")
+
+
+def decision_of(decision: ReviewDecision) -> str:
+    """Return a decision as telemetry names it (Codex's words)."""
+    if decision.network_amendment is not None:
+        allows = decision.network_amendment.get("action") == "allow"
+        return "approved_with_network_policy_allow" if allows else "denied_with_network_policy_deny"
+    return "approved_with_amendment" if decision.execpolicy_amendment is not None else decision.decision.value
 
 
 def _reason(request: ApprovalRequest) -> str:

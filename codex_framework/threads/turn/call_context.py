@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,12 +28,13 @@ from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.contract.value import Value, field
 from codex_framework.threads.background import Background
-from codex_framework.threads.faults import refuse
+from codex_framework.threads.faults import Label, refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, not_permitted
 from codex_framework.toolkit.os_errors import os_error_text
-from codex_framework.toolkit.replacement import NotPermittedError, replace_file
+from codex_framework.toolkit.replacement import replace_file
 from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["CallContext", "CallScope"]
@@ -48,8 +48,8 @@ class CallContext(Value, kw_only=True):
 
     Attributes:
         plugin: The plugin that offers the tool.
-        around: The turn as that plugin has it. None for a tool that is tried without a turn.
-        scope: What ends with the call.
+        around: The plugin's context of the turn. None if a tool is tested without a turn.
+        scope: The work that ends with the call.
     """
 
     thread_id: str
@@ -85,7 +85,7 @@ class CallContext(Value, kw_only=True):
 
     @property
     def access(self) -> FileAccess:
-        """Which files this turn may read and write."""
+        """The files that this turn may read and write."""
         return self.caller.access
 
     @property
@@ -96,23 +96,25 @@ class CallContext(Value, kw_only=True):
     def _turn(self) -> PluginTurn:
         if self.around is None:
             raise TurnEnded(
-                "there is no turn around this call", hint="Run the tool in a turn: `run_turn` of the testing kit."
+                "this call does not belong to a turn", hint="Run the tool in a turn: `run_turn` of the testing kit."
             )
         return self.around
 
     def resolve(self, path: str) -> Path:
         """The absolute path of ``path``."""
+        if not isinstance(path, (str, os.PathLike)):
+            refuse("a path as a string", path, "resolve")
         return Path(os.path.normpath(self.caller.cwd / Path(path).expanduser()))
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""
         target = self.resolve(path)
-        if not self.access.may_read(target):
-            raise ToolRefused(f"reading {target} is not permitted")
         try:
-            if not stat.S_ISREG(target.stat().st_mode) and not target.is_dir():
-                raise ToolError(f"unable to read {target}: it is not a regular file")  # a pipe would hold up everything
-            return target.read_bytes()
+            return Files(self.access).read(str(target))
+        except NotPermittedError as error:
+            raise ToolRefused(not_permitted("reading", target, error)) from None
+        except NotAFileError:
+            raise ToolError(f"unable to read {target}: it is not a regular file") from None
         except OSError as error:
             raise ToolError(f"unable to read {target}: {os_error_text(error)}") from error
 
@@ -122,28 +124,33 @@ class CallContext(Value, kw_only=True):
 
     async def write_text(self, path: str, text: str) -> None:
         """Write a file as UTF-8, whole or not at all."""
+        if not isinstance(text, str):
+            refuse("a string as its text", text, "write_text")
         target = self.resolve(path)
         try:
-            replace_file(target, text.encode("utf-8", "replace"), self.access.may_write)
-        except NotPermittedError:
-            raise ToolRefused(f"writing {target} is not permitted") from None
+            replace_file(target, text.encode("utf-8", "replace"), self.access)
+        except NotPermittedError as error:
+            raise ToolRefused(not_permitted("writing", target, error)) from None
         except OSError as error:
             raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
 
     async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
         """Run a command to its end."""
-        request = command if isinstance(command, CommandRequest) else CommandRequest(argv=tuple(command))
-        return await self.commands.run(request, self.caller)
+        return await self.commands.run(_requested(command, "run"), self.caller)
 
     async def start(self, command: CommandRequest) -> RunningCommand:
         """Start a command."""
-        return await self.commands.start(command, self.caller)
+        return await self.commands.start(_requested(command, "start"), self.caller)
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
         """Ask whether these changes may be made."""
         requirement = patch_requirement(self.caller.approval_policy, self.access, patch.changes)
         keys = [("patch", path) for path in patch_paths(patch.changes)]
-        if not requirement.ask or self.patches.covers(keys):
+        if not requirement.ask:
+            self.caller.decided("approved", "config")
+            return ReviewDecision(Decision.APPROVED)
+        if self.patches.covers(keys):
+            self.caller.decided("approved_for_session", "user")
             return ReviewDecision(Decision.APPROVED)
         granted = patch.grant_root or folder_to_grant(self.access, patch_paths(patch.changes))
         decision = await self.caller.ask(
@@ -171,13 +178,15 @@ class CallContext(Value, kw_only=True):
         return await requested(permissions, reason, self.caller)
 
     def emit(self, event: EventMsg) -> None:
-        """Tell the thread's clients something."""
+        """Send an event to the thread's clients."""
         if not isinstance(event, EventMsg):
             refuse("an EventMsg", event, "emit")
         self.caller.emit(event)
 
     def progress(self, text: str, *, done: float | None = None) -> None:
-        """Tell clients how far the call has come."""
+        """Report the progress of the call to clients."""
+        if not isinstance(text, str):
+            refuse("a string", text, "progress")
         self.caller.emit(ToolCallProgressEvent(call_id=self.call_id, text=text, done=done))
 
     async def request(self, request: Request[A]) -> A:
@@ -196,9 +205,11 @@ class CallContext(Value, kw_only=True):
         """Measure a block as a part of the call."""
         return self._turn().span(name, **attributes)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
+    ) -> ToolOutput:
         """Call another tool of the turn."""
-        return await self._turn().call_tool(name, arguments)
+        return await self._turn().call_tool(name, arguments, call_id=call_id)
 
     async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
         """Start a child thread that ends with this call."""
@@ -212,15 +223,35 @@ class CallContext(Value, kw_only=True):
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """The plugin's own object for this thread."""
-        return self.plugin_state.get(key, factory)
+        return self.plugin_state.get(key, factory, self.plugin)
+
+    def redact(self, text: str) -> str:
+        """Return a text without what interceptors keep secret."""
+        return text if self.caller.redact is None else self.caller.redact(text)
 
     def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
-        """Shorten text to what the model may get."""
-        return truncate(text, self.model.truncation, max_tokens=max_tokens)
+        """Shorten text to the model's limit."""
+        return truncate(self.redact(text), self.model.truncation, max_tokens=max_tokens)
+
+
+def _requested(command: CommandRequest | Sequence[str], method: str) -> CommandRequest:
+    """Return a command as a request.
+
+    Raises:
+        WrongValue: It is neither a request nor a list of words.
+    """
+    if isinstance(command, CommandRequest):
+        return command
+    if isinstance(command, str) or not isinstance(command, Sequence):
+        refuse('a list of words, such as ["git", "status"], or a CommandRequest', command, method)
+    for word in command:
+        if not isinstance(word, str):
+            refuse("a list of words, each a string", word, method)
+    return CommandRequest(argv=tuple(command))
 
 
 class CallScope:
-    """What ends with a call: coroutines that the tool runs beside it, and child threads."""
+    """Work that ends with a call: background coroutines of the tool, and child threads."""
 
     def __init__(self) -> None:
         self.children: list[ThreadClient] = []
@@ -230,10 +261,15 @@ class CallScope:
         """Run a coroutine until the call ends."""
         if self._background is None:
             self._background = Background(lambda text: context.caller.emit(WarningEvent(text)))
-        self._background.start(work, f"background work {name!r} of plugin {context.plugin!r}")
+        self._background.start(work, Label("background work", name, context.plugin))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no such work."""
+        return self._background is None and not self.children
 
     async def aclose(self) -> None:
-        """End all of it."""
+        """End all of this work."""
         if self._background is not None:
             await self._background.aclose()
         for child in self.children:

@@ -1,18 +1,23 @@
-"""Runs calls of the model: interceptors, approvals, the tool itself, and what clients hear of it."""
+"""Runs calls of the model: interceptors, approvals, the tool itself, and the events for clients."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
 from collections.abc import Callable
-from typing import get_args
+from typing import TypeVar, get_args
 
+from codex_framework.commands.caller import Caller
 from codex_framework.contract.errors import FatalToolError, StopTurn, ToolError
 from codex_framework.contract.protocol.events import EventMsg, ToolCallBeginEvent, ToolCallEndEvent
-from codex_framework.contract.protocol.items import CallItem, ContentItem
+from codex_framework.contract.protocol.items import AnyCall, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.value import Value
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, WrongValue, described, place_of
-from codex_framework.threads.patience import contained
+from codex_framework.threads.patience import begun, own_exit
+from codex_framework.threads.spans import RunningSpan
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.approvals import Approvals
 from codex_framework.threads.turn.call_context import CallContext
@@ -20,19 +25,25 @@ from codex_framework.threads.turn.calls import call_name, tool_call
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.redaction import redacted
 from codex_framework.threads.turn.turn_context import TurnContexts
+from codex_framework.toolkit.spans import NO_SPAN, NoSpan
 
 __all__ = ["CallRunner"]
+
+_RAISE = "Fix the tool, or raise ToolError with a text that helps the model."
+"""What the author of a tool can do about an exception."""
+
+V = TypeVar("V", bound=Value)
 
 _CONTENT: tuple[type, ...] = get_args(ContentItem)
 
 
 class CallRunner:
-    """Runs calls of the model: interceptors, approvals, the tool itself, and what clients hear of it.
+    """Runs calls of the model: interceptors, approvals, the tool itself, and the events for clients.
 
     Args:
-        contexts: The turn as plugins have it.
+        contexts: The contexts of the turn.
         interrupt: Interrupts the turn.
-        stop: Ends the turn as a normal stop, with a sentence for the person.
+        stop: Ends the turn as a normal stop, with a sentence for the user.
     """
 
     def __init__(
@@ -49,29 +60,37 @@ class CallRunner:
         self.approvals = Approvals(contexts, interrupt)
         self._stop = stop
 
-    def is_parallel(self, item: CallItem) -> bool:
+    def is_parallel(self, item: AnyCall) -> bool:
         """Return whether a call may overlap with others."""
         registered = self._scope.router.find(call_name(item))
         if registered is None or not registered.parallel:
             return False
         return not self._scope.guards.alone or not self._interception.alone(tool_call(item))
 
-    async def run(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
-        """Run a call to its end; whatever goes wrong becomes an output for the model.
+    async def run(self, call: ToolCall, router: ToolRouter, *, by_model: bool = True) -> ToolOutput:
+        """Run a call to its end. Failures become outputs for the model.
 
         Args:
-            router: The table of the sample that the call came from.
+            router: The tools of the sample that contains the call.
+            by_model: Whether the model makes the call. It may call only what it is offered; plugins may call any tool.
 
         Raises:
-            FatalToolError: The turn has to end.
+            FatalToolError: The turn must end.
         """
         parts = self._scope.conversation.parts
         if parts:
             await parts.wait_for_calls()
         self._scope.conversation.budget.tool_call()
+        guards = self._scope.guards
         try:
-            call = await self._interception.before_tool(call)
-            output = await self._interception.after_tool(call, await self._run(call, router))
+            named = call.name
+            if guards.before_tool:
+                call = await self._interception.before_tool(call)
+            if by_model and call.name == named and not router.may_call(named):
+                raise _unsupported(call)
+            output = await self._run(call, router)
+            if guards.after_tool:
+                output = await self._interception.after_tool(call, output)
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
         except StopTurn as error:
@@ -79,20 +98,61 @@ class CallRunner:
             output = ToolOutput(f"{call.name} was stopped: {error}", success=False)
         except FatalToolError:
             raise
-        except (Exception, SystemExit) as error:  # what is broken is the model's news, neither the turn's end nor ours
-            self._tell_author(call, router, error)
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # a broken tool is reported to the model, and ends neither the turn nor the program
+            self._tell_author(call, router.find(call.name), error)
             output = ToolOutput(f"{call.name} failed: {described(error)}", success=False)
-        return self._redacted(output)
+        return self.redacted(output)
+
+    def measuring(self, call: ToolCall, router: ToolRouter) -> RunningSpan | NoSpan:
+        """Return the span of a call."""
+        scope = self._scope
+        scope.calls += 1
+        if not scope.conversation.host.broadcast.measures:
+            return NO_SPAN
+        registered = router.find(call.name)
+        plugin = "" if registered is None else registered.plugin
+        scope.measured_call(call.call_id, call.name)
+        return scope.measuring("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin)
+
+    def measured(self, span: RunningSpan | NoSpan, call: ToolCall, output: ToolOutput) -> None:
+        """Add the end of a call to its span."""
+        if span.place is not None:
+            span.set(success=output.success)
+            span.tell(arguments=self._interception.redact(call.arguments), output=text_of(output))
+
+    def redacted(self, value: V) -> V:
+        """Return a value without what interceptors keep secret."""
+        return redacted(value, self._interception.redact) if self._interception.redacts else value
+
+    def caller(self, call_id: str) -> Caller:
+        """Return the caller of commands whose events and outputs are redacted, if an interceptor redacts."""
+        caller = self._scope.caller(call_id, self.approvals.ask)
+        if self._interception.redacts:
+            caller = caller.evolve(emit=self._emit_redacted, redact=self._interception.redact)
+        return caller
 
     async def _run(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
         registered = router.find(call.name)
         if registered is None:
-            kind = "custom tool call" if call.kind == "custom" else "call"
-            raise ToolError(f"unsupported {kind}: {call.name}")
+            raise _unsupported(call)
         if registered.needs_approval is not None:
             await self.approvals.approve(registered, call)
         context = self._context(call, registered)
-        told = None if registered.tells_clients else self._begin(call, registered)
+        called = self._called if registered.tells_clients else self._announced
+        output = await called(registered, call, context)
+        limited = self._scope.limited(output.content) if output.truncate else output.content
+        if limited is output.content:
+            return output
+        if self._interception.redacts:  # first, because half of a secret is not recognised
+            limited = self._scope.limited(self.redacted(output).content)
+        return output.evolve(content=limited)
+
+    async def _announced(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
+        """Run a tool that emits no events about its calls between a begin and an end event."""
+        started = self._begin(call, registered)
         output = ToolOutput("", success=False)
         try:
             output = await self._called(registered, call, context)
@@ -100,30 +160,35 @@ class CallRunner:
             output = ToolOutput(str(error), success=False)
             raise
         finally:
-            await context.scope.aclose()
-            if told is not None:
-                self._end(call, registered, output, told)
-        limited = self._scope.limited(output.content) if output.truncate else output.content
-        return output if limited is output.content else output.evolve(content=limited)
+            self._end(call, registered, output, started)
+        return output
 
     async def _called(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
-        result: object = await contained(registered.tool.run, call, context)
+        try:
+            result: object = await begun(registered.tool.run, call, context)
+        except asyncio.CancelledError as error:
+            if (own := own_exit(error)) is None:
+                raise
+            raise own from error
+        finally:
+            if not context.scope.empty:
+                await context.scope.aclose()
         output = ToolOutput(result) if isinstance(result, str) else result
         if isinstance(output, ToolOutput) and _is_content(output.content):
             return output
         wrong = output.content if isinstance(output, ToolOutput) else output
         kind = "None" if wrong is None else type(wrong).__name__
+        if inspect.iscoroutine(wrong):
+            wrong.close()
         text = f"it returned {kind}, not text or a ToolOutput"
-        label = Label("tool", registered.spec.name, registered.plugin)
-        self._scope.conversation.notices.tell(label.failed("run", WrongValue(text, registered.tool.run)))
+        hint = "Await it." if kind == "coroutine" else "Return a string or a ToolOutput."
+        self._tell_author(call, registered, WrongValue(text, registered.tool.run, hint=hint))
         raise ToolError(f"{call.name} failed: {text}")
 
     def _context(self, call: ToolCall, registered: RegisteredTool) -> CallContext:
         scope = self._scope
         conversation = scope.conversation
-        caller = scope.caller(call.call_id, self.approvals.ask)
-        if self._interception.redacts:
-            caller = caller.evolve(emit=self._emit_redacted)
+        caller = self.caller(call.call_id)
         return CallContext(
             thread_id=conversation.id,
             model=scope.model,
@@ -136,7 +201,7 @@ class CallRunner:
             around=self._contexts(registered.plugin),
         )
 
-    # What clients hear
+    # Events for clients
 
     def _begin(self, call: ToolCall, registered: RegisteredTool) -> float:
         self._emit_redacted(
@@ -152,8 +217,6 @@ class CallRunner:
         return time.monotonic()
 
     def _end(self, call: ToolCall, registered: RegisteredTool, output: ToolOutput, started: float) -> None:
-        parts = (output.content,) if isinstance(output.content, str) else output.content
-        texts = (part if isinstance(part, str) else getattr(part, "text", "") for part in parts)
         self._emit_redacted(
             ToolCallEndEvent(
                 call_id=call.call_id,
@@ -161,7 +224,7 @@ class CallRunner:
                 tool=registered.spec.name,
                 plugin=registered.plugin,
                 arguments=call.arguments,
-                output="\n".join(filter(None, texts)),
+                output=text_of(output),
                 success=output.success,
                 duration_s=time.monotonic() - started,
                 details=output.details,
@@ -169,21 +232,29 @@ class CallRunner:
         )
 
     def _emit_redacted(self, msg: EventMsg) -> None:
-        """Tell clients, without what interceptors keep from them; what is streamed is not told at all then."""
+        """Send an event to clients, redacted by interceptors. If there are any, streamed output is not sent at all."""
         if not self._interception.redacts:
             self._scope.emit(msg)
         elif not msg.is_delta:
             self._scope.emit(redacted(msg, self._interception.redact))
 
-    def _redacted(self, output: ToolOutput) -> ToolOutput:
-        return redacted(output, self._interception.redact) if self._interception.redacts else output
-
-    def _tell_author(self, call: ToolCall, router: ToolRouter, error: BaseException) -> None:
-        """Tell where a tool raised what it should not raise."""
-        registered = router.find(call.name)
-        plugin = "" if registered is None else f" of plugin {registered.plugin!r}"
+    def _tell_author(self, call: ToolCall, registered: RegisteredTool | None, error: BaseException) -> None:
+        """Tell where a tool raised what it should not raise, and what to do."""
+        label = Label("tool", call.name, "" if registered is None else registered.plugin)
+        source = None if registered is None else registered.tool.run
         text = self._interception.redact(described(error))
-        self._scope.conversation.notices.tell(f"tool {call.name!r}{plugin}: {text}{place_of(error)}")
+        advice = self._interception.redact(getattr(error, "hint", "")) or _RAISE
+        self._scope.conversation.notices.tell(f"{label}: {text}{place_of(error, source)}. {advice}")
+
+
+def text_of(output: ToolOutput) -> str:
+    """Return the text of an output, without its images."""
+    parts = (output.content,) if isinstance(output.content, str) else output.content
+    return "\n".join(filter(None, (part if isinstance(part, str) else getattr(part, "text", "") for part in parts)))
+
+
+def _unsupported(call: ToolCall) -> ToolError:
+    return ToolError(f"unsupported {'custom tool call' if call.kind == 'custom' else 'call'}: {call.name}")
 
 
 def _is_content(content: object) -> bool:

@@ -1,11 +1,12 @@
-"""Calls of the model as tools see them, and their outputs as history has them."""
+"""Conversion of the model's call items to calls of tools, and of outputs to history items."""
 
 from __future__ import annotations
 
-from typing import assert_never
+import json
+from typing import Any, assert_never
 
 from codex_framework.contract.protocol.items import (
-    CallItem,
+    AnyCall,
     ContentItem,
     CustomToolCall,
     CustomToolCallOutput,
@@ -13,12 +14,15 @@ from codex_framework.contract.protocol.items import (
     FunctionCallOutput,
     LocalShellCall,
     OutputItem,
+    UnknownItem,
     output_for,
+    search_output,
 )
 from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.calls import ToolCall
 
 __all__ = [
+    "SEARCH_TOOL",
     "aborted_text",
     "call_name",
     "output_item",
@@ -26,9 +30,15 @@ __all__ = [
 ]
 
 
-def call_name(item: CallItem) -> str:
-    """Return the name under which the tool of a call is found."""
+SEARCH_TOOL = "tool_search"
+"""The name of the tool that answers the model's tool searches."""
+
+
+def call_name(item: AnyCall) -> str:
+    """Return the name by which the tool of a call is found."""
     match item:
+        case UnknownItem():
+            return SEARCH_TOOL
         case LocalShellCall():
             return "local_shell"
         case FunctionCall(namespace=str(namespace)) if namespace:
@@ -37,8 +47,8 @@ def call_name(item: CallItem) -> str:
             return item.name
 
 
-def tool_call(item: CallItem) -> ToolCall:
-    """Return the call as a tool gets it."""
+def tool_call(item: AnyCall) -> ToolCall:
+    """Return the call in the form for tools."""
     name = call_name(item)
     match item:
         case FunctionCall():
@@ -47,12 +57,16 @@ def tool_call(item: CallItem) -> ToolCall:
             return ToolCall(item.call_id, name, item.input, "custom")
         case LocalShellCall():
             return ToolCall(item.call_id or "", name, encode_json(item.action), "local_shell")
+        case UnknownItem(raw):
+            return ToolCall(str(raw.get("call_id")), name, encode_json(raw.get("arguments") or {}), "tool_search")
         case _:
             assert_never(item)
 
 
-def output_item(item: CallItem, content: str | tuple[ContentItem, ...]) -> OutputItem:
+def output_item(item: AnyCall, content: str | tuple[ContentItem, ...]) -> OutputItem | UnknownItem:
     """Return the item that answers a call with this content."""
+    if isinstance(item, UnknownItem):
+        return search_output(item, _found_tools(content)) or output_for(item, "")
     if isinstance(content, str):
         return output_for(item, content)
     if isinstance(item, CustomToolCall):
@@ -60,11 +74,21 @@ def output_item(item: CallItem, content: str | tuple[ContentItem, ...]) -> Outpu
     return FunctionCallOutput(call_id=item.call_id or "", output=content)
 
 
+def _found_tools(content: object) -> list[dict[str, Any]]:
+    """Return the tools in the output of a tool search. An error text has none: the wire has no place for it."""
+    try:
+        found = json.loads(content) if isinstance(content, str) else None
+    except (ValueError, RecursionError):
+        return []
+    tools = found.get("tools") if isinstance(found, dict) else None
+    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+
+
 _SHELL_NAMES = frozenset({"shell", "shell_command", "container.exec", "local_shell", "exec_command", "write_stdin"})
 
 
 def aborted_text(name: str, seconds: float) -> str:
-    """What the model reads of a call that was cut short (Codex's two forms)."""
+    """Return the output for the model of a call that was interrupted (Codex's two forms)."""
     if name in _SHELL_NAMES:
         return f"Wall time: {seconds:.1f} seconds\naborted by user"
     return f"aborted by user after {seconds:.1f}s"

@@ -1,10 +1,10 @@
-"""A compaction in a turn: the interceptors around it, the compactor, and the check of what it gives."""
+"""A compaction in a turn: the interceptors, the compactor, and the check of its result."""
 
 from __future__ import annotations
 
 from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
 from codex_framework.contract.roles.outcomes import Compaction
-from codex_framework.threads.faults import Label, checked, checked_items
+from codex_framework.threads.faults import Label, checked, checked_items, fact_of
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -13,7 +13,7 @@ __all__ = ["compacted"]
 
 
 async def compacted(contexts: TurnContexts, interception: Interception, reason: str) -> Compaction:
-    """Have the compactor shorten the conversation; nothing is replaced yet.
+    """Return the compactor's compaction of the conversation. Nothing is replaced yet.
 
     Raises:
         StopTurn: An interceptor ends the turn.
@@ -27,14 +27,17 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
     try:
         await interception.before_compact(reason)
         compact = offer.item.compact
-        compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
+        with contexts.scope.measuring("codex.task.compact", compactor=offer.item.name):
+            compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
         items = checked_items(compaction.items, "its compaction's `items`", compact)
         checked(compaction.message, str, "its compaction's `message`", compact)
     except (CodexError, StopTurn):
         raise
     except Exception as error:  # a plugin may raise anything
-        text = Label("compactor", offer.item.name, offer.plugin).failed("compact", error)
-        raise ThreadError(text, slug="compaction", hint="Choose another with `[framework] compactor`.") from error
+        label = Label("compactor", offer.item.name, offer.plugin)
+        fact = f"{label}: compact() failed: {fact_of(error, offer.item.compact)}"
+        hint = f"{label.advice(error)} Choose another with `[framework] compactor`."
+        raise ThreadError(fact, slug="compaction", hint=hint) from error
     compaction = compaction.evolve(items=items)
     await interception.after_compact(compaction, reason)
     return compaction

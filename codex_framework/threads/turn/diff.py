@@ -1,4 +1,4 @@
-"""Everything a turn has changed in files, as one unified diff."""
+"""All file changes of a turn as one unified diff."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 __all__ = ["TurnDiff"]
 
 _LARGE = 2_000_000
-"""Characters beyond which a file's change is only named: comparing longer texts line by line would hold up the turn."""
+"""Maximum number of characters of a file to compare. Longer files are only named, because comparing them would take too long."""
 
 
 class TurnDiff:
-    """Collects before and after of each path; of several changes of one file only the first *before* counts."""
+    """Collects the old and new content of each path. For several changes of one file, the first old content is kept."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
@@ -28,7 +28,7 @@ class TurnDiff:
         self._changed = True
 
     def take(self) -> str | None:
-        """The whole diff if anything was noted since the last time, else None."""
+        """Return the whole diff, or None if nothing was added since the last call."""
         if not self._changed:
             return None
         self._changed = False
@@ -56,7 +56,7 @@ class TurnDiff:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Lines with their ends, split at newlines only (as diff tools do)."""
+    """Return lines with their ends, split at newlines only, as diff tools do."""
     if not text:
         return []
     lines = [f"{line}\n" for line in text.split("\n")]

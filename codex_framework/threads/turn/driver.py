@@ -1,8 +1,8 @@
-"""Performs the commands of a turn: samples, runs calls, waits, records, emits events.
+"""Runs the commands of a turn: samples, runs calls, waits, records, emits events.
 
-All of it happens on the event loop, and :meth:`TurnDriver.feed` is synchronous: an input goes into the machine and its commands
-are performed at once, so there is no queue between what happens and what follows from it. Slow work (a response, a call, a
-compaction) is a task each, and ends in another ``feed``.
+Everything happens on the event loop, and :meth:`TurnDriver.feed` is synchronous: it passes an input to the machine and runs the
+resulting commands at once, so there is no queue between an event and its consequences. Slow work (a response, a call, a compaction)
+runs as a task, which ends with another ``feed``.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
 
-from codex_framework.contract.errors import CodexError, FatalToolError, InputRefused, ModelError, StopTurn
+from codex_framework.contract.errors import CodexError, FatalToolError, InputRefused, ModelError, StopTurn, described
+from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEvent
-from codex_framework.contract.protocol.items import CallItem
+from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolOutput
 from codex_framework.contract.roles.models import Completed
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import ContextPlace
+from codex_framework.threads.faults import source_place
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
-from codex_framework.threads.turn.calls import aborted_text, call_name, output_item, tool_call
+from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import (
     Admit,
@@ -68,15 +70,15 @@ if TYPE_CHECKING:
 __all__ = ["TurnDriver"]
 
 CANCEL_PATIENCE_S = 5.0
-"""Longest time a cancelled call may take to clean up before its output is written without it, in seconds."""
+"""How long a cancelled call may clean up before its output is written without it, in seconds."""
 
 
 class TurnDriver:
     """One running loop of model and tools.
 
     Args:
-        contexts: The turn as plugins have it.
-        refused: Told of input that an interceptor refused.
+        contexts: The contexts of the turn.
+        refused: Called with input that an interceptor refused.
         marks: Whether the end of the loop is the end of the turn. False for a loop within a task.
     """
 
@@ -90,6 +92,7 @@ class TurnDriver:
         self._interception = Interception(contexts)
         self._turn = Turn(
             parallel=lambda item: self.calls.is_parallel(item),  # noqa: PLW0108  # made for the first call
+            searches=lambda: scope.router.find(SEARCH_TOOL) is not None,
             max_retries=scope.provider.stream_max_retries,
             jitter=jitter,
             guarded=bool(scope.guards.input),
@@ -105,14 +108,14 @@ class TurnDriver:
         self._admissions: dict[int, tuple[InputArrived, asyncio.Task[None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
-        self._started: dict[int, tuple[CallItem, float, ToolRouter]] = {}
+        self._started: dict[int, tuple[AnyCall, float, ToolRouter]] = {}
         self._first_token_at: float | None = None
         self._began = time.monotonic()
         self.done: asyncio.Future[Outcome] = self._loop.create_future()
 
     @cached_property
     def calls(self) -> CallRunner:
-        """What runs the calls of the model."""
+        """The runner of the model's calls."""
         from codex_framework.threads.turn.call_runner import CallRunner
 
         return CallRunner(
@@ -124,36 +127,36 @@ class TurnDriver:
 
     @property
     def time_to_first_token_ms(self) -> int | None:
-        """From the start of the turn to the first event of the model, in milliseconds."""
+        """The time from the start of the turn to the first event of the model, in milliseconds."""
         return None if self._first_token_at is None else int((self._first_token_at - self._began) * 1000)
 
     @property
     def turn(self) -> Turn:
-        """The machine, for what is left over at its end."""
+        """The machine, for the input and deliveries left over at its end."""
         return self._turn
 
     def begin(self) -> None:
         """Start without an input."""
-        self._take(self._turn.begin)
+        self._perform_all(self._turn.begin)
 
     def feed(self, event: Input) -> None:
-        """Take one input and do what follows from it."""
-        self._take(lambda: self._turn.receive(event))
+        """Pass one input to the machine and run the resulting commands."""
+        self._perform_all(self._turn.receive, event)
 
     def interrupt(self, reason: str) -> None:
-        """Interrupt: nothing can be asked any more, and everything that runs is cancelled."""
+        """Interrupt the turn: refuse further requests and cancel all running work."""
         self._scope.conversation.requests.abort(self._scope.turn_id)
         self.feed(Interrupted(reason))
 
-    def _take(self, step: Callable[[], list[Command]]) -> None:
+    def _perform_all(self, step: Callable[..., list[Command]], *event: Input) -> None:
         try:
-            for command in step():
+            for command in step(*event):
                 self._perform(command)
-        except Exception as error:  # half of a step is done, and a turn that hangs would tell nobody
+        except Exception as error:  # the step is half done, and a hanging turn would not be noticed
             self.break_down(error)
 
     def _later(self, event: Input) -> None:
-        """Feed an input after the step that is running."""
+        """Feed an input after the current step."""
         self._loop.call_soon(self.feed, event)
 
     def _perform(self, command: Command) -> None:  # noqa: C901  # one line for each command
@@ -162,12 +165,13 @@ class TurnDriver:
                 self._scope.record(items)
             case Emit(msg):
                 self._scope.emit(msg)
+                if self._scope.span.place is not None and isinstance(msg, UserMessageEvent):
+                    self._scope.prompted(msg, self._interception.redact(msg.message))
             case Sample():
                 self._scope.flush()
-                self._scope.refresh_tools()
                 self._sampling = self._watched(self._sample())
             case RunTool(key, item):
-                # On disk before it runs: whoever finds the effect of a call must be able to find the call.
+                # Flushed before the call runs, so that the record explains the effects of the call even after a crash.
                 self._scope.flush()
                 self._started[key] = (item, time.monotonic(), self._scope.router)
                 self._calls[key] = self._watched(self._call(key, item, self._scope.router))
@@ -205,13 +209,13 @@ class TurnDriver:
         for key in self._turn.take_undecided():
             arrived, admission = self._admissions[key]
             admission.cancel()
-            self._refused(arrived, "the turn ended before it was decided whether the input is taken")
+            self._refused(arrived, "the turn ended before the input was accepted")
         if not self.done.done():
             self.done.set_result(outcome)
 
     def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a task whose failure ends the turn: nobody waits for it, and a turn must not hang for a defect of ours."""
-        task = self._loop.create_task(work)
+        """Run a task whose failure ends the turn. Nobody awaits it, and a defect of ours must not make the turn hang."""
+        task = self._loop.create_task(work, context=self._scope.task_context())
         task.add_done_callback(self._check)
         return task
 
@@ -220,13 +224,13 @@ class TurnDriver:
             self.break_down(error)
 
     def break_down(self, error: BaseException) -> None:
-        """End the turn because of a defect: what runs is cancelled, clients are told, nothing waits for ever."""
+        """End the turn because of a defect: cancel running work and report it to clients, so that nothing waits forever."""
         if self.done.done():
             return
         for running in (self._sampling, self._between, *self._calls.values()):
             if running is not None:
                 running.cancel()
-        text = f"the turn broke down: {type(error).__name__}: {error}"
+        text = f"the turn failed: {described(error)}"
         self.done.set_result(Outcome(status=Status.FAILED, error=text))
         self._scope.emit(ErrorEvent(text, "other"))
 
@@ -234,7 +238,6 @@ class TurnDriver:
 
     async def _sample(self) -> None:
         scope = self._scope
-        began, started = time.time(), time.monotonic()
         failure: ModelFailed | None = None
         completed: Completed | None = None
         stop: StopTurn | None = None
@@ -244,9 +247,7 @@ class TurnDriver:
             request = scope.request()
             completed = await sampling.run(request)
             if completed is None:
-                failure = ModelFailed(
-                    "stream disconnected before completion: stream closed before response.completed", retryable=True
-                )
+                failure = ModelFailed(self._incomplete(), retryable=True)
         except ModelError as error:
             failure = ModelFailed(_with_hint(error), error.retryable, error.retry_after_s, error.info)
         except StopTurn as error:
@@ -256,19 +257,33 @@ class TurnDriver:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # a provider that breaks its contract must not leave the turn hanging
-            failure = ModelFailed(f"model provider {scope.provider.id!r} failed: {type(error).__name__}: {error}")
+            failure = ModelFailed(self._provider_failed(error))
         finally:
             self._first_token_at = self._first_token_at or sampling.first_token_at
-            scope.measured("codex.api_request", began, started, model=scope.model.slug, success=failure is None)
-        # From here on this task has nothing left to cancel.
+        # From here on there is nothing to cancel in this task.
         self._sampling = None
         if stop is not None:
             self.feed(StopRequested(str(stop)))
         else:
             self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
 
+    def _provider_failed(self, error: Exception) -> str:
+        scope = self._scope
+        label = scope.conversation.host.models.label(scope.provider)
+        return label.failed("stream", error, source=scope.client.stream)
+
+    def _incomplete(self) -> str:
+        """Return the text for a stream that ended too early, which a provider should have noticed itself."""
+        scope = self._scope
+        label = scope.conversation.host.models.label(scope.provider)
+        return (
+            "stream disconnected before completion: stream closed before response.completed"
+            f" ({label}: stream() ended without Completed{source_place(scope.client.stream)}."
+            " Yield Completed last, and raise ModelError where a response breaks off.)"
+        )
+
     async def _before_sample(self) -> None:
-        """Wait for the components of the thread; the first sample of a turn has more to do.
+        """Wait for the components of the thread, and set up the first sample of a turn.
 
         Raises:
             PluginError: A required component has not started.
@@ -326,22 +341,21 @@ class TurnDriver:
 
     # Calls
 
-    async def _call(self, key: int, item: CallItem, router: ToolRouter) -> None:
+    async def _call(self, key: int, item: AnyCall, router: ToolRouter) -> None:
         call = tool_call(item)
-        began, started = time.time(), time.monotonic()
+        started = time.monotonic()
         fatal: str | None = None
-        try:
-            output = await self.calls.run(call, router)
-        except asyncio.CancelledError:
-            output = ToolOutput(aborted_text(call.name, time.monotonic() - started), success=False)
-        except FatalToolError as error:
-            output, fatal = ToolOutput(str(error), success=False), str(error)
+        with self.calls.measuring(call, router) as span:
+            try:
+                output = await self.calls.run(call, router)
+            except asyncio.CancelledError:
+                output = ToolOutput(aborted_text(call.name, time.monotonic() - started), success=False)
+            except FatalToolError as error:
+                output, fatal = ToolOutput(str(error), success=False), str(error)
+            self.calls.measured(span, call, output)
         self._finished(key, item, output, fatal)
-        self._scope.measured(
-            "codex.tool.call", began, started, tool_name=call.name, call_id=call.call_id, success=output.success
-        )
 
-    def _finished(self, key: int, item: CallItem, output: ToolOutput, fatal: str | None = None) -> None:
+    def _finished(self, key: int, item: AnyCall, output: ToolOutput, fatal: str | None = None) -> None:
         if self._started.pop(key, None) is None:
             return
         self._calls.pop(key, None)
@@ -355,7 +369,7 @@ class TurnDriver:
         if task is None:
             return
         task.cancel()
-        # A task that is cancelled before its first step never gets to answer for itself.
+        # A task that is cancelled before its first step cannot report its own end.
         task.add_done_callback(lambda _: self._answer_for(key))
         self._loop.call_later(CANCEL_PATIENCE_S, self._abandon, key)
 
@@ -367,7 +381,7 @@ class TurnDriver:
             self._finished(key, item, ToolOutput(text, success=False))
 
     def _abandon(self, key: int) -> None:
-        """Answer for a call that does not end although it was cancelled."""
+        """Write the output of a call that does not end although it was cancelled."""
         begun = self._started.get(key)
         if begun is None:
             return

@@ -1,4 +1,4 @@
-"""What interceptors do in a turn: each method's calls, in order, with what follows when one fails."""
+"""The calls of interceptors in a turn: each method in order, with the handling of failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.plugins.interceptor_table import Guard
-from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described
+from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -31,21 +31,23 @@ T = TypeVar("T")
 
 
 class Interception:
-    """The interceptors of one turn."""
+    """The interceptors of one turn.
+
+    Attributes:
+        redacts: Whether the output of calls is redacted and therefore not streamed.
+        holds_items: Whether interceptors get items of the model before clients do.
+    """
 
     def __init__(self, contexts: TurnContexts) -> None:
         self._contexts = contexts
-        self._guards = contexts.scope.guards
+        self._guards = guards = contexts.scope.guards
+        self.redacts = bool(guards.redact)
+        self.holds_items = bool(guards.after_item)
         self._notices = contexts.scope.conversation.notices
         self._corrections = 0
 
-    @property
-    def redacts(self) -> bool:
-        """Whether output of calls is redacted, and so not streamed."""
-        return bool(self._guards.redact)
-
     async def input(self, arrived: InputArrived, *, steered: bool) -> InputArrived:
-        """Show an input to the interceptors; return it as they leave it, with the context they add.
+        """Pass an input to the interceptors. Return the changed input and the added context.
 
         Raises:
             InputRefused: One of them refuses it, or failed.
@@ -66,7 +68,7 @@ class Interception:
         return InputArrived((*whole.items, *added), arrived.event)
 
     async def request(self, request: ModelRequest) -> ModelRequest:
-        """Show a request to the interceptors.
+        """Pass a request to the interceptors.
 
         Raises:
             ModelError: One of them failed.
@@ -77,17 +79,12 @@ class Interception:
                 request = await self._called(guard, ModelRequest, request)
             except StopTurn:
                 raise
-            except Exception as error:  # fails closed: without its change the request must not go out
+            except Exception as error:  # fails closed: the request must not be sent without its change
                 raise ModelError(_failed(guard, "request", error)) from error
         return request
 
-    @property
-    def holds_items(self) -> bool:
-        """Whether items of the model are shown to interceptors before clients see them."""
-        return bool(self._guards.after_item)
-
     async def item(self, item: ResponseItem) -> ResponseItem:
-        """Show an item of the model to the interceptors. Raises as :meth:`request`."""
+        """Pass an item of the model to the interceptors. Raises the same errors as :meth:`request`."""
         for guard in self._guards.after_item:
             try:
                 item = await self._called(guard, type(item), item)
@@ -98,24 +95,25 @@ class Interception:
         return item
 
     async def before_tool(self, call: ToolCall) -> ToolCall:
-        """Show a call to the interceptors.
+        """Pass a call to the interceptors.
 
         Raises:
-            ToolError, FatalToolError, StopTurn: As an interceptor decides. One that failed is told, and the call is not made.
+            ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not run.
         """
         for guard in self._guards.before_tool:
             call = await self._decided(guard, "before_tool", ToolCall, call)
         return call
 
     async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
-        """Show a call's output to the interceptors. Raises as :meth:`before_tool`."""
+        """Pass a call's output to the interceptors. Raises the same errors as :meth:`before_tool`."""
         for guard in self._guards.after_tool:
             output = await self._decided(guard, "after_tool", ToolOutput, call, output)
         return output
 
     async def _decided(self, guard: Guard, method: str, kind: type[T], *arguments: Any) -> T:
         try:
-            return await self._called(guard, kind, *arguments)
+            result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
+            return _fitting(result, kind, guard, arguments[-1])
         except (ToolError, FatalToolError, StopTurn):
             raise
         except Exception as error:  # fails closed
@@ -124,32 +122,33 @@ class Interception:
 
     async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
         result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
-        return checked(result, kind, "it", guard.call)
+        return _fitting(result, kind, guard, arguments[-1])
 
     def redact(self, text: str) -> str:
-        """Return a text without what nobody should see. If an interceptor fails, nothing of the text is left."""
+        """Return a redacted text. If an interceptor fails, the whole text is removed."""
         for guard in self._guards.redact:
             try:
                 label = _label(guard)
                 redacted = self._notices.timed(label, "redact", guard.call, text, self._contexts.scope.facts)
                 text = checked(redacted, str, "it", guard.call)
             except Exception as error:  # fails closed
-                return f"[withheld: {_failed(guard, 'redact', error)}]"
+                self._notices.tell(_failed(guard, "redact", error, "The text is withheld."))
+                return _withheld(guard, error)
         return text
 
     def alone(self, call: ToolCall) -> bool:
-        """Return whether an interceptor wants a call to run alone. If it cannot say, it does."""
+        """Return whether an interceptor wants a call to run alone. A failure counts as true."""
         for guard in self._guards.alone:
             try:
                 if self._notices.timed(_label(guard), "alone", guard.call, call):
                     return True
-            except Exception as error:  # the careful answer
+            except Exception as error:  # the safe answer
                 self._notices.tell(_failed(guard, "alone", error))
                 return True
         return False
 
     async def before_compact(self, reason: str) -> None:
-        """Tell the interceptors that a compaction is about to be made.
+        """Inform the interceptors before a compaction.
 
         Raises:
             CodexError: One of them prevents it, or failed.
@@ -160,23 +159,24 @@ class Interception:
             except CodexError:
                 raise
             except Exception as error:  # fails closed
-                raise ThreadError(_failed(guard, "before_compact", error), slug="compaction") from error
+                fact = f"{_label(guard)}: before_compact() failed: {fact_of(error, guard.call)}"
+                raise ThreadError(fact, slug="compaction", hint=_label(guard).advice(error)) from error
 
     async def after_compact(self, compaction: Compaction, reason: str) -> None:
-        """Tell the interceptors of a compaction. A failure is a warning."""
+        """Inform the interceptors about a compaction. A failure becomes a warning."""
         for guard in self._guards.after_compact:
             try:
                 await contained(guard.call, compaction, reason, self._contexts(guard.plugin))
-            except Exception as error:  # the compaction is made
+            except Exception as error:  # the compaction has already happened
                 self._notices.tell(_failed(guard, "after_compact", error))
 
     @property
     def checks_stop(self) -> bool:
-        """Whether an interceptor sees the end of the turn."""
+        """Whether an interceptor checks the end of the turn."""
         return bool(self._guards.stop) or self._contexts.scope.conversation.output is not None
 
     async def stop(self, outcome: Outcome) -> InputArrived | None:
-        """Ask whether the turn may end; the first text makes it go on. A failure is a warning."""
+        """Ask whether the turn may end. The first returned text makes it continue. A failure becomes a warning."""
         for guard in self._guards.stop:
             try:
                 text = await contained(guard.call, outcome, self._contexts(guard.plugin))
@@ -184,7 +184,7 @@ class Interception:
                     text = checked(text, str, "it", guard.call)
             except StopTurn:
                 return None
-            except Exception as error:  # it may end
+            except Exception as error:  # the turn may end
                 self._notices.tell(_failed(guard, "stop", error))
                 continue
             if text:
@@ -192,7 +192,7 @@ class Interception:
         return self._corrected(outcome)
 
     def _corrected(self, outcome: Outcome) -> InputArrived | None:
-        """Send an output that does not fit the agent's type back to the model, a few times."""
+        """Return an output that does not match the agent's type to the model, a limited number of times."""
         output = self._contexts.scope.conversation.output
         if output is None or self._corrections >= output.retries:
             return None
@@ -207,16 +207,33 @@ def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:
     """Return texts for the model as developer messages.
 
     Raises:
-        WrongValue: It is no list of texts.
+        WrongValue: It is not a list of strings.
     """
     if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) for text in texts):
-        raise WrongValue(f"its `context` is {texts!r}, not a list of texts", source)
+        raise WrongValue(f"its `context` is {texts!r}, not a list of texts", source, hint="Pass a list of strings.")
     return tuple(Message(role="developer", content=(InputText(text),)) for text in texts)
+
+
+def _fitting(result: object, kind: type[T], guard: Guard, given: object) -> T:
+    """Return the result of a method that may change what it is given.
+
+    Raises:
+        WrongValue: It has the wrong class, or a field that was changed has.
+    """
+    if result is given and isinstance(result, kind):
+        return result
+    from codex_framework.toolkit.fitting import fitting  # only where an interceptor changes something
+
+    return fitting(result, kind, "it", guard.call, than=given)
 
 
 def _label(guard: Guard) -> Label:
     return Label("interceptor", guard.name, guard.plugin)
 
 
-def _failed(guard: Guard, method: str, error: Exception) -> str:
-    return _label(guard).failed(method, error)
+def _failed(guard: Guard, method: str, error: Exception, then: str = "") -> str:
+    return _label(guard).failed(method, error, then=then, source=guard.call)
+
+
+def _withheld(guard: Guard, error: Exception) -> str:
+    return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {described(error)}]"

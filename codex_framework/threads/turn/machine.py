@@ -1,24 +1,24 @@
 """A turn as a state machine without I/O: no ``async``, no clock, no file, no task.
 
-:meth:`Turn.receive` takes one input and returns the commands that follow from it. A driver performs the commands and feeds
-back what comes of them. Every rule about *when* something may happen stands in this file and nowhere else:
+:meth:`Turn.receive` takes one input and returns the resulting commands. A driver runs the commands and feeds back their results.
+Every rule about *when* something may happen is in this file and nowhere else:
 
-1.  A call is recorded the moment it is complete and starts while the response is still streaming.
-2.  Calls start in the order of the response. Parallel-safe ones overlap; any other runs alone, and later ones wait behind it.
-3.  Outputs are recorded together, in call order, when the response has ended and every call has: each call has exactly one.
-4.  A response that breaks off is asked for again with the history as it then is: what was complete stays, what ran does not
-    run again.
-5.  Steered input is recorded before the next sample, never before the first of its turn, and is never lost: what comes after
-    an interrupt, and what a failed turn has not recorded, is left over for the next turn.
-6.  An interrupt is answered at once; the turn ends when its running calls have, with every call answered, the marker recorded
-    and history flushed before the end is visible.
-7.  Input that a guard has to see is recorded once it is admitted, and never if it is refused.
-8.  Between two samples the order is: compaction if one is due, inputs, deliveries, sample. Nothing samples, runs or waits
-    during a compaction, and there is no second one before a response is whole. An overflow is compacted once; it is never
-    simply asked for again.
-9.  A delivery that joins is recorded once, or is left over for the next turn; it is never the reason for a sample.
-10. Whether the turn may stop is asked only when nothing is left to do; input of a person ends the asking. Late answers change
-    nothing.
+1.  A call is recorded as soon as it is complete, and starts while the response is still streaming.
+2.  Calls start in the order of the response. Parallel-safe calls overlap; any other call runs alone, and later calls wait for it.
+3.  Outputs are recorded together, in call order, when the response and all calls have ended. Each call has exactly one output.
+4.  A response that breaks off is requested again with the current history: completed items stay, and calls that ran do not run
+    again.
+5.  Steered input is recorded before the next sample, never before the first sample of its turn, and is never lost: input after an
+    interrupt, and input that a failed turn has not recorded, is kept for the next turn.
+6.  An interrupt takes effect at once. The turn ends when its running calls have ended. Every call has an output, the marker is
+    recorded and history is flushed before the end is visible.
+7.  Input that a guard must check is recorded once it is admitted, and never if it is refused.
+8.  Between two samples the order is: compaction if one is due, inputs, deliveries, sample. Nothing samples, runs or waits during a
+    compaction, and there is no second compaction before a response is complete. After an overflow, the history is compacted once;
+    the same request is never repeated.
+9.  A delivery that joins is recorded once, or is kept for the next turn. It never causes a sample.
+10. Interceptors are asked whether the turn may stop only when nothing is left to do. User input cancels this check. Late answers
+    have no effect.
 
 States: ``new -> [compacting -> admitting ->] sampling -> draining -> (sampling | waiting -> sampling | stopping -> done)``; an
 interrupt leads to ``aborting -> done`` from anywhere.
@@ -35,15 +35,17 @@ from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, StreamErrorEvent
 from codex_framework.contract.protocol.items import (
     ABORTED_OUTPUT,
-    CallItem,
+    AnyCall,
     CustomToolCall,
     FunctionCall,
     LocalShellCall,
     Message,
     OutputItem,
     ResponseItem,
+    UnknownItem,
     message_text,
     output_for,
+    search_output,
     user_message,
 )
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
@@ -90,27 +92,26 @@ __all__ = [
 
 INTERRUPT_MARKER = (
     "<turn_aborted>\n"
-    "The person stopped the turn above. Commands that were running may have done a part of their work, and background"
-    " sessions may still run. Look at the present state before you go on.\n"
-    "</turn_aborted>"
+    "The user interrupted the turn above. Commands that were running may be partly done, and background sessions may still be "
+    "running. Check the current state before you continue.\n</turn_aborted>"
 )
-"""Recorded as a user message after an interrupt. The tags are Codex's; by them the text is known not to be the person's."""
+"""Recorded as a user message after an interrupt. Codex's tags distinguish it from text of the user."""
 
 OVERFLOW = "context_window_exceeded"
 """The ``CodexErrorInfo`` of a request that does not fit the model's context window."""
 
 FIRST = 0
-"""The key of the input that a turn begins with; that of steered input is greater."""
+"""The key of a turn's first input. Steered input has greater keys."""
 
 BACKOFF_BASE_S = 0.2
-"""First wait before a response is asked for again; doubles each time (Codex: 200 ms)."""
+"""First delay in seconds before a response is requested again. It doubles each time (Codex: 200 ms)."""
 
 MAX_CONTINUATIONS = 25
-"""How often interceptors may make a turn go on that has nothing left to do."""
+"""How often interceptors may continue a turn that has nothing left to do."""
 
 
 class State(enum.Enum):
-    """Where the machine stands."""
+    """The state of the machine."""
 
     NEW = "new"
     ADMITTING = "admitting"
@@ -127,14 +128,14 @@ class State(enum.Enum):
 
 
 class InputArrived(Value):
-    """A person's input: the first of the turn, or steered into it. ``items`` go into history, ``event`` to clients."""
+    """User input: the first of the turn, or steered into it. ``items`` go into history, ``event`` to clients."""
 
     items: tuple[ResponseItem, ...]
     event: EventMsg | None = None
 
 
 class Admitted(Value):
-    """The guards let an input pass, perhaps changed. ``key`` is that of :class:`Admit`."""
+    """The guards admitted an input, possibly changed. ``key`` is that of :class:`Admit`."""
 
     key: int
     input: InputArrived
@@ -154,13 +155,13 @@ class ModelItem(Value):
 
 
 class ModelCompleted(Value):
-    """The response is whole. ``end_turn`` False asks for another sample."""
+    """The response is complete. ``end_turn`` False requests another sample."""
 
     end_turn: bool | None = None
 
 
 class ModelFailed(Value):
-    """The response broke off, or never began."""
+    """The response broke off, or never started."""
 
     message: str
     retryable: bool = False
@@ -169,15 +170,15 @@ class ModelFailed(Value):
 
 
 class ToolFinished(Value):
-    """A call that was started has ended, in whatever way. ``fatal`` ends the turn as well."""
+    """A started call has ended, successfully or not. ``fatal`` ends the turn as well."""
 
     key: int
-    output: OutputItem
+    output: OutputItem | UnknownItem
     fatal: str | None = None
 
 
 class Compacted(Value):
-    """A compaction is ready to take the place of the history."""
+    """A compaction is ready to replace the history."""
 
     edit: Compaction
 
@@ -189,7 +190,7 @@ class CompactionFailed(Value):
 
 
 class StopChecked(Value):
-    """The interceptors have seen the end of the turn. ``continuation`` makes it go on; None lets it end."""
+    """The interceptors have checked the end of the turn. ``continuation`` makes it continue; None lets it end."""
 
     continuation: InputArrived | None = None
 
@@ -199,7 +200,7 @@ class TimerFired(Value):
 
 
 class StopRequested(Value):
-    """An interceptor or a tool ends the turn as a normal stop. ``message`` is shown to the person."""
+    """An interceptor or a tool ends the turn as a normal stop. ``message`` is shown to the user."""
 
     message: str
 
@@ -232,15 +233,15 @@ Input: TypeAlias = (
 
 
 class Sample(Value):
-    """Ask the model, with the history as it is now."""
+    """Sample the model with the current history."""
 
 
 class CancelSample(Value):
-    """Give up the response; no more model input may follow."""
+    """Cancel the response. No more model input may follow."""
 
 
 class Admit(Value):
-    """Show an input to the guards. :class:`Admitted` or :class:`Refused` must follow."""
+    """Pass an input to the guards. :class:`Admitted` or :class:`Refused` must follow."""
 
     key: int
     input: InputArrived
@@ -253,11 +254,11 @@ class Compact(Value):
 
 
 class CancelCompact(Value):
-    """Give up the compaction."""
+    """Cancel the compaction."""
 
 
 class Replace(Value):
-    """Put the compaction in the place of the history, with the initial context, and bring it to disk."""
+    """Replace the history by the compaction and the initial context, and flush it to disk."""
 
     edit: Compaction
 
@@ -269,18 +270,18 @@ class CheckStop(Value):
 
 
 class CancelStop(Value):
-    """Give up asking."""
+    """Cancel the check."""
 
 
 class RunTool(Value):
     """Start a call. A ``ToolFinished`` with this key must follow, whatever happens."""
 
     key: int
-    item: CallItem
+    item: AnyCall
 
 
 class CancelTool(Value):
-    """End a running call soon; its ``ToolFinished`` must still follow."""
+    """Cancel a running call. Its ``ToolFinished`` must still follow."""
 
     key: int
 
@@ -292,27 +293,27 @@ class Record(Value):
 
 
 class Emit(Value):
-    """Tell the clients."""
+    """Send an event to the clients."""
 
     msg: EventMsg
 
 
 class Wait(Value):
-    """Come back with ``TimerFired`` after so many seconds."""
+    """Feed ``TimerFired`` after this number of seconds."""
 
     seconds: float
 
 
 class CancelWait(Value):
-    """The timer is not needed any more."""
+    """Cancel the timer."""
 
 
 class Flush(Value):
-    """Bring history to disk before anything that follows."""
+    """Flush history to disk before the next command."""
 
 
 class Finish(Value):
-    """The turn has ended. Always the last command."""
+    """End the turn. Always the last command."""
 
     outcome: Outcome
 
@@ -338,12 +339,14 @@ Command: TypeAlias = (
 
 
 class _Call:
-    def __init__(self, key: int, item: CallItem, *, parallel: bool) -> None:
+    """A call of the model. One without ``item`` is answered without a tool: it has its ``output`` from the beginning."""
+
+    def __init__(self, key: int, item: AnyCall | None, *, parallel: bool, output: UnknownItem | None = None) -> None:
         self.key = key
         self.item = item
         self.parallel = parallel
-        self.started = False
-        self.output: OutputItem | None = None
+        self.started = output is not None
+        self.output: OutputItem | UnknownItem | None = output
 
 
 class Turn:
@@ -351,20 +354,23 @@ class Turn:
 
     Args:
         parallel: Whether a call may overlap with others.
-        max_retries: How often a broken response is asked for again (provider's ``stream_max_retries``).
-        jitter: Gives a factor near 1 for each wait.
-        guarded: Whether guards see inputs before they are recorded.
+        searches: Whether a tool answers tool searches. Otherwise they find nothing.
+        max_retries: How often a broken response is requested again (the provider's ``stream_max_retries``).
+        jitter: Returns a factor near 1 for each delay.
+        guarded: Whether guards check inputs before they are recorded.
         compacts: Whether the history can be compacted.
         due: The reason for a compaction before the next sample, or None.
-        checks_stop: Whether interceptors see the end.
-        limit: The sentence that tells which limit is reached, or None.
-        marks: Whether an interrupt records its marker and the end is flushed. False for a loop within a task, whose end that is.
+        checks_stop: Whether interceptors check the end.
+        limit: Returns a sentence about the limit that is reached, or None.
+        marks: Whether an interrupt records its marker and the end is flushed. False for a loop within a task, which does this
+            itself.
     """
 
     def __init__(
         self,
         *,
-        parallel: Callable[[CallItem], bool],
+        parallel: Callable[[AnyCall], bool],
+        searches: Callable[[], bool] = lambda: False,
         max_retries: int = 5,
         jitter: Callable[[], float] = lambda: 1.0,
         guarded: bool = False,
@@ -376,6 +382,7 @@ class Turn:
     ) -> None:
         self.state = State.NEW
         self._parallel = parallel
+        self._searches = searches
         self._max_retries = max_retries
         self._jitter = jitter
         self._guarded = guarded
@@ -384,9 +391,9 @@ class Turn:
         self._checks_stop = checks_stop
         self._limit = limit
         self._marks = marks
-        self._calls: list[_Call] = []
+        self._calls: dict[int, _Call] = {}
         self._next_key = 0
-        self._inputs: dict[int, InputArrived | Refused | None] = {}  # None: the guards have not answered yet
+        self._inputs: dict[int, InputArrived | Refused | None] = {}  # None means that the guards have not answered yet
         self._next_input = FIRST + 1
         self._joined: list[Delivered] = []
         self._follow_ups: list[Delivered] = []
@@ -405,10 +412,10 @@ class Turn:
         self._last_message: str | None = None
 
     def receive(self, event: Input) -> list[Command]:  # one line for each input
-        """Take one input; return what to do, in order.
+        """Take one input and return the commands, in order.
 
-        Input out of place changes nothing. Input of a person and deliveries are never lost: what comes too late is kept for
-        :meth:`take_pending` and :meth:`take_deliveries`.
+        Input that does not fit the state has no effect. User input and deliveries are never lost: if they arrive too late, they are
+        kept for :meth:`take_pending` and :meth:`take_deliveries`.
         """
         if self.state is State.DONE:
             return self._too_late(event)
@@ -445,24 +452,24 @@ class Turn:
                 assert_never(event)
 
     def begin(self) -> list[Command]:
-        """Start without an input: sample the history as it is."""
+        """Start without an input, by sampling the current history."""
         if self.state is not State.NEW:
             return []
         self._wanted = self._began = True
         return self._advance()
 
     def take_pending(self) -> tuple[InputArrived, ...]:
-        """Return input that arrived too late to be sampled; to be called after the end, so that nothing is lost."""
+        """Return input that arrived too late to be sampled. Call it after the end, so that nothing is lost."""
         pending, self._pending = tuple(self._pending), []
         return pending
 
     def take_deliveries(self) -> tuple[Delivered, ...]:
-        """Return deliveries that were not recorded; to be called after the end."""
+        """Return deliveries that were not recorded. Call it after the end."""
         left, self._joined, self._follow_ups = (*self._joined, *self._follow_ups), [], []
         return left
 
     def take_undecided(self) -> tuple[int, ...]:
-        """Return the keys of inputs that no guard had decided on when the turn ended. They were never recorded."""
+        """Return the keys of inputs that the guards had not decided on when the turn ended. They were never recorded."""
         undecided = tuple(key for key, value in self._inputs.items() if value is None)
         self._inputs.clear()
         return undecided
@@ -484,7 +491,7 @@ class Turn:
     def _input_arrived(self, event: InputArrived) -> list[Command]:
         decided = None if self._guarded else event
         if self.state is State.NEW:
-            self._inputs = {FIRST: decided, **self._inputs}  # before what a plugin has delivered already
+            self._inputs = {FIRST: decided, **self._inputs}  # before the deliveries of plugins so far
             return [*self._admission(FIRST, event), *self._advance()]
         key = self._take_up(decided)
         if self.state is State.STOPPING:
@@ -510,7 +517,7 @@ class Turn:
         return []
 
     def _take_up(self, decided: InputArrived | None) -> int:
-        """Keep input for the next gap between two samples; return its key."""
+        """Keep input for the steps between two samples, and return its key."""
         key, self._next_input = self._next_input, self._next_input + 1
         self._inputs[key] = decided
         return key
@@ -518,16 +525,17 @@ class Turn:
     # Between two samples
 
     def _advance(self) -> list[Command]:
-        """Do what comes between two samples, or end the turn if nothing asks for a sample."""
+        """Run the steps between two samples, or end the turn if no further sample is needed."""
         reason = self._compaction_reason()
         if reason is not None:
             self.state = State.COMPACTING
             return [Compact(reason)]
         # Steered input never comes before the first sample of its turn.
         keys = list(self._inputs) if self._began else list(self._inputs)[:1]
-        if any(self._inputs[key] is None for key in keys):
-            self.state = State.ADMITTING
-            return []
+        for key in keys:
+            if self._inputs[key] is None:
+                self.state = State.ADMITTING
+                return []
         commands: list[Command] = []
         for key in keys:
             commands += self._taken(key)
@@ -548,7 +556,7 @@ class Turn:
         return self._failure is not None and self._failure.info == OVERFLOW
 
     def _taken(self, key: int) -> list[Command]:
-        """Record an input that was decided on, or the context of one that was refused."""
+        """Record an admitted input, or the context of a refused one."""
         match self._inputs.pop(key):
             case InputArrived() as admitted:
                 self._wanted = True
@@ -579,12 +587,12 @@ class Turn:
         if isinstance(event, Compacted):
             return [Replace(event.edit), *self._advance()]
         warned = Emit(WarningEvent(event.message))
-        if self._failure is not None and self._overflowed():  # the request would not fit this time either
+        if self._failure is not None and self._overflowed():  # the request would still not fit
             return [warned, *self._fail(self._failure)]
         return [warned, *self._advance()]
 
     def _ending(self) -> list[Command]:
-        """End, unless a follow-up or an interceptor has something left to do."""
+        """End the turn, unless there is a follow-up or an interceptor continues it."""
         if self._follow_ups:
             follow_up = self._follow_ups.pop(0)
             self._take_up(InputArrived(follow_up.items, follow_up.event))
@@ -613,27 +621,47 @@ class Turn:
             return []
         if isinstance(item, Message) and item.role == "assistant" and item.phase != "commentary":
             self._last_message = message_text(item)
-        if not isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+        call = self._runnable(item)
+        if call is None:
+            self._answer_search(item)
             return [Record((item,))]
-        if not item.call_id and isinstance(item, LocalShellCall):
-            item = item.evolve(call_id=item.id or f"local_shell_{self._next_key}")
-        self._calls.append(_Call(self._next_key, item, parallel=self._parallel(item)))
+        self._add(_Call(self._next_key, call, parallel=self._parallel(call)))
+        return [Record((call,)), *self._start_calls()]
+
+    def _runnable(self, item: ResponseItem) -> AnyCall | None:
+        """Return the item if it is a call for a tool."""
+        if isinstance(item, LocalShellCall) and not item.call_id:
+            return item.evolve(call_id=item.id or f"local_shell_{self._next_key}")
+        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+            return item
+        if isinstance(item, UnknownItem) and search_output(item) is not None and self._searches():
+            return item
+        return None
+
+    def _answer_search(self, item: ResponseItem) -> None:
+        """Answer a tool search that the client is to make as Codex does where there is nothing to find: with no tools."""
+        output = search_output(item)
+        if output is not None:
+            self._add(_Call(self._next_key, None, parallel=True, output=output))
+
+    def _add(self, call: _Call) -> None:
+        self._calls[call.key] = call
         self._next_key += 1
         self._wanted = True
-        return [Record((item,)), *self._start_calls()]
 
     def _start_calls(self) -> list[Command]:
-        """Start what may run now, in call order: a parallel call beside parallel ones, any other alone."""
+        """Start the calls that may run now, in call order: parallel calls beside each other, any other call alone."""
         commands: list[Command] = []
-        running = [call for call in self._calls if call.started and call.output is None]
-        for call in self._calls:
-            if call.started:
+        running = alone = False
+        for call in self._calls.values():  # in one pass: what is running comes before what waits for it
+            if call.output is not None:
                 continue
-            if running and not (call.parallel and all(other.parallel for other in running)):
-                break
-            call.started = True
-            running.append(call)
-            commands.append(RunTool(call.key, call.item))
+            if not call.started and call.item is not None:
+                if running and (alone or not call.parallel):
+                    break
+                call.started = True
+                commands.append(RunTool(call.key, call.item))
+            running, alone = True, alone or not call.parallel
         return commands
 
     def _model_completed(self, event: ModelCompleted) -> list[Command]:
@@ -653,7 +681,7 @@ class Turn:
         return self._drained()
 
     def _tool_finished(self, event: ToolFinished) -> list[Command]:
-        call = next((call for call in self._calls if call.key == event.key), None)
+        call = self._calls.get(event.key)
         if call is None or call.output is not None:
             return []
         call.output = event.output
@@ -665,8 +693,8 @@ class Turn:
         return [*self._start_calls(), *self._drained()]
 
     def _drained(self) -> list[Command]:
-        """Go on, once the response has ended and every call has."""
-        if self.state is not State.DRAINING or any(call.output is None for call in self._calls):
+        """Continue when the response and all calls have ended."""
+        if self.state is not State.DRAINING or not self._all_answered():
             return []
         outputs = self._record_outputs()
         if self._failure is not None:
@@ -676,10 +704,16 @@ class Turn:
             return [*outputs, *self._advance()]
         return [*outputs, *self._ending()]
 
+    def _all_answered(self) -> bool:
+        for call in self._calls.values():  # noqa: SIM110  # asked twice per sample, and all() over a generator takes twice as long
+            if call.output is None:
+                return False
+        return True
+
     def _record_outputs(self) -> list[Command]:
-        outputs = tuple(call.output for call in self._calls if call.output is not None)
+        outputs = [call.output for call in self._calls.values() if call.output is not None]
         self._calls.clear()
-        return [Record(outputs)] if outputs else []
+        return [Record(tuple(outputs))] if outputs else []
 
     def _after_failure(self, failure: ModelFailed) -> list[Command]:
         self._wanted = True
@@ -718,7 +752,7 @@ class Turn:
         return self._stop()
 
     def _stop(self) -> list[Command]:
-        """Cancel everything that runs; calls that have not started are answered here."""
+        """Cancel all running work. Calls that have not started get their output here."""
         cancels: dict[State, Command] = {
             State.SAMPLING: CancelSample(),
             State.WAITING: CancelWait(),
@@ -727,15 +761,15 @@ class Turn:
         }
         commands = [cancels[self.state]] if self.state in cancels else []
         self.state = State.ABORTING
-        for call in self._calls:
-            if not call.started:
+        for call in self._calls.values():
+            if not call.started and call.item is not None:
                 call.output = output_for(call.item, ABORTED_OUTPUT)
             elif call.output is None:
                 commands.append(CancelTool(call.key))
         return [*commands, *self._aborted()]
 
     def _aborted(self) -> list[Command]:
-        if any(call.output is None for call in self._calls):
+        if not self._all_answered():
             return []
         commands = self._record_outputs()
         for key in [key for key, value in self._inputs.items() if value is not None]:
@@ -761,7 +795,7 @@ class Turn:
         return [Flush(), Finish(outcome)] if self._marks else [Finish(outcome)]
 
     def _leave(self, decided: InputArrived | Refused | None) -> None:
-        """Keep for the next turn what was decided on and not recorded."""
+        """Keep decided but unrecorded input for the next turn."""
         match decided:
             case InputArrived():
                 self._pending.append(decided)

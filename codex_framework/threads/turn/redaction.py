@@ -1,4 +1,4 @@
-"""Values without what nobody should see: every text in them goes through the interceptors that redact."""
+"""Redaction of values: every text in them is passed to the interceptors that redact."""
 
 from __future__ import annotations
 

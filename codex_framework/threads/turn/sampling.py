@@ -1,13 +1,14 @@
-"""Asks the model and follows its response: deltas, items, usage."""
+"""Sends a request to the model and handles its response: deltas, items, usage."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import assert_never
+from typing import Any, NoReturn, get_args
 
+from codex_framework.contract.errors import ModelError
 from codex_framework.contract.protocol.events.message import (
     AgentMessageContentDeltaEvent,
     AgentReasoningSectionBreakEvent,
@@ -17,13 +18,14 @@ from codex_framework.contract.protocol.events.message import (
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
 )
-from codex_framework.contract.protocol.events.turn import TokenCountEvent
-from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem
+from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
+from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem, UnknownItem
 from codex_framework.contract.protocol.turn_items import older_events, turn_item
 from codex_framework.contract.roles.models import (
     Completed,
     ItemAdded,
     ItemDone,
+    ModelClient,
     ModelEvent,
     ModelRequest,
     RateLimits,
@@ -32,25 +34,29 @@ from codex_framework.contract.roles.models import (
     TextDelta,
     ToolInputDelta,
 )
+from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
+from codex_framework.threads.patience import soon
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["Sampling"]
 
+_EVENTS = get_args(ModelEvent)
+
 TAIL_PATIENCE_S = 2.0
-"""How long a stream may go on after its response is complete, in seconds."""
+"""How long a stream may continue after its response is complete, in seconds."""
 
 PREVIEW_PAUSE_S = 0.5
-"""Least time between two previews of input that is still being written, in seconds (Codex: 500 ms)."""
+"""Minimum time between two previews of input that is still being generated, in seconds (Codex: 500 ms)."""
 
 
 class Sampling:
-    """Follows one response.
+    """The handling of one response.
 
     Args:
-        take: Takes each item when it is complete, before clients are told of it.
-        announce: Whether clients hear the response.
-        of_history: Whether the request holds the history as it is.
+        take: Called with each completed item before clients receive it.
+        announce: Whether clients receive the response.
+        of_history: Whether the request contains exactly the history.
     """
 
     def __init__(
@@ -72,46 +78,72 @@ class Sampling:
         self.first_token_at: float | None = None
 
     async def run(self, request: ModelRequest) -> Completed | None:
-        """Ask, and take the response to its end, so that its connection can be used again.
+        """Send the request and read the response to its end, so that its connection can be reused.
 
         Returns:
-            How it was completed. None if the stream ended before that.
+            The completion of the response. None if the stream ended before it.
 
         Raises:
             ModelError: The provider, or an interceptor, failed.
             StopTurn: An interceptor ends the turn.
         """
+        if request.measure is None:
+            return await self._run(request)
+        with self._scope.measuring("codex.sampling", **_described(request, self._scope.provider.id)) as span:
+            began = time.monotonic()
+            try:
+                completed = await self._run(request)
+            except ModelError as error:
+                span.set(**{"error.type": error.slug})
+                raise
+            finally:
+                if self.first_token_at is not None:
+                    span.set(ttft_ms=int((self.first_token_at - began) * 1000))
+            span.set(success=completed is not None, **_usage(completed))
+            return completed
+
+    async def _run(self, request: ModelRequest) -> Completed | None:
         scope = self._scope
         if scope.guards.request:
             request = await self._interception.request(request)
         scope.samples += 1
         scope.conversation.budget.request()
         completed: Completed | None = None
-        stream = scope.client.stream(request)
+        stream = _stream(scope.client, request)
         try:
-            async with asyncio.timeout(None) as limit:
-                async for event in self._seen(stream):
-                    if isinstance(event, Completed):
-                        completed = event
-                        limit.reschedule(asyncio.get_running_loop().time() + TAIL_PATIENCE_S)
-                        self._count(event)
-                    else:
-                        self._model_event(event)
-        except Exception:  # the response is whole already: what comes after it can be missed
-            if completed is None:
-                raise
+            events = aiter(self._held_back(stream) if self._interception.holds_items else stream)
+            async for event in events:
+                if isinstance(event, Completed):
+                    self._check_usage(event)
+                    completed = event
+                    self._count(event.usage)
+                    await self._finish(events)
+                    break
+                if isinstance(event, ItemDone) and isinstance(event.item, UnknownItem):
+                    _check_item(event.item)
+                self._model_event(event)
+        except ModelError as error:
+            if isinstance(error.usage, TokenUsage):
+                self._count(error.usage)
+            raise
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
         return completed
 
-    def _seen(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
-        """The stream as interceptors leave it."""
-        return self._held_back(stream) if self._interception.holds_items else stream
+    async def _finish(self, events: AsyncIterator[ModelEvent]) -> None:
+        """Read the rest of a stream whose response is complete, for a limited time. It may be lost."""
+        with contextlib.suppress(Exception):
+            await soon(TAIL_PATIENCE_S, self._rest(events))
+
+    async def _rest(self, events: AsyncIterator[ModelEvent]) -> None:
+        async for event in events:
+            if not isinstance(event, Completed):
+                self._model_event(event)
 
     async def _held_back(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
-        """Pass on no text of the model before an interceptor has seen the whole of it."""
+        """Hold back text of the model until interceptors have checked all of it."""
         async for event in stream:
             match event:
                 case ItemDone(item) if isinstance(item, (Message, Reasoning)):
@@ -121,13 +153,13 @@ class Sampling:
                 case _:
                     yield event
 
-    def _count(self, event: Completed) -> None:
-        if event.usage is not None:
-            info = self._scope.usage(event.usage, of_history=self._of_history)
+    def _count(self, usage: TokenUsage | None) -> None:
+        if usage is not None:
+            info = self._scope.usage(usage, of_history=self._of_history)
             self._scope.emit(TokenCountEvent(info, self._scope.last_rate_limits))
 
     def _model_event(self, event: ModelEvent) -> None:
-        """Take one event of the response."""
+        """Handle one event of the response."""
         if self.first_token_at is None:
             self.first_token_at = time.monotonic()
         if not self._announce:
@@ -145,26 +177,64 @@ class Sampling:
             case ToolInputDelta(item_id, delta):
                 self._preview(item_id, delta)
             case ItemAdded(item):
+                self._check(item)
                 self._item_added(item)
             case ItemDone(item):
+                self._check(item)
                 self._take(item)
                 self._item_done(item)
             case RateLimits(snapshot):
                 scope.last_rate_limits = snapshot
             case Completed():
-                pass  # taken by run()
+                pass  # handled by run()
             case _:
-                assert_never(event)
+                self._refuse(event)
 
     def _quiet_event(self, event: ModelEvent) -> None:
-        """Take one event of a response that clients do not hear."""
+        """Handle one event of a response that clients do not receive."""
         match event:
             case ItemDone(item):
+                self._check(item)
                 self._take(item)
             case RateLimits(snapshot):
                 self._scope.last_rate_limits = snapshot
             case _:
-                pass
+                if not isinstance(event, _EVENTS):
+                    self._refuse(event)
+
+    def _refuse(self, event: object) -> NoReturn:
+        """Refuse what is no event of a model.
+
+        Raises:
+            WrongValue: Always.
+        """
+        hint = "Yield ItemDone, then Completed, and other events of a model as needed."
+        raise WrongValue(f"it yielded {kind_of(event)}, which is not a model event", self._source, hint=hint)
+
+    def _check(self, item: object) -> None:
+        """Check an item of the model.
+
+        Raises:
+            WrongValue: It is none.
+        """
+        if not isinstance(item, ITEMS):
+            hint = "Put an item of the conversation into the event, such as Message."
+            raise WrongValue(f"it yielded an item that is {kind_of(item)}", self._source, hint=hint)
+
+    def _check_usage(self, event: Completed) -> None:
+        """Check the usage of a response.
+
+        Raises:
+            WrongValue: It is none.
+        """
+        usage: object = event.usage
+        if usage is not None and not isinstance(usage, TokenUsage):
+            hint = "Pass a TokenUsage, or nothing."
+            raise WrongValue(f"it yielded Completed with usage {kind_of(usage)}", self._source, hint=hint)
+
+    @property
+    def _source(self) -> object:
+        return self._scope.client.stream
 
     def _item_added(self, item: ResponseItem) -> None:
         shown = turn_item(item)
@@ -196,11 +266,71 @@ class Sampling:
         registered = self._scope.router.find(name)
         if registered is None or registered.preview is None:
             return
-        with contextlib.suppress(Exception):  # a preview is a courtesy: whatever is wrong shows when the call is run
+        with contextlib.suppress(Exception):  # a preview is optional, and errors appear when the call is run
             event = registered.preview(call_id, "".join(parts))
             if event is not None:
                 self._previewed_at = now
                 self._scope.emit(event)
+
+
+def _stream(client: ModelClient, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    """Begin a response.
+
+    Raises:
+        WrongValue: The client returned something that cannot be iterated over.
+    """
+    stream: Any = client.stream(request)
+    if not hasattr(stream, "__aiter__"):
+        if inspect.iscoroutine(stream):
+            stream.close()
+        hint = "Write `async def stream(self, request)` with `yield` for each event."
+        raise WrongValue(f"it returned {kind_of(stream)}, not an async iterator", client.stream, hint=hint)
+    events: AsyncIterator[ModelEvent] = stream
+    return events
+
+
+def _described(request: ModelRequest, provider: str) -> dict[str, str]:
+    """Return what telemetry tells of a request."""
+    effort = request.reasoning_effort
+    return {
+        "model": request.model.slug,
+        "provider": provider,
+        **({} if effort is None else {"reasoning_effort": effort}),
+    }
+
+
+def _usage(completed: Completed | None) -> dict[str, str | int]:
+    """Return what telemetry tells of a response."""
+    if completed is None or completed.usage is None:
+        return {}
+    usage = completed.usage
+    return {
+        "response_id": completed.response_id,
+        "input_tokens": usage.input_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "cache_write_input_tokens": usage.cache_write_input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_output_tokens": usage.reasoning_output_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _check_item(item: UnknownItem) -> None:
+    """Refuse an item that is of no use; the response is asked for again.
+
+    Raises:
+        ModelError: It is one.
+    """
+    from codex_framework.contract.protocol.wire import item_fault
+
+    fault = item_fault(item)
+    if fault is not None:
+        raise ModelError(
+            f"stream disconnected before completion: the model server sent {fault}",
+            retryable=True,
+            info={"response_stream_disconnected": {"http_status_code": None}},
+            slug="stream-disconnected",
+        )
 
 
 def _now_ms() -> int:

@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from functools import cached_property
 from typing import Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
 from codex_framework.contract.errors import PluginError
-from codex_framework.contract.protocol.events import EventMsg, Request, TokenUsage, TokenUsageInfo
+from codex_framework.contract.protocol.events import EventMsg, Request, TokenUsage, TokenUsageInfo, UserMessageEvent
 from codex_framework.contract.protocol.items import ContentItem, InputText, Message, ResponseItem
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.roles.compactors import Compactor, ContextStatus
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelClient, ModelRequest
-from codex_framework.contract.roles.observers import Measurement, Notification
+from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
 from codex_framework.plugins.offers import Offer
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.faults import Label, checked
+from codex_framework.threads.faults import Label, checked, fact_of
 from codex_framework.threads.history import HistoryPrompt
-from codex_framework.threads.spans import measured
+from codex_framework.threads.spans import RunningSpan, context_of, event, span_of
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
+from codex_framework.toolkit.spans import NO_SPAN, NoSpan
 from codex_framework.toolkit.truncation import truncate, truncate_content
 
 __all__ = ["TurnScope"]
 
 
 class TurnScope:
-    """What one turn may reach of its conversation.
+    """The access of one turn to its conversation.
 
     Args:
-        turn_id: That of the submission that started it.
-        kind: What fills it.
+        turn_id: The id of the submission that started the turn.
+        kind: The kind of the task that fills the turn.
         schema: A JSON Schema that the final message must follow.
-        client_metadata: What the client sent with the turn.
+        client_metadata: The metadata that the client sent with the turn.
 
     Attributes:
-        samples: Requests to the model so far, those of tasks and compactors included.
-        sampled: Whether the built-in loop has asked the model in this turn.
+        samples: The number of requests to the model so far, including those of tasks and compactors.
+        calls: The number of tool calls so far.
+        span: The span of the turn.
+        sampled: Whether the built-in loop has sampled the model in this turn.
 
     Raises:
-        CodexError: The turn cannot be put together (no provider, no profile of that name).
+        CodexError: The turn cannot be set up (the provider or the profile does not exist).
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class TurnScope:
         host = conversation.host
         settings = conversation.settings
         self.conversation = conversation
+        self.thread_id = conversation.id
         self.turn_id = turn_id
         self.settings: Settings = settings
         self.provider = settings.provider
@@ -68,6 +72,7 @@ class TurnScope:
         permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
         self.diff = TurnDiff(settings.cwd)
         self.samples = 0
+        self.calls = 0
         self.sampled = False
         self.continuations = 0
         self.last_rate_limits: Mapping[str, Any] | None = None
@@ -80,7 +85,7 @@ class TurnScope:
             cwd=settings.cwd,
             model=self.model,
             permissions=permissions,
-            access=file_access(permissions, settings.cwd, host.environ),
+            access=file_access(permissions, settings.cwd, host.environ, host.deciding),
             approval_policy=settings.approval_policy,
             shell=host.shell,
             config=conversation.config,
@@ -98,11 +103,8 @@ class TurnScope:
         self.router = self._routed()
         self._instructions = conversation.base_instructions or host.models.instructions(self.model)
         self._schema = schema
-
-    @property
-    def thread_id(self) -> str:
-        """The thread's id."""
-        return self.conversation.id
+        self.span: RunningSpan | NoSpan = NO_SPAN
+        self._call_names: dict[str, str] = {}
 
     @cached_property
     def client(self) -> ModelClient:
@@ -110,17 +112,17 @@ class TurnScope:
         return self.conversation.host.models.client(self.provider)
 
     def connect(self) -> None:
-        """Make the client now, so that a turn without a provider is refused before it begins. Raises CodexError."""
+        """Create the client now, so that a turn without a provider is refused before it starts. Raises CodexError."""
         _ = self.client
 
     # Requests to the model
 
     def request(self) -> ModelRequest:
-        """The next request, with history as it is now."""
+        """Return the next request, with the current history."""
         return self._request(self.conversation.journal.history.prompt())
 
     def draft(self, items: Sequence[ResponseItem] | None, *, tools: bool) -> ModelRequest:
-        """A request of other items."""
+        """Return a request with other items."""
         history = self.conversation.journal.history
         request = self._request(history.prompt() if items is None else history.prompt_of(items))
         return request if tools else request.evolve(tools=(), parallel_tool_calls=False)
@@ -143,10 +145,11 @@ class TurnScope:
             verbosity=settings.verbosity or self.model.verbosity,
             service_tier=settings.service_tier,
             metadata={"originator": meta.originator, "source": meta.source},
+            measure=self.happened if self.conversation.host.broadcast.measures else None,
         )
 
     def refresh_tools(self) -> None:
-        """Make the table of tools anew, if the thread's tools have changed."""
+        """Rebuild the table of tools if the thread's tools have changed."""
         if self.router.version != self._tools_version:
             self.router = self._routed()
 
@@ -163,13 +166,16 @@ class TurnScope:
             parts=conversation.parts,
             version=self._tools_version,
             notices=conversation.notices,
+            found=conversation.offered_tools,
         )
+        if router.deferred or self.facts.deferred_tools:
+            self.facts = self.facts.evolve(deferred_tools=router.deferred)
         for text in router.withheld:
             conversation.notices.tell(text)
         return router
 
     def tell_unmatched(self) -> None:
-        """Tell which names of the agent nothing has. Asked once the components are ready, because they bring tools."""
+        """Warn about names in the agent that match nothing. Called once the components are ready, because they provide tools."""
         agent = self.conversation.agent
         if agent is None:
             return
@@ -180,40 +186,42 @@ class TurnScope:
             if name not in sources:
                 known = ", ".join(sorted(sources)) or "none"
                 self.conversation.notices.tell(
-                    f"agent {agent.name!r}: its context names {name!r}, and there is no such source. The sources are: {known}."
+                    f"agent {agent.name!r}: its context names {name!r}, but there is no such source. The sources are: {known}."
                 )
 
     def _applies(self, guard: Guard) -> bool:
         label = Label("interceptor", guard.name, guard.plugin)
         try:
             return bool(self.conversation.notices.timed(label, "applies", guard.call, self.facts))
-        except Exception as error:  # fails closed: nobody knows what it would have done
-            hint = "Fix the plugin, or disable it."
-            raise PluginError(guard.plugin, label.failed("applies", error), hint=hint) from error
+        except Exception as error:  # fails closed: its effect is unknown
+            fact = f"{label}: applies() failed: {fact_of(error, guard.call)}"
+            raise PluginError(guard.plugin, fact, hint=label.advice(error)) from error
 
-    # What is known of the context window
+    # The context window
 
     def _chosen_compactor(self) -> Offer[Compactor] | None:
-        """The compactor that ``[framework] compactor`` names, else the first."""
+        """Return the compactor that ``[framework] compactor`` names, else the first one."""
         host = self.conversation.host
         compactors = host.registry.compactors
         wanted = host.config.get("framework.compactor")
         if wanted in compactors:
             return compactors[wanted]
         first = next(iter(compactors.values()), None)
+        if wanted is None and len(compactors) < 2:
+            return first
         used = "none" if first is None else f"{first.item.name!r} of plugin {first.plugin!r}"
         known = ", ".join(f"{name!r} of plugin {offer.plugin!r}" for name, offer in compactors.items())
         if wanted is not None:
-            text = f"no plugin offers the compactor {wanted!r}; used instead: {used}"
+            text = f"no plugin offers the compactor {wanted!r}; used instead is {used}"
             hint = f"Set `[framework] compactor` to one of these: {known}." if known else "Install a plugin that does."
             self.conversation.notices.tell(f"{text}. {hint}")
-        elif first is not None and len(compactors) > 1 and host.registry.is_installed(first.plugin):
+        elif first is not None and host.registry.is_installed(first.plugin):
             text = f"there are several compactors ({known}), and {used} is used"
             self.conversation.notices.tell(f"{text}. Choose one with `[framework] compactor`.")
         return first
 
     def compaction_due(self) -> str | None:
-        """The compactor's reason to shorten the history before the next sample, or None."""
+        """Return the compactor's reason for a compaction before the next sample, or None."""
         if self.compactor is None:
             return None
         previous = self.previous_model
@@ -228,15 +236,15 @@ class TurnScope:
         try:
             reason = self.conversation.notices.timed(label, "due", due, status, self.facts)
             return None if reason is None else checked(reason, str, "it", due)
-        except Exception as error:  # not due, and told once
-            self.conversation.notices.tell(label.failed("due", error))
+        except Exception as error:  # counts as not due, and is reported once
+            self.conversation.notices.tell(label.failed("due", error, then="The history is not compacted.", source=due))
             return None
 
     def usage(self, last: TokenUsage, *, of_history: bool = True) -> TokenUsageInfo:
         """Count the tokens of a response.
 
         Args:
-            of_history: Whether the request held the history as it is, so that the count tells how long the history is.
+            of_history: Whether the request contained exactly the history, so that the count is the length of the history.
         """
         conversation = self.conversation
         self.turn_usage += last
@@ -249,7 +257,7 @@ class TurnScope:
     # Calls
 
     def caller(self, call_id: str, ask: Ask) -> Caller:
-        """On whose behalf the commands of a call run."""
+        """Return the caller for the commands of a call."""
         host = self.conversation.host
         return Caller(
             call_id=call_id,
@@ -257,41 +265,44 @@ class TurnScope:
             env={"CODEX_TOOL_CALL_ID": call_id},
             emit=self.emit,
             ask=ask,
-            resolve=lambda wider: file_access(wider, self.settings.cwd, host.environ),
+            resolve=lambda wider: file_access(wider, self.settings.cwd, host.environ, host.deciding),
             note=self.note,
             grant=self._grant,
+            measuring=self.measuring,
+            decided=lambda decision, source: self.decided(call_id, decision, source),
         )
 
     def note(self, text: str) -> None:
-        """Tell the model something that it need not answer."""
+        """Add a developer message for the model."""
         self.record([Message(role="developer", content=(InputText(text),))])
 
     def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
-        """Let the rest of the turn do more, or of the session, this turn included."""
+        """Grant further permissions for the rest of the turn, or for the session including this turn."""
         if session:
             self.conversation.granted = self.conversation.granted.merged(more)
         permissions = self.facts.permissions.with_entries(more.entries, network=more.network)
-        access = file_access(permissions, self.settings.cwd, self.conversation.host.environ)
+        host = self.conversation.host
+        access = file_access(permissions, self.settings.cwd, host.environ, host.deciding)
         self.facts = self.facts.evolve(permissions=permissions, access=access)
 
     def limited(self, content: str | tuple[ContentItem, ...]) -> str | tuple[ContentItem, ...]:
-        """A tool's output, cut to 1.2 times what the model's policy allows (the slack is Codex's)."""
+        """Truncate a tool's output to 1.2 times the limit of the model's policy (Codex's factor)."""
         kind, limit = self.model.truncation
         policy = (kind, int(limit * 1.2))
         return truncate(content, policy) if isinstance(content, str) else truncate_content(content, policy)
 
-    # Telling and recording
+    # Events and the record
 
     def record(self, items: Sequence[ResponseItem]) -> None:
         """Add items to history and to the thread's record."""
         self.conversation.journal.record(items)
 
     def emit(self, msg: EventMsg) -> None:
-        """Tell clients and observers, and keep what is to be kept."""
+        """Send an event to clients and observers, and record it if its type is recorded."""
         self.conversation.journal.emit(self.turn_id, msg)
 
     def flush(self) -> None:
-        """Bring the record to disk."""
+        """Flush the record to disk."""
         self.conversation.journal.flush(self.turn_id)
 
     async def ask(self, request: Request[Any], shown: Callable[[], None] | None = None) -> Any:
@@ -299,7 +310,7 @@ class TurnScope:
         return await self.conversation.requests.ask(request, self.turn_id, shown=shown)
 
     def approval_pending(self, text: str) -> None:
-        """Bring what led to a question to disk, and tell notifiers."""
+        """Flush the record, which shows what led to the question, and inform notifiers."""
         self.flush()
         self.conversation.host.broadcast.notification(
             Notification(
@@ -311,25 +322,67 @@ class TurnScope:
             )
         )
 
-    def measured(self, name: str, began: float, started: float, *, failed: bool = False, **attributes: Any) -> None:
-        """Tell telemetry of a piece of work.
+    # Telemetry
+
+    def begin_span(self) -> None:
+        """Begin the span of the turn, which lasts until :meth:`end_span`."""
+        host = self.conversation.host
+        if host.broadcast.measures:
+            self.span = self.measuring(
+                "codex.turn", model=self.model.slug, provider=self.provider.id, kind=self.facts.kind
+            )
+            self.span.begin()
+
+    def measuring(self, name: str, **attributes: Any) -> RunningSpan | NoSpan:
+        """Return a span of this turn, within the current span."""
+        broadcast = self.conversation.host.broadcast
+        if not broadcast.measures:
+            return NO_SPAN
+        thread_id, turn_id, place = self.thread_id, self.turn_id, self.span.place
+        return span_of(broadcast, name, thread_id=thread_id, turn_id=turn_id, attributes=attributes, default=place)
+
+    def measured_call(self, call_id: str, name: str) -> None:
+        """Note the name of a call's tool, for the decisions about the call."""
+        if self.span.place is not None:
+            self._call_names[call_id] = name
+
+    def decided(self, call_id: str, decision: str, source: str = "config") -> None:
+        """Report a decision about a call to telemetry.
 
         Args:
-            began: Unix time of its start, in seconds.
-            started: The monotonic clock at its start.
+            decision: ``approved``, ``approved_for_session``, ``denied``, ...
+            source: ``config``, ``user`` or ``automated_reviewer``.
         """
+        name = self._call_names.get(call_id, "")
+        told = {"tool_name": name, "call_id": call_id, "decision": decision, "source": source}
+        self.happened("codex.tool_decision", told)
+
+    def happened(
+        self, name: str, attributes: Mapping[str, Any], content: Mapping[str, str] | None = None, **measured: Any
+    ) -> None:
+        """Report an event of this turn to telemetry. The further arguments are fields of a ``Measurement``."""
         broadcast = self.conversation.host.broadcast
         if broadcast.measures:
-            measured(
-                broadcast,
-                Measurement(
-                    kind="span",
-                    name=name,
-                    time_s=began,
-                    duration_s=time.monotonic() - started,
-                    attributes=attributes,
-                    thread_id=self.thread_id,
-                    turn_id=self.turn_id,
-                    failed=failed,
-                ),
-            )
+            ids = {"thread_id": self.thread_id, "turn_id": self.turn_id}
+            event(broadcast, name, attributes, default=self.span.place, content=content or {}, **ids, **measured)
+
+    def prompted(self, message: UserMessageEvent, text: str) -> None:
+        """Report input of the user to telemetry.
+
+        Args:
+            text: Its text, redacted.
+        """
+        self.happened(
+            "codex.user_prompt",
+            {
+                "prompt_length": len(message.message),
+                "text_input_count": int(bool(message.message)),
+                "image_input_count": len(message.images or ()),
+                "local_image_input_count": len(message.local_images),
+            },
+            {"prompt": text},
+        )
+
+    def task_context(self) -> Context | None:
+        """Return the context of a task of this turn, which begins below the turn's span. None means the current context."""
+        return context_of(self.span.place)

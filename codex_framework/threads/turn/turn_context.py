@@ -19,8 +19,7 @@ from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
-from codex_framework.threads.faults import checked_items, refuse
-from codex_framework.threads.spans import span_of
+from codex_framework.threads.faults import Label, checked_items, refuse
 from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["PluginTurn", "TurnActions", "TurnContexts"]
@@ -30,9 +29,9 @@ A = TypeVar("A")
 
 
 class TurnActions(Value, kw_only=True):
-    """What only the parts above the contexts can do. They put it in here when the turn is made."""
+    """Actions that only higher-level parts can perform. They set them when the turn is created."""
 
-    call_tool: Callable[[str, Mapping[str, Any]], Awaitable[ToolOutput]]
+    call_tool: Callable[[str, Mapping[str, Any] | str, str | None], Awaitable[ToolOutput]]
     sample: Callable[[ModelRequest, bool], Awaitable[SampleResult]]
     run_loop: Callable[[], Awaitable[Outcome]]
     run_command: Callable[[CommandRequest, bool], Awaitable[CommandResult]]
@@ -41,7 +40,7 @@ class TurnActions(Value, kw_only=True):
 
 
 class TurnContexts:
-    """The contexts of one turn, one for each plugin. When the turn has ended, all of them are dead."""
+    """The contexts of one turn, one for each plugin. They become invalid when the turn ends."""
 
     def __init__(self, scope: TurnScope) -> None:
         self.scope = scope
@@ -62,7 +61,7 @@ class TurnContexts:
         self.actions = None
 
     async def end_children(self) -> None:
-        """Shut the children of the turn down."""
+        """Shut down the children of the turn."""
         children, self.children = self.children, []
         for child in children:
             await child.shutdown()
@@ -80,7 +79,7 @@ class PluginTurn:
         if self._contexts.ended:
             raise TurnEnded(
                 f"the turn {self._contexts.scope.turn_id} has ended",
-                hint="Use the context of a turn only while the turn runs; for later work there is `turn.thread`.",
+                hint="Use the context of a turn only while the turn runs. For later work, use `turn.thread`.",
             )
         return self._contexts.scope
 
@@ -95,7 +94,7 @@ class PluginTurn:
 
     @property
     def facts(self) -> TurnFacts:
-        """What is known of the turn."""
+        """The facts of the turn."""
         return self._contexts.scope.facts
 
     @property
@@ -110,16 +109,16 @@ class PluginTurn:
 
     @property
     def samples(self) -> int:
-        """How many requests the turn has sent."""
+        """The number of requests that the turn has sent."""
         return self._scope.samples
 
     @property
     def continuations(self) -> int:
-        """How often ``stop`` has made the turn go on."""
+        """How often ``stop`` has continued the turn."""
         return self._scope.continuations
 
     def emit(self, event: EventMsg) -> None:
-        """Tell the clients."""
+        """Send an event to the clients."""
         if not isinstance(event, EventMsg):
             refuse("an EventMsg", event, "emit")
         self._scope.emit(event)
@@ -133,7 +132,7 @@ class PluginTurn:
         return answer
 
     def view(self, call: ToolCall) -> CallView | None:
-        """Return a call in the words of hooks."""
+        """Return the name and arguments of a call in the form for hooks."""
         registered = self._scope.router.find(call.name)
         return None if registered is None or registered.view is None else registered.view(call)
 
@@ -152,22 +151,15 @@ class PluginTurn:
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object for the thread."""
-        return self._scope.conversation.plugin_state.get(key, factory)
+        return self._scope.conversation.plugin_state.get(key, factory, self._plugin)
 
     def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine beside everything else."""
-        self._scope.conversation.background.start(work, f"background work {name!r} of plugin {self._plugin!r}")
+        """Run a coroutine in the background."""
+        self._scope.conversation.background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
-        scope = self._contexts.scope
-        return span_of(
-            scope.conversation.host.broadcast,
-            name,
-            thread_id=scope.thread_id,
-            turn_id=scope.turn_id,
-            attributes=attributes,
-        )
+        return self._contexts.scope.measuring(name, **attributes)
 
     # TaskContext
 
@@ -195,9 +187,11 @@ class PluginTurn:
         """Shorten the history."""
         await self._actions.compact(reason)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
+    ) -> ToolOutput:
         """Call a tool."""
-        return await self._actions.call_tool(name, arguments)
+        return await self._actions.call_tool(name, arguments, call_id)
 
     async def run_command(self, command: CommandRequest, *, as_user: bool = False) -> CommandResult:
         """Run a command."""
@@ -210,6 +204,6 @@ class PluginTurn:
         _ = self._actions
         child = await self._scope.conversation.spawn(agent, prompt, fork)
         contexts.children.append(child)
-        if contexts.actions is None:  # the turn has ended meanwhile
+        if contexts.actions is None:  # the turn has ended in the meantime
             await contexts.end_children()
         return child
