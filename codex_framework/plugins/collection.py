@@ -1,23 +1,24 @@
-"""Loads plugins one by one: the typed front of pluggy, which is seen nowhere else.
+"""Loads plugins one by one: the typed wrapper around pluggy, which is used nowhere else.
 
-A plugin that breaks takes only itself out, and those that require it. The outcome of each is gathered in a ``Loaded``, which ends
-as a report.
+A broken plugin disables only itself and the plugins that require it. The outcome for each is collected in a ``Loaded``, from which
+its report is made.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
 from codex_framework.contract import hookspecs
 from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.contract.roles.plugins import Plugin
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import declare, unique_events
 from codex_framework.plugins.discovery import PluginSource
-from codex_framework.plugins.hook_checks import hook_problems, hooks, marked
+from codex_framework.plugins.hook_checks import hook_problems, hooks, is_marked, marked
 from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
 from codex_framework.plugins.loaded import Loaded, bound
 from codex_framework.plugins.loading import import_plugin, place_of, problem_of
@@ -35,7 +36,7 @@ ContextFor = Callable[[str], LoadContext]
 
 
 class Collected(NamedTuple):
-    """All plugins, ready to be asked for what they offer.
+    """All plugins, ready to offer their objects.
 
     Attributes:
         plugins: In order of precedence: preferred, passed by the program, bundled, others, files.
@@ -53,14 +54,14 @@ class Collected(NamedTuple):
         return self.plugins if self.requirements is None else self.requirements.order
 
     def check(self, loaded: Loaded) -> bool:
-        """Whether a plugin can be used; it is left out if a plugin that it requires has been."""
+        """Return whether a plugin can be used; it is disabled if a plugin that it requires is."""
         return loaded.usable if self.requirements is None else self.requirements.check(loaded)
 
 
 def collect(
     sources: Iterable[PluginSource], selection: Selection, extra_plugins: Sequence[object], context: ContextFor
 ) -> Collected:
-    """Import and register all plugins, read their declarations, and leave out those that cannot be used."""
+    """Import and register all plugins, read their declarations, and disable those that cannot be used."""
     found = [Loaded(source, context(source.name)) for source in sources]
     found += [Loaded(source, context(source.name), plugin) for source, plugin in _passed(extra_plugins)]
     places = {id(loaded): place for place, loaded in enumerate(found)}
@@ -91,7 +92,7 @@ def collect(
     return collected
 
 
-# A program without plugins that use these must not wait for their import.
+# These are imported only if a plugin uses them, which keeps other programs' start fast.
 
 
 def _own_hooks(plugins: Sequence[Loaded]) -> OwnHooks | None:
@@ -121,14 +122,14 @@ def _requirements(plugins: Sequence[Loaded]) -> Requirements | None:
 
 
 class _Implementations:
-    """The hook implementations of a plugin and nothing else: pluggy looks at every attribute of what it registers."""
+    """The hook implementations of a plugin and nothing else, because pluggy inspects every attribute of a registered object."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.__dict__.update(functions)
 
 
 class _Registration:
-    """Turns what entry points name into hook implementations."""
+    """Turns the targets of entry points into hook implementations."""
 
     def __init__(self) -> None:
         self.declared: Sequence[str] = ()
@@ -137,7 +138,7 @@ class _Registration:
         self._named: dict[int, tuple[object, str]] = {}
 
     def make(self, loaded: Loaded) -> None:
-        """Import a plugin, and make its instance if it is a class."""
+        """Import a plugin, and instantiate it if it is a class."""
         if not loaded.passed and not _imported(loaded):
             return
         if loaded.source.file:
@@ -163,14 +164,14 @@ class _Registration:
         if loaded.usable and not loaded.hooks:
             loaded.fail(_no_hook(loaded))
         elif "codex_roles" in loaded.hooks and "codex_roles" not in loaded.asked:
-            fact = "its codex_roles is a function of another name, and it is looked for before hooks are registered"
-            loaded.fail(PluginProblem(fact, "Call the function codex_roles.", "plugin-hook"))
+            fact = "its codex_roles is a function with another name, but it is looked up by this name before hooks are registered"
+            loaded.fail(PluginProblem(fact, "Rename the function to codex_roles.", "plugin-hook"))
 
     def _register(self, loaded: Loaded) -> None:
         offered = _Implementations(marked(loaded.plugin))
         try:
             self._manager.register(offered, loaded.name)
-        except Exception as error:  # pluggy's own checks; ours come first and speak more plainly
+        except Exception as error:  # pluggy's own checks; ours come first and have clearer messages
             loaded.fail(problem_of(error, loaded.source, "be registered"))
             return
         callers = self._manager.get_hookcallers(offered) or ()
@@ -190,7 +191,7 @@ def _imported(loaded: Loaded) -> bool:
 
 
 def _choose(loaded: Loaded) -> None:
-    """Take the module of a one-file plugin, or the class in it if the module itself has no hooks."""
+    """Use the module of a one-file plugin, or the class in it if the module itself has no hooks."""
     module = loaded.plugin
     version = vars(module).get("__version__")
     loaded.version = version if isinstance(version, str) else ""
@@ -203,21 +204,34 @@ def _choose(loaded: Loaded) -> None:
         loaded.plugin = last[0]
         return
     names = ", ".join(kind.__name__ for kind in last)
-    hint = "Give each class a file of its own."
-    loaded.fail(PluginProblem(f"its file has several plugins: {names}", hint, "plugin-file", *place_of(last[1])))
+    hint = "Put each class into its own file."
+    loaded.fail(PluginProblem(f"its file contains several plugins: {names}", hint, "plugin-file", *place_of(last[1])))
 
 
 def _no_hook(loaded: Loaded) -> PluginProblem:
     plugin = loaded.plugin
     if getattr(plugin, "__file__", "") is None:
-        fact = f"its package {loaded.source.target!r} has no __init__.py, so there is nothing in it"
-        return PluginProblem(fact, "Write one, with the hooks in it.", "plugin-hook")
+        fact = f"its package {loaded.source.target!r} has no __init__.py, so it contains no hooks"
+        return PluginProblem(fact, "Add one that contains the hooks.", "plugin-hook")
     classes = plugin_classes(plugin) if inspect.ismodule(plugin) else []
+    underived = next(_underived(plugin), None)
+    if underived is not None:
+        fact = f"its class {underived.__name__} has hooks, but it is not derived from Plugin"
+        hint = f"Write `class {underived.__name__}(Plugin):`, with Plugin from codex_framework."
+        return PluginProblem(fact, hint, "plugin-hook", *place_of(underived))
     if classes:
-        hint = f"Let the entry point name the class: {loaded.source.target}:{classes[0].__name__}."
+        hint = f"Change the entry point so that it names the class: {loaded.source.target}:{classes[0].__name__}."
     else:
         hint = f"Put `@codex_framework.hookimpl` above one of {', '.join(hooks())}."
     return PluginProblem("it implements no hook", hint, "plugin-hook", loaded.source.file)
+
+
+def _underived(plugin: object) -> Iterator[type[Any]]:
+    """Yield the classes of a module that have hook implementations, but do not derive from ``Plugin``."""
+    for kind in list(vars(plugin).values()) if inspect.ismodule(plugin) else ():
+        own = isinstance(kind, type) and kind.__module__ == getattr(plugin, "__name__", "")
+        if own and not issubclass(kind, Plugin) and any(is_marked(value) for value in vars(kind).values()):
+            yield kind
 
 
 def _passed(plugins: Sequence[object]) -> Iterable[tuple[PluginSource, object]]:

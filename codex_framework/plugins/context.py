@@ -12,6 +12,7 @@ from codex_framework.contract.errors import PluginError
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
     from codex_framework.contract.errors import ConfigError
+    from codex_framework.contract.roles.plugins import ConfigLayer
 
 __all__ = ["LoadContext"]
 
@@ -27,7 +28,7 @@ class LoadContext:
         environ: The kernel's environment variables.
 
     Attributes:
-        collected: Returns what plugins offer to the plugin's own hooks; None until it is collected.
+        collected: Returns the objects that other plugins offer to this plugin's own hooks. None until they are collected.
     """
 
     def __init__(self, name: str, config: Config, environ: Mapping[str, str]) -> None:
@@ -36,6 +37,7 @@ class LoadContext:
         self.collected: Callable[[type[Any]], Sequence[Any]] | None = None
         self._config = config
         self._settings: dict[type[Any], Any] = {}
+        self._layers: Sequence[ConfigLayer] | None = None
 
     @property
     def configured(self) -> bool:
@@ -43,14 +45,15 @@ class LoadContext:
         return self._config.get(f"framework.plugins.{dotted([self.name])}") is not None
 
     def set_by_project(self) -> ConfigError | None:
-        """Return the error that a project's own file sets up the plugin, or None if none does."""
+        """Return an error if a project's own file configures the plugin, otherwise None."""
         key = ("framework", "plugins", self.name)
         for layer in self._config.layers:
             if layer.name == "project" and lookup(layer.table, key) is not None:
                 return layer.error(
                     key,
-                    f"`{dotted(key)}`: a project's own file cannot set up the plugin {self.name!r}, on which your safety depends",
-                    hint="Take the table out of this file, and set it in your own config.toml.",
+                    f"`{dotted(key)}`: a project's own file cannot configure the plugin {self.name!r},"
+                    " because it makes safety decisions",
+                    hint="Move the table from this file to your own config.toml.",
                     slug="config-project",
                 )
         return None
@@ -66,12 +69,21 @@ class LoadContext:
         return self._config.tables
 
     @property
+    def layers(self) -> Sequence[ConfigLayer]:
+        """The sources of the configuration."""
+        if self._layers is None:
+            from codex_framework.config.sources import config_sources
+
+            self._layers = config_sources(self._config)
+        return self._layers
+
+    @property
     def codex_home(self) -> Path:
         """The folder with the user's configuration and sessions."""
         return self._config.codex_home
 
     def settings(self, kind: type[T]) -> T:
-        """Return the plugin's settings; they are read at the first call for each class.
+        """Return the plugin's settings, which are read once per class.
 
         Raises:
             ConfigError: A key is unknown, missing or mistyped.
@@ -84,22 +96,22 @@ class LoadContext:
         return found
 
     def offers(self, role: type[T]) -> Sequence[T]:
-        """Return what plugins offer to this plugin's own hook for a role.
+        """Return the objects that other plugins offer to this plugin's own hook for a role.
 
         Raises:
-            PluginError: The offers are not collected yet, or the plugin declares no such hook.
+            PluginError: The objects are not collected yet, or the plugin declares no such hook.
         """
         if self.collected is None:
             raise PluginError(
                 self.name,
-                f"plugin {self.name!r} asked for the offers of other plugins before they were collected",
+                f"plugin {self.name!r} requested the objects of other plugins before they were collected",
                 slug="plugin-hook",
-                hint="Ask in a hook that offers objects of the framework, such as codex_tools, or later.",
+                hint="Request them in a hook that offers objects of the framework, such as codex_tools, or later.",
             )
         return self.collected(role)
 
     def undeclared(self, role: type[Any]) -> Sequence[Any]:
-        """Refuse to return offers for a role that no hook of the plugin collects.
+        """Raise an error for a role that no hook of the plugin collects.
 
         Raises:
             PluginError: Always.
@@ -108,5 +120,5 @@ class LoadContext:
             self.name,
             f"plugin {self.name!r} declares no hook that collects {getattr(role, '__name__', role)}",
             slug="plugin-hook",
-            hint="Return it from codex_roles, with the name of the hook.",
+            hint="Return the role from codex_roles, under the name of its hook.",
         )

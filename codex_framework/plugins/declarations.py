@@ -1,4 +1,4 @@
-"""What plugins declare about themselves, checked: settings, requirements, events. Own hooks are in ``own_hooks``."""
+"""Reads and checks the declarations of plugins: settings, requirements, events. For their own hooks see ``own_hooks``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
-from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.errors import ConfigError, described
 from codex_framework.contract.protocol.events import EventMsg, KernelEvent
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, fields_of
 from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of, problem_of
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["declare", "unique_events"]
+__all__ = ["DECIDING", "declare", "unique_events"]
 
-_DECIDING = frozenset(
+DECIDING = frozenset(
     (
         "codex_sandboxes",
         "codex_network_proxies",
@@ -24,21 +24,21 @@ _DECIDING = frozenset(
         "codex_interceptors",
     )
 )
-"""Hooks whose objects decide what may run. A mistake in the settings of their plugin must not take them away silently."""
+"""Hooks whose objects decide what may run. An error in the settings of their plugin must not silently disable them."""
 
 
-_NOT_FOR_PROJECTS = _DECIDING | {
+_NOT_FOR_PROJECTS = DECIDING | {
     "codex_model_providers",
     "codex_notifiers",
     "codex_observers",
     "codex_telemetry",
     "codex_thread_stores",
 }
-"""Hooks whose plugins a project's own file cannot set up: what they offer also sees or keeps the whole conversation."""
+"""Hooks whose plugins a project's own file cannot configure. The additional ones see or store the whole conversation."""
 
 
 def declare(loaded: Loaded) -> None:
-    """Ask a plugin for its declarations. A plugin with a wrong one is left out as a whole."""
+    """Call the declaring hooks of a plugin. An invalid declaration disables the whole plugin."""
     if loaded.context.configured and loaded.hooks.keys() & _NOT_FOR_PROJECTS:
         loaded.fatal = loaded.context.set_by_project()
         if loaded.fatal is not None:
@@ -48,6 +48,7 @@ def declare(loaded: Loaded) -> None:
         "codex_settings": _settings,
         "codex_requires": _requires,
         "codex_events": _events,
+        "codex_config_keys": _config_keys,
     }
     for hook, read in readers.items():
         function = loaded.hooks.get(hook)
@@ -64,15 +65,15 @@ def declare(loaded: Loaded) -> None:
 
 
 def unique_events(plugins: Sequence[Loaded]) -> dict[str, tuple[str, type[EventMsg]]]:
-    """The event classes of plugins by tag, each with its plugin's name. The first plugin has a tag."""
+    """Return the event classes of plugins by tag, each with its plugin's name. The first plugin with a tag gets it."""
     found: dict[str, tuple[Loaded, type[EventMsg]]] = {}
     for loaded in plugins:
         for kind in loaded.events if loaded.usable else ():
             owner, other = found.setdefault(kind.type, (loaded, kind))
             if other is kind:
                 continue
-            fact = f"the event {kind.type!r} is declared by {owner.label} and by {loaded.label}; that of {owner.name!r} is used"
-            problem = PluginProblem(fact, "Give it another tag.", "plugin-name", *place_of(kind))
+            fact = f"the event {kind.type!r} is declared by {owner.label} and by {loaded.label}; the one of {owner.name!r} is used"
+            problem = PluginProblem(fact, "Choose another tag.", "plugin-name", *place_of(kind))
             loaded.leave_out(problem)
             owner.problems.append(problem)
     for tag, (loaded, _) in found.items():
@@ -82,14 +83,14 @@ def unique_events(plugins: Sequence[Loaded]) -> dict[str, tuple[str, type[EventM
 
 def _settings(loaded: Loaded, declared: Any) -> PluginProblem | None:
     if not (isinstance(declared, type) and (issubclass(declared, Value) or hasattr(declared, "__attrs_attrs__"))):
-        fact = f"its codex_settings returned {declared!r}, which is no class of settings"
+        fact = f"its codex_settings returned {declared!r}, which is not a settings class"
         hint = "Return a subclass of codex_framework.Value, or another attrs class."
         return PluginProblem(fact, hint, "plugin-hook")
     loaded.settings = declared
     try:
         loaded.context.settings(declared)
     except ConfigError as error:
-        if loaded.context.configured and loaded.hooks.keys() & _DECIDING:
+        if loaded.context.configured and loaded.hooks.keys() & DECIDING:
             loaded.fatal = error
         return problem_of(error, loaded.source, "be configured")
     except Exception as error:  # an attrs class may do anything in its initialiser
@@ -107,9 +108,25 @@ def _requires(loaded: Loaded, declared: Any) -> PluginProblem | None:
     requires = tuple(declared)
     wrong = [item for item in requires if not isinstance(item, str) or not item.strip()]
     if wrong:
-        fact = f"its codex_requires names {wrong[0]!r}, which is no requirement"
+        fact = f"its codex_requires contains {wrong[0]!r}, which is not a requirement"
         return PluginProblem(fact, 'Write a string, such as "execpolicy>=0.1".', "plugin-requires")
     loaded.requires = requires
+    return None
+
+
+def _config_keys(loaded: Loaded, declared: Any) -> PluginProblem | None:
+    if isinstance(declared, (str, bytes)) or not hasattr(declared, "__iter__"):
+        fact = f"its codex_config_keys returned {declared!r}, not a list of settings"
+        return PluginProblem(fact, 'Return a list of strings, such as ["notify"].', "plugin-hook")
+    from codex_framework.config.schema import is_name
+
+    keys = tuple(declared)
+    for key in keys:
+        if not isinstance(key, str) or not is_name(key):
+            fact = f"its codex_config_keys contains {key!r}, which is not a setting of Codex"
+            return PluginProblem(fact, "Write a dotted key of docs/reference/config.md.", "plugin-hook")
+    loaded.config_keys = keys
+    loaded.contributes.setdefault("config_keys", []).extend(keys)
     return None
 
 
@@ -128,17 +145,20 @@ def _events(loaded: Loaded, declared: Any) -> PluginProblem | None:
 
 
 def _event_fault(kind: Any) -> tuple[str, str]:
-    """What is wrong with an event class, and what to do about it."""
+    """Return the problem of an event class and a hint, or None."""
     if not (isinstance(kind, type) and issubclass(kind, EventMsg)):
-        return f"{kind!r} is no subclass of EventMsg", "Derive it from codex_framework.EventMsg, and return the class."
+        return (
+            f"{kind!r} is not a subclass of EventMsg",
+            "Derive it from codex_framework.EventMsg, and return the class.",
+        )
     if not isinstance(kind.type, str) or not kind.type:
-        return f"{kind.__name__} has no tag", "Set its class attribute `type` to a word of its own."
+        return f"{kind.__name__} has no tag", "Set its class attribute `type` to a unique word."
     if kind.type in _built_in():
-        return f"{kind.__name__} has the tag {kind.type!r}, which is built in", "Give it another tag."
+        return f"{kind.__name__} has the tag {kind.type!r}, which is built in", "Choose another tag."
     try:
-        _ = kind.__attrs_attrs__
-    except Exception as error:  # what attrs says of a field without annotation, a default in the wrong place, ...
-        return f"{kind.__name__} cannot be made: {type(error).__name__}: {error}", "Fix its fields."
+        fields_of(kind)  # without attrs if it can: importing that takes 10 ms of every start
+    except Exception as error:  # attrs raises this for a field without annotation, a default in the wrong place, ...
+        return f"{kind.__name__} cannot be made: {described(error)}", "Fix its fields."
     return "", ""
 
 

@@ -1,9 +1,9 @@
 """Finds the installed plugins: the entry points of one group, without importing anything.
 
-``importlib_metadata`` costs more to import (about 20 ms) than all the rest of loading, and all that is wanted of it is one small
-file per distribution. So folders on ``sys.path`` are read here directly, by its rules: of two distributions of one normalised
-name the first on the path counts. Where something else than plain folders may hold distributions (a zip file on the path, an
-import hook that finds them), ``importlib_metadata`` itself is asked.
+Importing ``importlib_metadata`` takes longer (about 20 ms) than the rest of loading, and only one small file per distribution is
+needed. So the folders on ``sys.path`` are read directly, by the same rules: of two distributions with the same normalised name, the
+first on the path is used. If distributions may be elsewhere (in a zip file on the path, or found by an import hook),
+``importlib_metadata`` is used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BUNDLED = "codex-framework"
 
 _EXTRAS = r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$"
 _PLAIN_FINDERS = ("_frozen_importlib_external.PathFinder", "importlib_metadata.MetadataPathFinder")
-"""The finders that look into folders. ``importlib_metadata`` puts its own beside Python's when it is imported."""
+"""The finders that search folders. ``importlib_metadata`` adds its own when it is imported."""
 
 _SUFFIXES = (".dist-info", ".egg-info")
 
 
 class EntryPointLike(Protocol):
-    """What is needed of an ``EntryPoint`` of ``importlib_metadata`` or ``importlib.metadata``. Its ``dist`` is used if it has one."""
+    """The required members of an ``EntryPoint``, as of ``importlib.metadata``. Its ``dist`` is used if it has one."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class EntryPointLike(Protocol):
 
     @property
     def value(self) -> str:
-        """Where the plugin is: ``package.module`` or ``package.module:attribute``, and perhaps ``[extra]``."""
+        """The location of the plugin: ``package.module`` or ``package.module:attribute``, optionally with ``[extra]``."""
         ...
 
 
@@ -48,11 +48,11 @@ class PluginSource(Value, kw_only=True):
     Attributes:
         name: The entry-point name.
         target: ``package.module`` or ``package.module:attribute``.
-        extras: Extras of the distribution that the entry point says it needs.
+        extras: The extras of the distribution that the entry point requires.
         distribution: The distribution's normalised name.
         location: The folder with the distribution's metadata; empty if unknown.
         file: The absolute path of a one-file plugin; empty for others.
-        named_in: Where a one-file plugin is named: a configuration file, ``-c`` or ``--plugin``.
+        named_in: The source that names a one-file plugin: a configuration file, ``-c`` or ``--plugin``.
         named_line: The line of ``named_in``, if it is a file.
     """
 
@@ -68,17 +68,17 @@ class PluginSource(Value, kw_only=True):
 
     @property
     def bundled(self) -> bool:
-        """Whether it came with this package."""
+        """Whether it is part of this package."""
         return self.distribution == BUNDLED
 
     @property
     def origin(self) -> str:
-        """Distribution and version, or the file of a one-file plugin, for people."""
+        """Distribution and version, or the file of a one-file plugin, for display."""
         return self.file or f"{self.distribution} {self.version}".strip()
 
 
 def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource]:
-    """The plugins of a group, bundled ones first, then by name. One that is installed twice appears once.
+    """Return the plugins of a group, bundled ones first, then by name. A plugin that is installed twice appears once.
 
     Args:
         path: Folders to look in instead of ``sys.path``.
@@ -99,7 +99,7 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
 
 
 def source_of(entry: EntryPointLike) -> PluginSource:
-    """The source for an entry point of ``importlib_metadata`` (or anything like it)."""
+    """Return the source for an entry point of ``importlib_metadata`` or a similar object."""
     target, extras = _split(entry.value)
     dist = getattr(entry, "dist", None)
     if dist is None:
@@ -115,14 +115,14 @@ def source_of(entry: EntryPointLike) -> PluginSource:
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as package indexes compare it."""
+    """Return a distribution's name in the form that package indexes compare."""
     if "_" in name or "." in name or "--" in name:
         name = re.sub(r"[-_.]+", "-", name)
     return name.lower()
 
 
 def _name_of(dist: Any) -> str:
-    """The normalised name of a distribution; empty if its metadata has none, as a removal that broke off leaves it."""
+    """Return the normalised name of a distribution; empty if its metadata has none, which happens after an incomplete removal."""
     try:
         return normalised(dist.metadata["Name"] or "")
     except (LookupError, OSError):  # there is no metadata, or no name in it
@@ -130,7 +130,7 @@ def _name_of(dist: Any) -> str:
 
 
 def _plain(folders: Iterable[str]) -> bool:
-    """Whether plain folders (or nothing) are all that can hold distributions."""
+    """Return whether distributions can only be in plain folders."""
     for finder in sys.meta_path:
         if hasattr(finder, "find_distributions") and _finder_name(finder) not in _PLAIN_FINDERS:
             return False
@@ -163,7 +163,7 @@ def _of_distribution(group: str, location: str, dist: str, version: str) -> Iter
         with open(f"{location}/entry_points.txt", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
-        return  # most distributions have none; in an .egg-info that is a file there cannot be one
+        return  # most distributions have none, and an .egg-info that is a file cannot contain one
     if group not in text:
         return
     if location.endswith(".egg-info"):

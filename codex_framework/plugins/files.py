@@ -1,4 +1,4 @@
-"""One-file plugins: a Python file that a person names, loaded without a distribution or an entry point."""
+"""One-file plugins: Python files that the user names, loaded without a distribution or an entry point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PluginFileError", "file_sources", "import_file"]
 
 _STAMP = "__codex_file__"
-"""The name in a module of a one-file plugin that tells which state of the file it was made of."""
+"""The attribute of a one-file plugin's module that identifies the state of the file when it was imported."""
 
 
 class PluginFileError(Exception):
@@ -32,7 +32,7 @@ class PluginFileError(Exception):
 
 
 def file_sources(config: Config, files: Iterable[Path]) -> list[PluginSource]:
-    """Return the sources of one-file plugins: those of ``[framework] plugins.paths``, then others. A file counts once."""
+    """Return the sources of one-file plugins: those of ``[framework] plugins.paths``, then ``files``, without duplicates."""
     found: dict[str, PluginSource] = {}
     for source in (*_configured(config), *map(_source, files)):
         found.setdefault(os.path.realpath(source.file), source)
@@ -47,7 +47,7 @@ def _configured(config: Config) -> Iterator[PluginSource]:
 
 
 def _source(path: Path, *, named_in: str = "", named_line: int | None = None) -> PluginSource:
-    """The source for a file. The plugin's name is that of the file without ``.py``."""
+    """Return the source for a file. The plugin's name is the file's name without ``.py``."""
     import hashlib
 
     absolute = os.path.normpath(Path.cwd() / path)
@@ -81,7 +81,7 @@ def import_file(source: PluginSource) -> Any:
     vars(module)[_STAMP] = stamp
     sys.modules[source.target] = module
     try:
-        exec(code, vars(module))  # noqa: S102  # the person has named this file to be run
+        exec(code, vars(module))  # noqa: S102  # the user has named this file to be run
     except BaseException:
         del sys.modules[source.target]
         raise
@@ -108,7 +108,7 @@ def _content(source: PluginSource) -> tuple[bytes, tuple[int, int]]:
 
 
 def _check_encoding(source: PluginSource, raw: bytes) -> None:
-    """Name the line of the first byte that cannot be decoded: the compiler's own error has no line."""
+    """Raise an error with the line of the first byte that cannot be decoded; the compiler's own error has no line."""
     import tokenize
 
     try:

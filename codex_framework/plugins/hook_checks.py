@@ -1,6 +1,6 @@
 """Checks a plugin's hook implementations when it is loaded: names, parameters, annotated types.
 
-pluggy says nothing of a hook whose name is misspelt; it would be silence at run time.
+pluggy does not report a hook with a misspelt name; at run time it would simply never be called.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.role_checks import is_plain, kind_name
 
-__all__ = ["hook_problems", "hooks", "implementation", "marked", "role_of"]
+__all__ = ["hook_problems", "hooks", "implementation", "is_marked", "marked", "role_of"]
 
 _MARK = f"{hookspecs.GROUP}_impl"
 _PREFIX = "codex_"
 _NOTHING = object()
 _PUNCTUATION = str.maketrans("[],.|", "     ")
 _NO_ROUTINES = (type, types.ModuleType, str)
-"""What most names of modules stand for; ``inspect.isroutine`` takes long to say no."""
+"""The types of most module attributes, which are skipped because ``inspect.isroutine`` is slow."""
 _ITERABLES = frozenset(
     "Iterable Iterator Generator Sequence Collection list tuple set frozenset List Tuple Set".split()  # noqa: SIM905
 )
@@ -33,13 +33,13 @@ _ITERABLES = frozenset(
 
 @cache
 def hooks() -> Mapping[str, Callable[..., Any]]:
-    """Every hook by name, in the order of the reference."""
+    """Return every hook by name, in the order of the reference."""
     return {hook.__name__: hook for hook in hookspecs.HOOKS}
 
 
 @cache
 def role_of(hook: str) -> Any:
-    """The protocol that what a hook offers must satisfy; None if it offers no objects, or a foreign class (``codex_commands``)."""
+    """Return the role of a hook's objects; None if it offers no objects, or objects of a foreign class (``codex_commands``)."""
     if hooks()[hook] in hookspecs.DECLARATIONS:
         return None
     try:
@@ -50,7 +50,7 @@ def role_of(hook: str) -> Any:
 
 
 def hook_problems(plugin: object, declared: Collection[str] = ()) -> list[PluginProblem]:
-    """What is wrong with a plugin's hook implementations: names, parameters, annotated types.
+    """Return the problems of a plugin's hook implementations: names, parameters, annotated types.
 
     Args:
         declared: The names of hooks that plugins declare.
@@ -63,13 +63,18 @@ def hook_problems(plugin: object, declared: Collection[str] = ()) -> list[Plugin
     ]
 
 
+def is_marked(value: object) -> bool:
+    """Return whether a function is a hook implementation."""
+    return isinstance(getattr(value, _MARK, None), Mapping)
+
+
 def marked(plugin: object) -> dict[str, Callable[..., Any]]:
     """Return a plugin's hook implementations by hook."""
     return {name: function for name, function, mark in _candidates(plugin) if mark is not None}
 
 
 def implementation(plugin: object, hook: str) -> Callable[..., Any] | None:
-    """Return a plugin's implementation of a hook; None if there is none, or if something is wrong with it."""
+    """Return a plugin's implementation of a hook; None if there is none or if it is invalid."""
     for name, function, mark in _candidates(plugin):
         if name == hook and mark is not None and not [*_of_hook(name, function, mark, ())]:
             return function
@@ -79,7 +84,7 @@ def implementation(plugin: object, hook: str) -> Callable[..., Any] | None:
 def _candidates(
     plugin: object, declared: Collection[str] = ()
 ) -> Iterator[tuple[str, Callable[..., Any], Mapping[str, Any] | None]]:
-    """Functions that are hook implementations, or look as if they were meant to be."""
+    """Yield functions that are hook implementations or seem to be meant as such."""
     for name in dir(plugin):
         try:
             value = getattr(plugin, name)
@@ -97,14 +102,14 @@ def _candidates(
 
 
 def _of_its_own(function: Callable[..., Any], plugin: object) -> bool:
-    """Whether a plugin defines a function itself, so that a hook's name without a mark is a slip."""
+    """Return whether a plugin defines a function itself, so that a hook's name without the decorator is a mistake."""
     if isinstance(plugin, Plugin):
         return inspect.ismethod(function) or inspect.isfunction(function)
     return getattr(function, "__module__", "") == getattr(plugin, "__name__", None)
 
 
 def _declared_hook(plugin: PluginContext) -> Any:
-    """What a hook of a plugin looks like."""
+    """The signature of a hook that a plugin declares."""
 
 
 def _of_hook(
@@ -112,7 +117,7 @@ def _of_hook(
 ) -> Iterator[PluginProblem]:
     spec = _declared_hook if name in declared else hooks().get(name)
     if spec is None:
-        # A function of the plugin's own may be called codex_something; only what looks like a slip of the pen is one.
+        # A plugin may have functions of its own called codex_something; only names similar to a hook's are reported.
         if _near(name, (), cutoff=0.85) if mark is None else not mark.get("optionalhook"):
             yield _unknown_hook(name, declared)
     elif mark is None:
@@ -123,13 +128,13 @@ def _of_hook(
         )
     elif mark.get("wrapper") or mark.get("hookwrapper"):
         yield PluginProblem(
-            f"its {name} is a hook wrapper, and hooks that only offer objects cannot be wrapped",
-            f"Write a plain `{_definition(name, function)}` that returns what the plugin offers.",
+            f"its {name} is a hook wrapper, but hooks that offer objects cannot be wrapped",
+            f"Write a plain `{_definition(name, function)}` that returns the objects of the plugin.",
             "plugin-hook",
         )
     elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         yield PluginProblem(
-            f"its {name} is async, and hooks are called before there is an event loop",
+            f"its {name} is async, but hooks are called before the event loop starts",
             f"Write `{_definition(name, function)}`; the objects it offers may have async methods.",
             "plugin-hook",
         )
@@ -138,7 +143,7 @@ def _of_hook(
 
 
 def _definition(name: str, function: Callable[..., Any], *parameters: str) -> str:
-    """How a plugin should define a hook implementation."""
+    """Return the line that defines a hook implementation."""
     taken = (*(("self",) if inspect.ismethod(function) else ()), *parameters)
     return f"def {name}({', '.join(taken)}):"
 
@@ -156,6 +161,9 @@ def _near(name: str, declared: Collection[str], cutoff: float = 0.75) -> list[st
 
 
 def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., Any]) -> Iterator[PluginProblem]:
+    if _lacks_self(function):
+        yield PluginProblem(f"its method {name} has no parameter self", f"Write `def {name}(self):`.", "plugin-hook")
+        return
     if _says_the_same(spec, function):
         return
     given = list(inspect.signature(spec).parameters)
@@ -168,24 +176,30 @@ def _of_signature(name: str, spec: Callable[..., Any], function: Callable[..., A
     extra = [parameter for parameter in needed if parameter not in given]
     if extra[:1] == ["self"]:
         yield PluginProblem(
-            f"its entry point names a class that is no Plugin, so {name} has no self to be called with",
-            "Derive the class from codex_framework.Plugin, or let the entry point name an instance of it.",
+            f"its entry point names a class that does not derive from Plugin, so there is no instance to call {name} on",
+            "Derive the class from codex_framework.Plugin, or let the entry point name an instance.",
             "plugin-hook",
         )
     elif extra:
         ways = f"`{_definition(name, function)}` or `{_definition(name, function, *given)}`"
         yield PluginProblem(
-            f"its {name} takes {', '.join(extra)}, and a hook is given nothing but {', '.join(given)}",
+            f"its {name} takes {', '.join(extra)}, but hooks are called with nothing but {', '.join(given)}",
             f"Write {ways}.",
             "plugin-hook",
         )
     yield from _of_annotations(name, spec, function)
 
 
-def _says_the_same(spec: Callable[..., Any], function: Callable[..., Any]) -> bool:
-    """Whether an implementation repeats the words of its hook, and they mean the same in both modules.
+def _lacks_self(function: Callable[..., Any]) -> bool:
+    """Return whether a method cannot be called on its object."""
+    code = getattr(getattr(function, "__func__", None), "__code__", None)
+    return code is not None and not code.co_argcount and not code.co_flags & inspect.CO_VARARGS
 
-    Annotations are then not evaluated. A word that only a type checker knows in the implementation's module is not checked anyway.
+
+def _says_the_same(spec: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Return whether an implementation has the same annotations as its hook, with the same meaning in both modules.
+
+    Their evaluation is then unnecessary. Names that only a type checker can resolve in the implementation's module are not checked.
     """
     plain = getattr(function, "__func__", function)
     if not isinstance(plain, types.FunctionType) or not is_plain(plain):
@@ -212,20 +226,20 @@ def _of_annotations(name: str, spec: Callable[..., Any], function: Callable[...,
     for parameter in sorted((want.keys() & have.keys()) - {"return"}):
         if want[parameter] != have[parameter]:
             yield PluginProblem(
-                f"its {name} takes {parameter} as {kind_name(have[parameter])}, and the hook gives {kind_name(want[parameter])}",
+                f"its {name} annotates {parameter} as {kind_name(have[parameter])}, but the hook passes {kind_name(want[parameter])}",
                 f"Annotate {parameter} as {kind_name(want[parameter])}.",
                 "plugin-hook",
             )
     if "return" in have and not _compatible(have["return"], want["return"]):
         yield PluginProblem(
-            f"its {name} says it returns {kind_name(have['return'])}, and the hook wants {kind_name(want['return'])}",
-            f"Return {kind_name(want['return'])} (a list will do) and annotate it so.",
+            f"its {name} is annotated to return {kind_name(have['return'])}, but the hook requires {kind_name(want['return'])}",
+            f"Return {kind_name(want['return'])} (a list is fine) and annotate it accordingly.",
             "plugin-hook",
         )
 
 
 def _compatible(have: Any, want: Any) -> bool:
-    """Whether an annotated return type can be what the hook wants; only what is surely wrong is refused."""
+    """Return whether an annotated return type may fit the hook; only certain mismatches are refused."""
     if have is Any or have == want:
         return True
     if have is type(None) or have in (str, bytes, int, float, bool):
@@ -234,7 +248,7 @@ def _compatible(have: Any, want: Any) -> bool:
     if not _is_iterable(want):
         return isinstance(origin, type) and issubclass(origin, typing.get_origin(want))
     if getattr(origin, "__name__", "") not in _ITERABLES:
-        # A class of the plugin's own may be iterable; a role never is.
+        # A plugin's own class may be iterable; a role never is.
         return isinstance(origin, type) and hasattr(origin, "__iter__") and not issubclass(origin, (str, Mapping))
     roles = {role for role in map(role_of, hooks()) if role is not None}
     others = roles - set(typing.get_args(want))
@@ -243,5 +257,5 @@ def _compatible(have: Any, want: Any) -> bool:
 
 
 def _is_iterable(returned: Any) -> bool:
-    """Whether a hook returns any iterable; else it returns one class or one table."""
+    """Return whether a hook returns an iterable; otherwise it returns a class or a dict."""
     return typing.get_origin(returned) is Iterable

@@ -14,7 +14,7 @@ __all__ = ["instantiate", "is_plugin_class", "plugin_classes"]
 
 
 def is_plugin_class(plugin: object) -> bool:
-    """Whether this is a subclass of ``Plugin``, of which each kernel makes an instance."""
+    """Return whether this is a subclass of ``Plugin``, which each kernel instantiates."""
     return isinstance(plugin, type) and issubclass(plugin, Plugin)
 
 
@@ -26,13 +26,13 @@ def plugin_classes(module: object) -> list[type[Plugin]]:
 
 
 def instantiate(loaded: Loaded) -> None:
-    """Replace the plugin's class by an instance of it. If that cannot be done, the plugin is left out."""
+    """Replace the plugin's class by an instance of it. If this fails, the plugin is disabled."""
     kind: type[Any] = loaded.plugin
     problem = _signature_problem(kind)
     if problem is not None:
         loaded.fail(problem)
         return
-    plugin = loaded.guarded(f"be made: {kind.__name__}() failed", lambda: kind(loaded.context))
+    plugin = loaded.guarded(f"be created: {kind.__name__}() failed", lambda: kind(loaded.context))
     if plugin is BROKEN:
         return
     if getattr(plugin, "context", None) is not loaded.context:
@@ -48,11 +48,11 @@ def _signature_problem(kind: type[Any]) -> PluginProblem | None:
         inspect.signature(kind).bind(None)
     except TypeError:
         return PluginProblem(
-            f"{kind.__name__} takes {inspect.signature(kind)}, and it is given one PluginContext",
+            f"{kind.__name__} takes {inspect.signature(kind)}, but it is called with one PluginContext",
             "Write `def __init__(self, context):`, and begin it with `super().__init__(context)`.",
             "plugin-hook",
             *place_of(kind.__init__),
         )
     except ValueError:
-        return None  # no signature to look at: it will show
+        return None  # no signature to check; the call will show whether it fits
     return None

@@ -1,4 +1,4 @@
-"""Which interceptor has which method, found once per registry: a method that nobody overrides is an empty tuple."""
+"""The methods of interceptors, collected once per registry. A method that no interceptor overrides is an empty tuple."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Guard(NamedTuple):
 
 
 class InterceptorTable:
-    """The methods of interceptors that take part in a turn, each in the order of its calls.
+    """The methods of the interceptors of a turn, each in calling order.
 
     Attributes:
         input, request, before_tool, before_compact, stop, client: Smallest ``order`` first.
@@ -63,10 +63,10 @@ class InterceptorTable:
     __hash__ = None  # type: ignore[assignment]
 
     def for_turn(self, applies: Callable[[Guard], bool]) -> InterceptorTable:
-        """Return the table of those that apply to a turn.
+        """Return the table of the interceptors that apply to a turn.
 
         Args:
-            applies: Calls the method ``applies`` of an interceptor. What it raises comes through.
+            applies: Calls the method ``applies`` of an interceptor. Its exceptions are passed on.
         """
         absent = [item for item in self._choosy if not applies(self._guard(item, "applies"))]
         if not absent:
@@ -94,12 +94,12 @@ class InterceptorTable:
 
 
 def _takes_turn(call: Callable[..., Any], method: str) -> bool:
-    """Whether a method has the parameter ``turn``, which it lacked up to version 0.1."""
+    """Return whether a method has the parameter ``turn``, which did not exist up to version 0.1."""
     try:
         inspect.signature(call).bind(*range(3 if method == "after_tool" else 2))
     except TypeError:
         return False
-    except ValueError:  # no signature to look at (a builtin)
+    except ValueError:  # no signature to check (a builtin)
         return True
     return True
 

@@ -1,11 +1,14 @@
-"""One plugin on its way from an entry point to a report: what is known of it so far, and guarded calls of its hooks."""
+"""The state of one plugin while it is loaded, from entry point to report, with guarded calls of its hooks."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import itertools
+import os
+import sys
 import time
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,10 +22,10 @@ from codex_framework.plugins.report import PluginProblem, PluginReport, PluginSt
 __all__ = ["BROKEN", "Loaded", "bound"]
 
 _MOST_OFFERS = 10_000
-"""A hook that offers more than this is taken to be an endless generator."""
+"""A hook that offers more objects than this is considered an endless generator."""
 
 BROKEN: Final = object()
-"""What a guarded call returns when the plugin's code has raised."""
+"""The result of a guarded call in which the plugin's code raised an exception."""
 
 
 class Loaded:
@@ -31,17 +34,17 @@ class Loaded:
     Args:
         source: Where it comes from.
         context: What its hooks get.
-        plugin: The object with the hook implementations, if the program has passed it; a class of its own is made into an
-            instance.
+        plugin: The object with the hook implementations, if the program has passed it. A subclass of ``Plugin`` is instantiated.
 
     Attributes:
         hooks: Its hook implementations by name, ready to be called without arguments.
-        asked: The hooks that have been called.
+        asked: The hooks that were called.
         contributes: Role to the names that are in use.
-        requires: What it requires of other plugins, as it says itself.
+        requires: The plugins that it requires, as declared.
         settings: The class of its settings.
         events: Its event classes.
-        fatal: The error of its settings, if the program must not go on without the plugin.
+        config_keys: The settings of Codex that take effect through it.
+        fatal: The error in its settings, if the program must not continue without the plugin.
     """
 
     def __init__(self, source: PluginSource, context: LoadContext, plugin: Any = None) -> None:
@@ -58,6 +61,7 @@ class Loaded:
         self.requires: tuple[str, ...] = ()
         self.settings: type[Any] | None = None
         self.events: tuple[type[EventMsg], ...] = ()
+        self.config_keys: tuple[str, ...] = ()
         self.fatal: ConfigError | None = None
         self.version = source.version
         self._left_out = 0
@@ -69,33 +73,47 @@ class Loaded:
 
     @property
     def label(self) -> str:
-        """Name and origin, for people."""
+        """Name and origin, for display."""
         return f"{self.name!r} ({self.source.origin or 'passed by the program'})"
 
     @property
     def usable(self) -> bool:
-        """Whether nothing has gone wrong that takes all of it out."""
+        """Whether the plugin is not disabled, neither by the configuration nor by an error."""
         return self.plugin is not None and not self.disabled
 
+    @property
+    def code(self) -> str:
+        """The file, or the folder of the package, that contains the plugin's code. Empty if there is no file."""
+        if self.source.file:
+            return self.source.file
+        if self.passed:
+            names = [_module_of(self.plugin)]
+        else:
+            parts = self.source.target.partition(":")[0].split(".")
+            names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]  # the first may be a namespace
+        files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
+        file = next((file for file in files if file), "")
+        return os.path.dirname(file) if os.path.basename(file).startswith("__init__.") else file  # noqa: PTH119, PTH120
+
     def disable(self) -> None:
-        """Leave the plugin out because the configuration says so."""
+        """Disable the plugin because of the configuration."""
         self.disabled = True
         self.plugin = None
 
     def fail(self, *problems: PluginProblem) -> None:
-        """Leave the plugin out as a whole."""
+        """Disable the whole plugin because of problems."""
         self.problems[:0] = problems
         self.plugin = None
         self.hooks.clear()
         self.contributes.clear()
 
     def leave_out(self, problem: PluginProblem) -> None:
-        """Leave one of its offers out."""
+        """Add a problem for one of its objects, which is not used."""
         self.problems.append(problem)
         self._left_out += 1
 
     def offers(self, hook: str) -> list[Any] | None:
-        """Call a hook that offers objects. None means that it broke, which is noted and takes the plugin out."""
+        """Call a hook that offers objects. None means that it failed, which is reported and disables the plugin."""
         function = self.hooks[hook]
 
         def ask() -> list[Any] | None:
@@ -106,30 +124,30 @@ class Loaded:
             return list(itertools.islice(offered, _MOST_OFFERS + 1))
 
         self.asked.add(hook)
-        items = self.guarded(f"be asked: {hook} failed", ask)
+        items = self.guarded(f"be used: {hook} failed", ask)
         if items is BROKEN or items is None:
             return None
         if len(items) > _MOST_OFFERS:
             fact = f"its {hook} offers more than {_MOST_OFFERS} objects"
-            self.fail(PluginProblem(fact, "Let it end.", "plugin-hook", *place_of(function)))
+            self.fail(PluginProblem(fact, "Return a finite number of objects.", "plugin-hook", *place_of(function)))
             return None
         offers: list[Any] = items
         return offers
 
     def declared(self, hook: str) -> Any:
-        """Call a hook that declares something; ``BROKEN`` if it raises, which takes the plugin out."""
+        """Call a hook that declares something. Returns ``BROKEN`` if it raises, which disables the plugin."""
         self.asked.add(hook)
         return self.ask(hook, self.hooks[hook])
 
     def ask(self, hook: str, function: Callable[..., Any]) -> Any:
-        """Call an implementation of a hook, with the plugin's context if it takes one; ``BROKEN`` if it raises."""
-        return self.guarded(f"be asked: {hook} failed", bound(function, self.context))
+        """Call an implementation of a hook, with the plugin's context if it takes one. Returns ``BROKEN`` if it raises."""
+        return self.guarded(f"be used: {hook} failed", bound(function, self.context))
 
     def guarded(self, doing: str, function: Callable[[], Any]) -> Any:
-        """Call code of the plugin. What it raises takes the plugin out, and gives ``BROKEN``.
+        """Call code of the plugin. If it raises, the plugin is disabled and ``BROKEN`` is returned.
 
         Args:
-            doing: What is tried, as in "it cannot <doing>".
+            doing: The attempt, as in "it cannot <doing>".
         """
         begin = time.perf_counter()
         try:
@@ -170,8 +188,15 @@ class Loaded:
         return PluginStatus.PARTIAL if self.contributes or self.hooks.keys() - self.asked else PluginStatus.FAILED
 
 
+def _module_of(plugin: Any) -> str:
+    if isinstance(plugin, types.ModuleType):
+        return plugin.__name__
+    kind = plugin if isinstance(plugin, type) else type(plugin)
+    return kind.__module__
+
+
 def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
-    """Return a hook implementation with its plugin's context, if it takes one. Pluggy would give all plugins the same."""
+    """Bind a hook implementation to its plugin's context, if it takes one. Pluggy would pass the same to all plugins."""
     code = getattr(function, "__code__", None)
     if (
         code is not None

@@ -1,30 +1,28 @@
-"""Imports one plugin, whatever it does, and says what went wrong in terms of a hint."""
+"""Imports one plugin, whatever its code does, and describes failures with a hint."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
-import inspect
 import sys
 import time
-import types
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.plugins.discovery import PluginSource, normalised
 from codex_framework.plugins.report import PluginProblem
+from codex_framework.toolkit.faults import source_of as place_of
 
 __all__ = ["Imported", "config_problem", "import_plugin", "place_of", "problem_of", "quiet"]
 
 
 _LONGEST_TEXT = 1000
-"""Characters of an exception's text that are shown."""
+"""Maximum number of characters of an exception's text to show."""
 
 
 class Imported(NamedTuple):
-    """An attempt to import a plugin: the object, or what went wrong. ``load_ms`` is milliseconds."""
+    """The result of importing a plugin: the object or the problem. ``load_ms`` is in milliseconds."""
 
     plugin: Any = None
     problem: PluginProblem | None = None
@@ -32,7 +30,7 @@ class Imported(NamedTuple):
 
 
 def import_plugin(source: PluginSource) -> Imported:
-    """Import what an entry point names. Nothing that the plugin raises comes through, but for ``KeyboardInterrupt``."""
+    """Import the target of an entry point. Catches every exception of the plugin except ``KeyboardInterrupt``."""
     begin = time.perf_counter()
     module_name, _, attribute = source.target.partition(":")
     try:
@@ -52,12 +50,12 @@ def import_plugin(source: PluginSource) -> Imported:
 
 
 def quiet() -> contextlib.AbstractContextManager[Any]:
-    """While a plugin is loaded, what it prints goes to stderr: stdout may be a stream of JSON that somebody parses."""
+    """Redirect to stderr what a plugin prints while it is loaded, because stdout may be a JSON stream for another program."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
 def problem_of(error: BaseException, source: PluginSource, doing: str) -> PluginProblem:
-    """What an exception of a plugin means for the person who installed it.
+    """Return the problem that an exception of a plugin means for the user.
 
     Args:
         doing: What failed, as in "cannot <doing>".
@@ -67,7 +65,7 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
         return found
     if isinstance(error, ConfigError):
         return config_problem(error)
-    if isinstance(error, CodexError):  # it was raised on purpose: the plugin's words are the best there are
+    if isinstance(error, CodexError):  # raised on purpose, so the plugin's own message is the best
         return PluginProblem(error.fact, error.hint, error.slug)
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_module(error.name, source)
@@ -75,7 +73,7 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
     if isinstance(error, SystemExit):
         return PluginProblem(
             f"it cannot {doing}: it called sys.exit({error.code!r})",
-            f"Take that call out of the plugin, or {_how_to_disable(source)}.",
+            f"Remove that call from the plugin, or {_how_to_disable(source)}.",
             "plugin-import",
             *place,
         )
@@ -88,33 +86,14 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
 
 
 def config_problem(error: ConfigError) -> PluginProblem:
-    """Return what an error of the configuration means for a plugin, with the place as the problem's own."""
+    """Convert an error in the configuration to a problem of a plugin, with path and line as separate attributes."""
     path = error.path or ""
     fact = error.fact.removeprefix(f"{path}{'' if error.line is None else f':{error.line}'}: ")
     return PluginProblem(fact, error.hint, error.slug, path, error.line)
 
 
-def place_of(thing: Any) -> tuple[str, int | None]:
-    """File and line of a function, a class or an object's class; an empty file where there is no source.
-
-    What a decorator has made of a function (``@tool``) stands where the function does.
-    """
-    while isinstance(thing, functools.partial):
-        thing = thing.func
-    if not isinstance(thing, type) and hasattr(thing, "__wrapped__"):
-        thing = inspect.unwrap(thing)
-    code = getattr(getattr(thing, "__func__", thing), "__code__", None)
-    if isinstance(code, types.CodeType):
-        return code.co_filename, code.co_firstlineno
-    kind = thing if isinstance(thing, type) else type(thing)
-    try:
-        return inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
-    except (OSError, TypeError, SyntaxError):
-        return "", None
-
-
 def _said(error: BaseException) -> str:
-    """The text of an exception, whatever its ``__str__`` does."""
+    """Return the text of an exception, even if its ``__str__`` fails."""
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
@@ -128,7 +107,7 @@ def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
     if own == missing or own.startswith(f"{missing}."):
         hint = f"pip install --force-reinstall {dist}" if dist else ""
         return PluginProblem(
-            f"its module {own!r} does not exist", f"Install it anew: {hint}" if hint else "", "plugin-import"
+            f"its module {own!r} does not exist", f"Reinstall it: {hint}" if hint else "", "plugin-import"
         )
     extra = _extra_for(missing, source)
     if extra:
@@ -145,7 +124,7 @@ def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
 
 
 def _extra_for(missing: str, source: PluginSource) -> str:
-    """The extra of the plugin's distribution that brings a module: by the requirements, else by the plugin's own name."""
+    """Return the extra that provides a module: found by the distribution's requirements, else by the plugin's name."""
     if source.extras:
         return ",".join(source.extras)
     extras = []
@@ -169,13 +148,13 @@ def _name_in(line: str) -> str:
 
 
 def _brings(requirement: str, missing: str) -> bool:
-    """Whether a distribution of this name most likely has the missing module (``opentelemetry-api``: ``opentelemetry``)."""
+    """Return whether a distribution of this name probably has the missing module (``opentelemetry-api``: ``opentelemetry``)."""
     name, module = normalised(requirement), normalised(missing.partition(".")[0])
     return name == module or name.startswith(f"{module}-") or normalised(missing).startswith(name)
 
 
 def _metadata(source: PluginSource) -> Iterable[str]:
-    """The header lines of the distribution's metadata."""
+    """Return the header lines of the distribution's metadata."""
     if not source.location:
         return
     for name in ("METADATA", "PKG-INFO"):
@@ -186,7 +165,7 @@ def _metadata(source: PluginSource) -> Iterable[str]:
                         return
                     yield line.strip()
         except OSError:
-            continue  # a wheel has one of the two, an .egg-info the other; with neither there is just no advice
+            continue  # a wheel has one of the two, an .egg-info the other; without either there is no hint
 
 
 def _another_version(source: PluginSource) -> str:
@@ -198,7 +177,7 @@ def _how_to_disable(source: PluginSource) -> str:
 
 
 def _place(error: BaseException, source: PluginSource) -> tuple[str, int | None]:
-    """File and line where it happened: in the plugin, if its code was involved at all."""
+    """Return file and line of an exception: in the plugin, if its code was involved."""
     if isinstance(error, SyntaxError):
         return error.filename or "", error.lineno
     own = source.target.partition(":")[0].partition(".")[0]

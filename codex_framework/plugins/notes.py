@@ -1,4 +1,4 @@
-"""Names in the configuration that match nothing: plugins, tables of plugins, and what plugins offer."""
+"""Names in the configuration that match nothing: plugins, tables of plugins, and objects of plugins."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SECTION = ("framework", "plugins")
 def noted(
     config: Config, selection: Selection, plugins: Sequence[Loaded], offered: Mapping[str, Iterable[str]]
 ) -> tuple[PluginProblem, ...]:
-    """Note every name that matches nothing. A note that most likely means an installed plugin goes into its report.
+    """Note every name that matches nothing. A note that probably concerns an installed plugin is added to its report.
 
     Args:
-        offered: Names by the key of ``[framework]`` that chooses one of them.
+        offered: The available names for each key of ``[framework]`` that selects an object.
 
     Returns:
-        The notes that mean no plugin.
+        The notes that do not concern a particular plugin.
     """
     by_name = {loaded.name: loaded for loaded in reversed(plugins)}
     found: list[PluginProblem] = []
@@ -48,7 +48,7 @@ def _names(
         for index, name in enumerate(getattr(selection, key)):
             if name not in by_name and name not in seen:
                 seen.add(name)
-                fact = f"the configuration names a plugin {name!r}, which is not installed"
+                fact = f"the configuration names the plugin {name!r}, which is not installed"
                 yield _unknown(config, (*_SECTION, key, index), name, fact, by_name)
 
 
@@ -60,7 +60,7 @@ def _tables(config: Config, by_name: Mapping[str, Loaded]) -> Iterator[tuple[str
         loaded = by_name.get(name)
         key = (*_SECTION, name)
         if loaded is None:
-            fact = f"the configuration has settings for a plugin {name!r}, which is not installed"
+            fact = f"the configuration has settings for the plugin {name!r}, which is not installed"
             yield _unknown(config, key, name, fact, by_name)
         elif loaded.usable and table and loaded.settings is None and not loaded.context.has_settings:
             fact = f"the settings of the plugin {name!r} have no effect: the plugin declares none"
@@ -71,7 +71,7 @@ def _tables(config: Config, by_name: Mapping[str, Loaded]) -> Iterator[tuple[str
 
 
 def _ignored(config: Config, loaded: Loaded) -> Iterator[PluginProblem]:
-    """The keys that the class of settings does not have, where unknown keys are no errors."""
+    """Return the keys that the settings class does not have, if unknown keys are not errors."""
     from codex_framework.config.plugin_tables import unknown_settings
 
     for error in unknown_settings(config, loaded.name, loaded.settings):
@@ -79,7 +79,7 @@ def _ignored(config: Config, loaded: Loaded) -> Iterator[PluginProblem]:
 
 
 def _by_person(config: Config, name: str) -> bool:
-    """Whether a table is written by somebody; the options of the command line set some as well."""
+    """Return whether the user wrote a table; some are set by options of the command line."""
     from codex_framework.config.keys import lookup
 
     layers = [layer.name for layer in config.layers if lookup(layer.table, (*_SECTION, name)) is not None]
@@ -102,7 +102,7 @@ def _unknown(
     import difflib
 
     near = next(iter(difflib.get_close_matches(name, by_name, n=1)), None)
-    hint = f"Did you mean {near!r}?" if near else "Remove it, or install the package that brings the plugin."
+    hint = f"Did you mean {near!r}?" if near else "Remove it, or install the package that provides the plugin."
     return near, config_problem(config.error(key, fact, hint=hint, slug=_SLUG))
 
 

@@ -1,10 +1,11 @@
-"""The values of attributes that the kernel reads: each has to be of its class."""
+"""Checks the values of attributes that the kernel reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from codex_framework.contract.errors import described
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
@@ -16,18 +17,18 @@ __all__ = ["agent_problems", "value_problems"]
 
 
 def value_problems(hook: str, item: Any) -> list[str]:
-    """Return what is wrong with the values of attributes that the kernel reads."""
+    """Return the problems of attributes that the kernel reads."""
     try:
         if not isinstance(item.name, str) or not item.name:
-            return [f"its name is {item.name!r}, not a word"]
+            return [f"its name is {item.name!r}, not a non-empty string"]
         check = _CHECKS.get(hook)
         return [] if check is None else list(check(item))
     except Exception as error:  # a plugin's property may raise anything
-        return [f"its attributes cannot be read: {type(error).__name__}: {error}"]
+        return [f"its attributes cannot be read: {described(error)}"]
 
 
 def agent_problems(agent: Any) -> Iterator[str]:
-    """What is wrong with the fields of an agent."""
+    """Yield the problems of an agent's fields."""
     if not isinstance(agent, Agent):
         yield f"it is {type(agent).__name__}, not an Agent"
         return
@@ -41,7 +42,7 @@ def agent_problems(agent: Any) -> Iterator[str]:
             yield f"its {field} is {value!r}, not a string"
     tools: Any = agent.tools
     if not isinstance(tools, (list, tuple)):
-        yield f"its tools is {tools!r}, not a list of tools and functions"
+        yield f"its tools are {tools!r}, not a list of tools and functions"
     limits: Any = agent.limits
     loop: Any = agent.loop
     if not isinstance(limits, Limits):
@@ -58,7 +59,11 @@ def _component_problems(item: Any) -> Iterator[str]:
         keys = getattr(item, field)
         if not isinstance(keys, (list, tuple)) or not all(isinstance(key, ServiceKey) for key in keys):
             yield f"its {field} is {keys!r}, not a list of ServiceKey"
-    for field in ("start_timeout_s", "close_timeout_s"):
+    yield from _limit_problems(item, "start_timeout_s", "close_timeout_s")
+
+
+def _limit_problems(item: Any, *fields: str) -> Iterator[str]:
+    for field in fields or ("close_timeout_s",):
         seconds = getattr(item, field)
         if not isinstance(seconds, (int, float)) or seconds < 0:
             yield f"its {field} is {seconds!r}, not a number of seconds"
@@ -78,7 +83,7 @@ def _order_problems(item: Any) -> Iterator[str]:
 def _provider_problems(item: Any) -> Iterator[str]:
     for key, info in item.builtin.items():
         if not isinstance(info, ProviderInfo):
-            yield f"its builtin provider {key!r} is no ProviderInfo"
+            yield f"its builtin provider {key!r} is not a ProviderInfo"
 
 
 def _words(value: object) -> bool:
@@ -92,4 +97,6 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "codex_components": _component_problems,
     "codex_interceptors": _order_problems,
     "codex_model_providers": _provider_problems,
+    "codex_network_proxies": _limit_problems,
+    "codex_sandboxes": _limit_problems,
 }

@@ -1,4 +1,4 @@
-"""What plugins offer, checked: an object that does not play its role is left out, and a name goes to one plugin only."""
+"""Collects and checks the objects of plugins: an object that does not fulfil its role is ignored, and each name is used once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
+from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.contract.roles.tools import Tool
+from codex_framework.contract.value import Value
 from codex_framework.plugins.collection import Collected
 from codex_framework.plugins.hook_checks import role_of
 from codex_framework.plugins.loaded import Loaded
@@ -16,9 +19,11 @@ from codex_framework.plugins.offer_values import value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.role_checks import role_problems
+from codex_framework.plugins.unheard import unheard
+from codex_framework.toolkit.faults import is_foreign
 from codex_framework.toolkit.roles import completed
 
-__all__ = ["ROLES", "Offer", "Offers"]
+__all__ = ["BUILT_IN_COMMANDS", "ROLES", "Offer", "Offers"]
 
 T = TypeVar("T")
 
@@ -44,8 +49,13 @@ ROLES: Mapping[str, str] = {
     "codex_requires": "requires",
     "codex_roles": "hooks",
     "codex_events": "events",
+    "codex_config_keys": "config_keys",
 }
 """Hook to the role's name in a registry and in reports."""
+
+
+BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
+"""Names of the command line that plugins cannot take."""
 
 
 class Offer(NamedTuple, Generic[T]):
@@ -56,11 +66,11 @@ class Offer(NamedTuple, Generic[T]):
 
 
 class Offers:
-    """Asks plugins for what they offer, each after those that it requires.
+    """Calls the hooks of plugins, each plugin after those that it requires.
 
     Args:
         collected: The plugins, in order of precedence, and what they require.
-        hooks: Which hooks to call. A plugin of which one fails is left out with all it offers.
+        hooks: The hooks to call. If one of them fails, the whole plugin is disabled.
     """
 
     def __init__(self, collected: Collected, hooks: Iterable[str]) -> None:
@@ -74,7 +84,7 @@ class Offers:
                 self._offered[hook] += [(loaded, item) for item in items]
 
     def by_name(self, hook: str) -> dict[str, Offer[Any]]:
-        """The offers of a hook that can be used."""
+        """Return the usable objects of a hook by name."""
         role = role_of(hook)
 
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
@@ -82,8 +92,9 @@ class Offers:
             whole = item if role is None or problems else completed(item, role)
             problems = problems or value_problems(hook, whole)
             if problems:
-                loaded.leave_out(_left_out(hook, item, problems))
+                loaded.leave_out(_left_out(loaded, hook, item, problems))
                 return None
+            _note_unheard(loaded, hook, item, role)
             return whole.name, whole
 
         return self._unique(hook, named)
@@ -94,8 +105,9 @@ class Offers:
         def named(loaded: Loaded, item: Any) -> tuple[str, RegisteredTool] | None:
             registered, problems = registered_tool(loaded.name, item)
             if registered is None:
-                loaded.leave_out(_left_out("codex_tools", item, problems))
+                loaded.leave_out(_left_out(loaded, "codex_tools", item, problems))
                 return None
+            _note_unheard(loaded, "codex_tools", item, Tool)
             return registered.spec.name, registered
 
         return {name: offer.item for name, offer in self._unique("codex_tools", named).items()}
@@ -106,14 +118,14 @@ class Offers:
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
             problems = _op_problems(item)
             if problems:
-                loaded.leave_out(_left_out("codex_ops", item, problems))
+                loaded.leave_out(_left_out(loaded, "codex_ops", item, problems))
                 return None
             return item.op.type, item
 
         return self._unique("codex_ops", named)
 
     def by_call(self, tools: Mapping[str, RegisteredTool]) -> dict[str, RegisteredTool]:
-        """The tools by name and by alias. A name goes before an alias of another tool."""
+        """Return the tools by name and alias. A name takes precedence over an alias of another tool."""
         found = dict(tools)
         owners = {loaded.name: loaded for loaded, _ in self._offered["codex_tools"]}
         for name, registered in tools.items():
@@ -121,12 +133,15 @@ class Offers:
                 other = found.setdefault(alias, registered)
                 if other is not registered:
                     owner = owners[registered.plugin]
-                    fact = f"its tool {name!r} has the alias {alias!r}, which leads to {other.spec.name!r} of plugin {other.plugin!r}"
+                    fact = (
+                        f"its tool {name!r} has the alias {alias!r}, which is already the name or an alias of"
+                        f" {other.spec.name!r} of plugin {other.plugin!r}"
+                    )
                     owner.leave_out(PluginProblem(fact, "Rename the alias.", "plugin-name"))
         return found
 
     def programs(self, tools: Mapping[str, RegisteredTool]) -> dict[str, Sequence[str]]:
-        """The programs that tools put on the path of commands; the first of a name counts."""
+        """Return the programs that tools put on the ``PATH`` of commands; the first with a name is used."""
         found: dict[str, Sequence[str]] = {}
         for registered in tools.values():
             for name, argv in registered.programs.items():
@@ -134,7 +149,7 @@ class Offers:
         return found
 
     def builtin_providers(self, providers: Mapping[str, Offer[ModelProvider]]) -> dict[str, ProviderInfo]:
-        """The provider ids that exist without a table in config; the first of an id counts."""
+        """Return the providers that need no table in the configuration, by id; the first with an id is used."""
         found: dict[str, ProviderInfo] = {}
         for offer in providers.values():
             for identifier, info in offer.item.builtin.items():
@@ -158,32 +173,50 @@ class Offers:
                 continue
             name, value = entry
             if name in found:
-                _note_conflict(hook, name, found[name][0], loaded)
+                _note_conflict(hook, name, found[name][0], loaded, item)
                 continue
             found[name] = (loaded, value)
             loaded.contributes.setdefault(ROLES[hook], []).append(name)
         return {name: Offer(loaded.name, value) for name, (loaded, value) in found.items()}
 
 
-def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded) -> None:
+def _note_unheard(loaded: Loaded, hook: str, item: Any, role: Any) -> None:
+    """Note what looks like a member of the role and has no effect. The object is used nevertheless."""
+    if role is None or loaded.source.bundled or is_foreign(type(item).__module__) or issubclass(role, Value):
+        return
+    for fact, hint, path, line in unheard(item, role):
+        named = f"its {_noun(hook)} {_name_of(item)}: {fact}"
+        loaded.problems.append(PluginProblem(named, hint, "plugin-role", path, line))
+
+
+def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded, item: Any) -> None:
     noun = _noun(hook)
     if winner is loser:
-        loser.leave_out(
-            PluginProblem(f"it offers the {noun} {name!r} twice", "Give each a name of its own.", "plugin-name")
-        )
+        fact = f"it offers the {noun} {name!r} twice"
+        place = _place(loser, hook, item)
+        loser.leave_out(PluginProblem(fact, "Give each a unique name.", "plugin-name", *place))
         return
-    fact = f"the {noun} {name!r} is offered by {winner.label} and by {loser.label}; that of {winner.name!r} is used"
+    fact = f"the {noun} {name!r} is offered by {winner.label} and by {loser.label}; the one of {winner.name!r} is used"
     hint = f'Choose with `[framework] plugins.prefer = ["{loser.name}"]`, or disable one of them.'
     loser.leave_out(PluginProblem(fact, hint, "plugin-name"))
     winner.problems.append(PluginProblem(fact, hint, "plugin-name"))
 
 
-def _left_out(hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
+def _place(loaded: Loaded, hook: str, item: Any) -> tuple[str, int | None]:
+    """Return the place of an offered object: of its function or class, or of the hook if the class is not the plugin's."""
+    own = hasattr(item, "__wrapped__") or hasattr(item, "__code__")
+    kind = item if isinstance(item, type) else type(item)
+    if not own and is_foreign(kind.__module__):
+        return place_of(loaded.hooks[hook])
+    return place_of(item)
+
+
+def _left_out(loaded: Loaded, hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
     return PluginProblem(
-        f"its {_noun(hook)} {_name_of(item)} is left out: {'; '.join(problems)}",
+        f"its {_noun(hook)} {_name_of(item)} is ignored: {'; '.join(problems)}",
         f"See {hook} in docs/reference/hooks.md for the members of the role.",
         "plugin-role",
-        *place_of(item),
+        *_place(loaded, hook, item),
     )
 
 
@@ -200,17 +233,17 @@ def _name_of(item: Any) -> str:
 
 
 def _op_problems(item: Any) -> list[str]:
-    """Why an op handler cannot be used."""
+    """Yield the reasons why an op handler cannot be used."""
     try:
         kind = item.op
     except Exception as error:  # a plugin's property may raise anything
-        return [f"it has no attribute op: {type(error).__name__}: {error}"]
+        return [f"it has no attribute op: {described(error)}"]
     if not (isinstance(kind, type) and issubclass(kind, Op)):
         return [f"its op is {kind!r}, not a subclass of Op"]
     if not isinstance(kind.type, str) or not kind.type:
         return [f"its op {kind.__name__} has no tag: set its class attribute `type`"]
     if kind.type in {built_in.type for built_in in get_args(KernelOp)}:
-        return [f"the op {kind.type!r} is built in and cannot be taken"]
+        return [f"the op {kind.type!r} is built in and cannot be replaced"]
     if not inspect.iscoroutinefunction(getattr(item, "handle", None)):
         return ["it has no `async def handle(self, op, thread, id)`"]
     return []
@@ -228,6 +261,10 @@ def _noun(hook: str) -> str:
 
 
 def _command_problems(item: object) -> list[str]:
-    """Click is not imported for this: what has a name and can be invoked is a command."""
+    """Check a command without importing click: an object with a name that can be invoked is a command."""
     missing: Iterator[str] = (name for name in ("name", "invoke", "main") if not hasattr(item, name))
-    return [f"it is {type(item).__name__}, not a click command: it has no {name}" for name in missing][:1]
+    problems = [f"it is {type(item).__name__}, not a click command: it has no {name}" for name in missing][:1]
+    name = getattr(item, "name", None)
+    if name in BUILT_IN_COMMANDS:
+        problems.append(f"the command {name!r} is built in and cannot be replaced; give yours another name")
+    return problems

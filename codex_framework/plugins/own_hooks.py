@@ -1,4 +1,4 @@
-"""Hooks that plugins declare (``codex_roles``), and what other plugins offer to them."""
+"""Hooks that plugins declare (``codex_roles``), and the objects that other plugins offer to them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.role_checks import role_problems
+from codex_framework.plugins.unheard import unheard
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["OwnHooks"]
@@ -39,7 +40,7 @@ class OwnHooks:
         return self._hooks
 
     def declare(self, loaded: Loaded) -> None:
-        """Ask a plugin for its own hooks. A wrong declaration takes the plugin out."""
+        """Read the own hooks of a plugin. An invalid declaration disables the plugin."""
         function = implementation(loaded.plugin, _HOOK)
         if function is None:
             return
@@ -56,7 +57,7 @@ class OwnHooks:
             self._hooks[hook] = _OwnHook(loaded, role)
 
     def collect(self, plugins: Iterable[Loaded]) -> None:
-        """Call the hooks, in the order of the plugins, and give each plugin access to what is offered to its own."""
+        """Call the hooks, in the order of the plugins, and give each plugin access to the objects for its own hooks."""
         plugins = list(plugins)
         for hook, own in self._hooks.items():
             self._offers[hook] = []
@@ -76,6 +77,9 @@ class OwnHooks:
                     loaded.leave_out(_left_out(hook, own, item, problems))
                     continue
                 self._offers[hook].append((loaded, completed(item, own.role)))
+                for fact, hint, path, line in unheard(item, own.role):
+                    named = f"its object {_name_of(item)} for {hook} of plugin {own.owner.name!r}: {fact}"
+                    loaded.problems.append(PluginProblem(named, hint, "plugin-role", path, line))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
     def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:
@@ -86,26 +90,28 @@ class OwnHooks:
 
     def _fault(self, declared: Any) -> PluginProblem | None:
         if not isinstance(declared, Mapping):
-            fact = f"its codex_roles returned {declared!r}, not a table of hook names and classes"
+            fact = f"its codex_roles returned {declared!r}, not a dict of hook names and classes"
             return PluginProblem(fact, 'Return a dict, such as {"acme_linters": Linter}.', "plugin-hook")
         for hook, role in declared.items():
             if not isinstance(hook, str) or not hook.isidentifier() or keyword.iskeyword(hook) or hook[0] == "_":
                 return PluginProblem(
-                    f"its hook {hook!r} is no name of a function", "Name it like a function.", "plugin-hook"
+                    f"its hook {hook!r} is not a valid name of a function",
+                    "Use a name that a function can have.",
+                    "plugin-hook",
                 )
             if hook in hooks():
                 return PluginProblem(
-                    f"its hook {hook!r} is one of the framework", "Give it another name.", "plugin-hook"
+                    f"its hook {hook!r} is a hook of the framework", "Choose another name.", "plugin-hook"
                 )
             if hook in self._hooks:
                 owner = self._hooks[hook].owner.label
                 return PluginProblem(
-                    f"its hook {hook!r} is declared by {owner} too", "Give it another name.", "plugin-name"
+                    f"its hook {hook!r} is also declared by {owner}", "Choose another name.", "plugin-name"
                 )
             if not isinstance(role, type):
                 return PluginProblem(
-                    f"its hook {hook!r} collects {role!r}, which is no class",
-                    "Name a class or a protocol.",
+                    f"its hook {hook!r} collects {role!r}, which is not a class",
+                    "Use a class or a protocol.",
                     "plugin-hook",
                 )
         return None
@@ -113,8 +119,8 @@ class OwnHooks:
 
 def _left_out(hook: str, own: _OwnHook, item: Any, problems: Sequence[str]) -> PluginProblem:
     return PluginProblem(
-        f"its offer {_name_of(item)} to {hook} of plugin {own.owner.name!r} is left out: {'; '.join(problems)}",
-        f"See {own.role.__module__}.{own.role.__qualname__} for what it has to have.",
+        f"its object {_name_of(item)} for {hook} of plugin {own.owner.name!r} is ignored: {'; '.join(problems)}",
+        f"See {own.role.__module__}.{own.role.__qualname__} for the required members.",
         "plugin-role",
         *place_of(item),
     )

@@ -1,8 +1,9 @@
-"""Looks at a tool once, when it is registered: its form is checked, and what it overrides is found."""
+"""Inspects a tool once, at registration: checks its form, and finds the methods that it overrides."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from codex_framework.contract.protocol.events import Approval, EventMsg
@@ -18,6 +19,7 @@ from codex_framework.contract.roles.tool_specs import (
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value, field
 from codex_framework.plugins.role_checks import role_problems
+from codex_framework.toolkit.faults import Label
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["RegisteredTool", "registered_tool", "schema_problems", "spec_problems"]
@@ -27,16 +29,17 @@ _EXPOSURES = ("direct", "deferred", "hidden")
 
 
 class RegisteredTool(Value, kw_only=True):
-    """A tool with what is known of it. A method is None if the tool does not override it.
+    """A tool with its properties. A method is None if the tool does not override it.
 
     Attributes:
         plugin: The name of the plugin that offers it.
         spec: Read once.
         parallel: Whether its calls may overlap with those of other such tools.
-        aliases: Other names it answers to.
+        aliases: Other names by which it can be called.
         programs: Commands it puts on the ``PATH`` of what the model runs.
         exposure: ``direct``, ``deferred`` or ``hidden``.
-        tells_clients: Whether it tells clients of its calls itself.
+        keywords, source: For a tool search.
+        tells_clients: Whether it informs clients about its calls itself.
         offered, spec_for, needs_approval, allow_always, view, with_arguments, preview: As in
             :class:`~codex_framework.contract.roles.tools.Tool`.
     """
@@ -48,6 +51,8 @@ class RegisteredTool(Value, kw_only=True):
     aliases: tuple[str, ...] = ()
     programs: Mapping[str, Sequence[str]] = field(factory=dict)
     exposure: str = "direct"
+    keywords: str = ""
+    source: str = ""
     tells_clients: bool = False
     offered: Callable[[TurnFacts], bool] | None = None
     spec_for: Callable[[TurnFacts], ToolSpec] | None = None
@@ -57,12 +62,17 @@ class RegisteredTool(Value, kw_only=True):
     with_arguments: Callable[[ToolCall, Mapping[str, Any]], ToolCall] | None = None
     preview: Callable[[str, str], EventMsg | None] | None = None
 
+    @cached_property
+    def label(self) -> Label:
+        """The name of the tool and of its plugin, for messages."""
+        return Label("tool", self.spec.name, self.plugin)
+
 
 _METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "view", "with_arguments", "preview")
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
-    """The tool, or every reason why it cannot be used."""
+    """Return the registered tool, or all reasons why it cannot be used."""
     problems = role_problems(tool, Tool) or list(spec_problems(tool.spec))
     if problems:
         return None, problems
@@ -75,6 +85,8 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
             aliases=tuple(getattr(tool, "aliases", Tool.aliases)),
             programs=dict(getattr(tool, "programs", Tool.programs)),
             exposure=getattr(tool, "exposure", Tool.exposure),
+            keywords=getattr(tool, "keywords", Tool.keywords),
+            source=getattr(tool, "source", Tool.source),
             tells_clients=bool(getattr(tool, "tells_clients", Tool.tells_clients)),
             **{method: getattr(tool, method) for method in _METHODS if overrides(tool, Tool, method)},
         )
@@ -87,12 +99,16 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
 def _member_problems(registered: RegisteredTool) -> Iterator[str]:
     for alias in registered.aliases:
         if not isinstance(alias, str) or not is_tool_name(alias):
-            yield f"its alias {alias!r} is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
+            yield f"its alias {alias!r} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'"
     if registered.exposure not in _EXPOSURES:
         yield f"its exposure is {registered.exposure!r}, not one of {', '.join(_EXPOSURES)}"
+    for member in ("keywords", "source"):
+        text: object = getattr(registered, member)
+        if not isinstance(text, str):
+            yield f"its {member} is {type(text).__name__}, not a string"
     for name, argv in registered.programs.items():
         if not isinstance(name, str) or not name or "/" in name or not _words(argv):
-            yield f"its program {name!r} does not stand for a list of words (with a name that is no path)"
+            yield f"its program {name!r} must have a name without slashes and stand for a non-empty list of strings"
 
 
 def _words(argv: object) -> bool:

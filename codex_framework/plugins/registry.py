@@ -1,14 +1,15 @@
-"""The registry: everything that plugins offer, checked and by name. Made once when a kernel is created; it never changes."""
+"""The registry: all objects of plugins, checked and by name. It is created with a kernel and never changes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_framework.contract import hookspecs
+from codex_framework.contract.errors import PluginError
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.compactors import Compactor
@@ -26,12 +27,14 @@ from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.value import Value, field
 from codex_framework.plugins.collection import Collected, collect
 from codex_framework.plugins.context import LoadContext
+from codex_framework.plugins.declarations import DECIDING
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
 from codex_framework.plugins.interceptor_table import InterceptorTable
 from codex_framework.plugins.offers import ROLES, Offer, Offers
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
 from codex_framework.plugins.selection import Selection
+from codex_framework.toolkit.faults import advice
 
 if TYPE_CHECKING:
     import click
@@ -43,34 +46,36 @@ __all__ = ["CommandTable", "Offer", "RegisteredTool", "Registry", "load_registry
 _COMMANDS = "codex_commands"
 _DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
 _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
-"""Keys of ``[framework]`` that choose one of several offers, and their role."""
+"""The keys of ``[framework]`` that select one of several objects, and their role."""
 
 
 class CommandTable(NamedTuple):
-    """Subcommands that plugins offer, by name, and the reports of all plugins with these commands accounted for."""
+    """The subcommands of plugins by name, and the reports of all plugins including these commands."""
 
     commands: Mapping[str, Offer[click.Command]]
     reports: tuple[PluginReport, ...]
 
 
 class Registry(Value, kw_only=True):
-    """What plugins offer. Without any plugin all of it is empty, and that is a registry too.
+    """The objects of plugins. Without plugins it is empty, which is valid.
 
     Attributes:
-        tools: By name, in a stable order: that of the plugins, and in a plugin as it offers them.
-        tools_by_call: By name and by alias: what a call of the model finds.
+        tools: By name, in a stable order: that of the plugins, and for one plugin the order in which it offers them.
+        tools_by_call: By name and alias, for calls of the model.
         providers: By ``wire_api`` word.
         builtin_providers: Provider ids that need no table in config, of all providers.
-        observers, notifiers, telemetry: With the plugin's name, which is told when they misbehave.
+        observers, notifiers, telemetry: With the plugin's name, for messages about their failures.
         interceptors: By method and ``order``.
         components, compactors, agents: By name, with the plugin's name.
         ops: Handlers by the op's tag, with the plugin's name.
         reviewers: By their ``order``.
-        programs: Commands for the ``PATH`` of what the model runs: name to the argv it stands for.
+        programs: Commands for the ``PATH`` of what the model runs: name to argv.
         events: The event classes of plugins, by tag.
+        config_keys: The settings of Codex that take effect through plugins, as dotted names.
         owners: ``(role, name)`` to the name of the plugin.
         notes: Names in the configuration that match nothing.
-        reports: What became of each plugin, in order of precedence.
+        late: Sentences about plugins that came too late for a thread, because the kernel was closing.
+        reports: The outcome for each plugin, in order of precedence.
     """
 
     tools: Mapping[str, RegisteredTool] = field(factory=dict)
@@ -93,16 +98,18 @@ class Registry(Value, kw_only=True):
     agents: Mapping[str, Offer[Agent[Any]]] = field(factory=dict)
     programs: Mapping[str, Sequence[str]] = field(factory=dict)
     events: Mapping[str, type[EventMsg]] = field(factory=dict)
+    config_keys: frozenset[str] = frozenset()
     owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
     notes: tuple[PluginProblem, ...] = ()
+    late: tuple[str, ...] = ()
     reports: tuple[PluginReport, ...] = ()
     _collected: Collected | None = field(default=None, repr=False, eq=False, alias="collected")
 
     def without(self, failed: Mapping[str, str]) -> Registry:
-        """Return the registry without what some plugins offer, and without the plugins that require them.
+        """Return the registry without the objects of some plugins and of the plugins that require them.
 
         Args:
-            failed: Why, by the plugin's name; it becomes part of their reports.
+            failed: The reason by plugin name; it becomes part of the plugin's report.
         """
         failed = {**failed, **self._dependents(failed)}
         changes: dict[str, Any] = {}
@@ -137,7 +144,7 @@ class Registry(Value, kw_only=True):
         return self.evolve(interceptors=self.interceptors.without(failed), reports=reports, **changes)
 
     def _dependents(self, failed: Mapping[str, str]) -> Mapping[str, str]:
-        """Why the plugins that require failed ones cannot be used. All of them count as unusable from now on."""
+        """Return why the plugins that require failed ones cannot be used, and mark all of them as unusable."""
         if self._collected is None:
             return {}
         found: dict[str, str] = {}
@@ -148,35 +155,74 @@ class Registry(Value, kw_only=True):
             )
         for loaded in self._collected.plugins:
             if loaded.usable and (reason := found.get(loaded.name) or failed.get(loaded.name)):
-                loaded.fail(_failure(reason))
+                loaded.fail(_failure(reason, loaded.name))
         return found
 
     def is_installed(self, plugin: str) -> bool:
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
         return any(report.name == plugin and report.distribution for report in self.reports)
 
+    def check_safeguards(self, failed: Collection[str]) -> None:
+        """Check that plugins that have failed offered no safeguards. Without these, more would be possible than the user wants.
+
+        Args:
+            failed: Their names. Their reports say why they have failed.
+
+        Raises:
+            PluginError: One offered a safeguard.
+        """
+        lost: dict[str, list[str]] = {}
+        roles = {ROLES[hook]: hook for hook in sorted(DECIDING)}
+        for (role, name), plugin in self.owners.items():
+            if plugin in failed and role in roles:
+                lost.setdefault(plugin, []).append(f"{role.replace('_', ' ')} ({name})")
+        for report in self.reports:
+            if report.name in lost:
+                offered = ", ".join(lost[report.name])
+                reason = report.problems[-1].text if report.problems else "it has failed"
+                raise PluginError(
+                    report.name,
+                    f"plugin {report.name!r} cannot be used, and it offers safeguards: {offered}; {reason}",
+                    hint=f'Fix the plugin, or do without it: `[framework] plugins.disabled = ["{report.name}"]`.',
+                )
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The locations of the plugins' code: files, and folders of packages."""
+        return (
+            () if self._collected is None else tuple(filter(None, (plugin.code for plugin in self._collected.plugins)))
+        )
+
     def noting(self, problems: Iterable[tuple[str, str]]) -> Registry:
-        """Return the registry with more problems of plugins, each with the plugin's name, in their reports."""
+        """Return the registry with further problems, each with a plugin's name, added to the reports."""
         found: dict[str, list[PluginProblem]] = {}
         for plugin, text in problems:
-            found.setdefault(plugin, []).append(PluginProblem(text, "Fix the plugin, or disable it.", "component"))
+            found.setdefault(plugin, []).append(PluginProblem(text, advice(plugin), "component"))
         if not found:
             return self
-        reports = (report.evolve(problems=(*report.problems, *found.get(report.name, ()))) for report in self.reports)
-        return self.evolve(reports=tuple(reports))
+        reports = tuple(
+            report.evolve(problems=(*report.problems, *found.pop(report.name, ()))) for report in self.reports
+        )
+        rest = (f"{problem.text}. {problem.hint}" for problems in found.values() for problem in problems)
+        return self.evolve(reports=reports).telling(rest)
+
+    def telling(self, sentences: Iterable[str]) -> Registry:
+        """Return the registry with sentences about plugins that no thread could be told any more."""
+        late = (*self.late, *sentences)
+        return self if late == self.late else self.evolve(late=late)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with plugins, as sentences for a person. A fact that concerns two plugins is told once."""
+        """The problems of plugins as sentences for the user. A fact that concerns two plugins appears once."""
         found = {note.fact: f"{note.text}. {note.hint}" for note in self.notes}
         for report in self.reports:
             for fact, sentence in report.warnings.items():
                 found.setdefault(fact, sentence)
-        return tuple(found.values())
+        return tuple(dict.fromkeys((*found.values(), *self.late)))
 
     @cached_property
     def command_table(self) -> CommandTable:
-        """Subcommands of the CLI. Their hooks are called at first use: they are rarely needed, and they import click."""
+        """The subcommands of the CLI. Their hooks are called at first use, because they are rarely needed and import click."""
         if self._collected is None:
             return CommandTable({}, self.reports)
         commands = Offers(self._collected, [_COMMANDS]).by_name(_COMMANDS)
@@ -191,21 +237,21 @@ def load_registry(
     extra_plugins: Sequence[object] = (),
     tolerant: bool = False,
 ) -> Registry:
-    """Load all plugins and put what they offer in order. A broken plugin is reported, never raised.
+    """Load all plugins and collect their objects. A broken plugin is reported and does not raise an exception.
 
-    Where two plugins offer one name, it goes to the one that stands first in ``[framework] plugins.prefer``, else to one that
-    the program passed, else to the bundled one, else to the first by entry-point name; both are told.
+    If two plugins offer the same name, the one that comes first in ``[framework] plugins.prefer`` gets it, else one that the
+    program passed, else the bundled one, else the first by entry-point name. Both plugins are reported.
 
     Args:
-        config: The configuration, or its tables alone: then nothing can be said of the file where a setting stands.
+        config: The configuration, or only its tables; errors then cannot name the file of a setting.
         environ: The kernel's environment variables, instead of ``os.environ``.
-        entry_points: Instead of those of the installed distributions.
+        entry_points: The entry points to use instead of those of the installed distributions.
         extra_plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the
             ``Path`` of a one-file plugin.
-        tolerant: Whether wrong settings of a plugin are only reported, even if its objects decide what may run.
+        tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide what may run.
 
     Raises:
-        ConfigError: ``[framework.plugins]`` itself is wrong, or the settings of a plugin whose objects decide what may run.
+        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are.
     """
     variables = os.environ if environ is None else environ
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
@@ -254,6 +300,7 @@ def load_registry(
         agents=found["agents"],
         programs=offers.programs(tools),
         events={tag: kind for tag, (_, kind) in collected.events.items()},
+        config_keys=frozenset(key for loaded in collected.plugins if loaded.usable for key in loaded.config_keys),
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
         | {("tools", name): registered.plugin for name, registered in tools.items()}
         | {("events", tag): plugin for tag, (plugin, _) in collected.events.items()},
@@ -277,12 +324,12 @@ def _interceptors(offers: Mapping[str, Offer[Interceptor]]) -> InterceptorTable:
 def _with_failure(report: PluginReport, reason: str | None) -> PluginReport:
     if reason is None:
         return report
-    problems = (*report.problems, _failure(reason))
+    problems = (*report.problems, _failure(reason, report.name))
     return report.evolve(status=PluginStatus.FAILED, problems=problems, contributes={})
 
 
-def _failure(reason: str) -> PluginProblem:
-    return PluginProblem(reason, "Fix the plugin, or disable it.", "component")
+def _failure(reason: str, plugin: str) -> PluginProblem:
+    return PluginProblem(reason, advice(plugin), "component")
 
 
 def _items(offers: Mapping[str, Offer[Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What became of each plugin: the values that ``codex-framework plugins`` shows."""
+"""The outcome of loading each plugin, which ``codex-framework plugins`` shows."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class PluginStatus(enum.StrEnum):
     LOADED = "loaded"
     """All of it."""
     PARTIAL = "partial"
-    """Some of what it offers was left out."""
+    """Some of its objects were ignored."""
     FAILED = "failed"
     """Nothing of it."""
     DISABLED = "disabled"
-    """Nothing of it, because the configuration says so; its module was not even imported."""
+    """Nothing of it, because of the configuration; its module was not imported."""
 
 
 class PluginProblem(Value):
-    """One thing that is wrong with a plugin.
+    """One problem of a plugin.
 
     Attributes:
-        fact: What is the case, with its values.
+        fact: The problem, with its values.
         hint: What to do about it, in the imperative.
         slug: A heading in ``docs/errors.md``.
-        path: The file where it is wrong; empty if it is not known.
+        path: The file with the problem; empty if unknown.
         line: The 1-based line in that file.
     """
 
@@ -43,27 +43,27 @@ class PluginProblem(Value):
 
     @property
     def text(self) -> str:
-        """The fact, with the place behind it: ``<fact> (<file>, line <n>)``."""
+        """The fact followed by its place: ``<fact> (<file>, line <n>)``."""
         if not self.path:
             return self.fact
         return f"{self.fact} ({self.path}{'' if self.line is None else f', line {self.line}'})"
 
 
 class PluginReport(Value, kw_only=True):
-    """What became of one plugin.
+    """The outcome of loading one plugin.
 
     Attributes:
         name: Its entry-point name; for a plugin that the program passed itself, its module or class name.
-        module: Where the entry point leads (``package.module`` or ``package.module:attribute``).
+        module: The target of the entry point (``package.module`` or ``package.module:attribute``).
         distribution: Normalised name of the distribution it came with; empty for a plugin passed by the program.
         contributes: Role (``tools``, ``providers``, ...) to the names that are in use.
-        problems: Everything that is wrong, most important first. A plugin that won a name against another one is told so here
-            too, though all of it is in use.
-        load_ms: Milliseconds that importing its module and calling its hooks took, with everything that was imported for the
-            first time on its behalf.
-        bundled: Whether it came with this package.
+        problems: All problems, most important first. If the plugin got a name that another plugin offers too, this is mentioned
+            here, although all of it is in use.
+        load_ms: The time in milliseconds for importing its module and calling its hooks, including everything that was first
+            imported for it.
+        bundled: Whether it is part of this package.
         file: The path of a one-file plugin; empty for others.
-        requires: The plugins that it requires, with versions, as it says itself.
+        requires: The plugins that it requires, with versions, as declared.
         settings: The class of its settings, if it declares one.
     """
 
@@ -82,22 +82,22 @@ class PluginReport(Value, kw_only=True):
 
     @property
     def error(self) -> str:
-        """The most important fact that is wrong, with its place, or nothing."""
+        """The most important problem, with its place. Empty if there is none."""
         return self.problems[0].text if self.problems else ""
 
     @property
     def hint(self) -> str:
-        """What to do about :attr:`error`, or nothing."""
+        """What to do about :attr:`error`. Empty if there is none."""
         return self.problems[0].hint if self.problems else ""
 
     @property
     def origin(self) -> str:
-        """Distribution and version, for people."""
+        """Distribution and version, for display."""
         return self.file or f"{self.distribution} {self.version}".strip() or "passed by the program"
 
     @property
     def warnings(self) -> dict[str, str]:
-        """The problems as sentences for a person, by fact. A bundled plugin that only lacks its extra is not worth one."""
+        """The problems as sentences for the user, by fact. A bundled plugin that only lacks its extra gets no warning."""
         return {
             problem.fact: f"plugin '{self.name}' ({self.origin}): {problem.text}. {problem.hint}".strip()
             for problem in self.problems

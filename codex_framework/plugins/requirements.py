@@ -1,4 +1,4 @@
-"""What plugins require of each other (``codex_requires``): names, versions, circles, and the order that follows."""
+"""The requirements between plugins (``codex_requires``): names, versions, cycles, and the resulting order."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class _Fault(NamedTuple):
 
 
 class Requirements:
-    """The requirements of plugins. Those whose requirements are not met are left out.
+    """The requirements of plugins. Plugins whose requirements are not met are disabled.
 
     Args:
-        plugins: All plugins in order of precedence, also those that are left out already.
+        plugins: All plugins in order of precedence, including those that are already disabled.
     """
 
     def __init__(self, plugins: Sequence[Loaded]) -> None:
         self._by_name: dict[str, Loaded] = {}
-        for loaded in plugins:  # of two with one name, the usable one
+        for loaded in plugins:  # of two with the same name, use the usable one
             if loaded.name not in self._by_name or not self._by_name[loaded.name].usable:
                 self._by_name[loaded.name] = loaded
         self._needs: dict[Loaded, list[Loaded]] = {}
@@ -44,7 +44,7 @@ class Requirements:
             self.check(loaded)
 
     def check(self, loaded: Loaded) -> bool:
-        """Whether a plugin can be used: a plugin is left out if one that it requires has been."""
+        """Return whether a plugin can be used; it is disabled if a plugin that it requires is."""
         if not loaded.usable:
             return False
         for other in self._needs[loaded]:
@@ -54,7 +54,7 @@ class Requirements:
         return True
 
     def dependents(self, failed: Mapping[str, object]) -> Iterator[tuple[Loaded, str]]:
-        """The plugins that require one of these, directly or not, each with the name of the one that it requires."""
+        """Return the plugins that require one of these, directly or indirectly, each with the name of the one that it requires."""
         gone = {loaded for loaded in self.order if loaded.name in failed}
         for loaded in self.order:
             if loaded in gone or not loaded.usable:
@@ -78,9 +78,9 @@ class Requirements:
         return found
 
     def _parsed(self, text: str) -> Loaded | _Fault | None:
-        """Return the plugin that a requirement names, or what is wrong, or None if it does not apply here."""
+        """Return the plugin that a requirement names, or the problem, or None if the requirement does not apply here."""
         plain = re.fullmatch(_NAME, text)
-        if plain is not None:  # without a version there is no need of packaging, which takes 10 ms to import
+        if plain is not None:  # without a version, packaging is not needed, whose import takes 10 ms
             return self._named(plain[1])
         from packaging.requirements import InvalidRequirement, Requirement
 
@@ -108,7 +108,7 @@ class Requirements:
         if fits:
             return other
         return _Fault(
-            f"it requires plugin {other.name!r} {requirement.specifier}, and {_versioned(other)} is loaded",
+            f"it requires plugin {other.name!r} {requirement.specifier}, but {_versioned(other)} is loaded",
             _how_to_get(other, f"{requirement.specifier}"),
         )
 
@@ -123,7 +123,9 @@ class Requirements:
 
         near = difflib.get_close_matches(name, self._by_name, n=1)
         hint = f"Did you mean {near[0]!r}? Otherwise install" if near else "Install"
-        return _Fault(f"it requires plugin {name!r}, which is not installed", f"{hint} a package that brings {name!r}.")
+        return _Fault(
+            f"it requires plugin {name!r}, which is not installed", f"{hint} a package that provides {name!r}."
+        )
 
     def _unusable(self, other: Loaded) -> _Fault:
         if other.disabled:
@@ -138,24 +140,24 @@ class Requirements:
     def _leave_out_circles(self) -> None:
         for loaded in self._needs:
             if loaded.usable and (circle := self._circle(loaded)):
-                path = " -> ".join(one.name for one in (*circle, circle[0]))
-                for one in circle:
-                    fault = _Fault(f"plugins require each other in a circle: {path}", "Take one requirement out.")
-                    self._fail(one, fault)
+                path = " -> ".join(plugin.name for plugin in (*circle, circle[0]))
+                for plugin in circle:
+                    fault = _Fault(f"plugins require each other in a circle: {path}", "Remove one of the requirements.")
+                    self._fail(plugin, fault)
 
     def _circle(self, start: Loaded) -> list[Loaded]:
-        """Return the shortest circle of requirements that begins and ends with a plugin, or nothing."""
+        """Return the shortest cycle of requirements that starts and ends with a plugin; empty if there is none."""
         came: dict[Loaded, Loaded] = {}
         queue = [start]
-        for one in queue:
-            for other in self._needs[one]:
+        for plugin in queue:
+            for other in self._needs[plugin]:
                 if other is start:
-                    path = [one]
+                    path = [plugin]
                     while path[-1] is not start:
                         path.append(came[path[-1]])
                     return path[::-1]
                 if other not in came:
-                    came[other] = one
+                    came[other] = plugin
                     queue.append(other)
         return []
 

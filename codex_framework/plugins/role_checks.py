@@ -1,12 +1,14 @@
-"""Checks that an object plays its role: members that are missing, or that cannot be called as they will be.
+"""Checks that an object fulfils its role: that no member is missing, and that each can be called as required.
 
-No type checker sees an object that lacks a method of its role, or an ``async`` method where a plain one is called; each of them would
-be silence at run time.
+A type checker may not see a plugin's objects. At run time, a missing method, or an ``async`` one that is called without ``await``,
+would go unnoticed.
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
+import itertools
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,23 +17,24 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from codex_framework.contract import hookspecs
+from codex_framework.contract.errors import described
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
-__all__ = ["is_plain", "kind_name", "role_problems"]
+__all__ = ["is_plain", "kind_name", "members", "role_problems"]
 
 _HARMLESS = frozenset({"__isabstractmethod__", f"{hookspecs.GROUP}_impl"})
-"""Attributes of functions that say nothing of their parameters."""
+"""Attributes of functions that do not affect their signature."""
 
 _NOTHING = object()
 
 
 def role_problems(item: object, role: Any) -> list[str]:
-    """Why an object does not play a role: members that are missing, or cannot be called as they will be.
+    """Return why an object does not fulfil a role: members that are missing, or that cannot be called as required.
 
-    A role is a protocol, whose members are all required; a base class, whose members without a default are; or a class of values,
-    which cannot be played by anything else.
+    A role is a protocol, all of whose members are required; a base class, whose members without a default are required; or a class
+    of values, of which the object must be an instance.
     """
     if inspect.isclass(item):
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
@@ -41,7 +44,7 @@ def role_problems(item: object, role: Any) -> list[str]:
     methods = _method_problems(type(item), role)
     return [
         fact
-        for member in _members(role)
+        for member in members(role)
         for fact in (
             methods[member.name]
             if member.name in methods and member.name not in own
@@ -51,11 +54,11 @@ def role_problems(item: object, role: Any) -> list[str]:
 
 
 _KNOWN: WeakKeyDictionary[type[Any], dict[Any, Mapping[str, Sequence[str]]]] = WeakKeyDictionary()
-"""Class to role to what is wrong with each method. Threads make tools of one class again and again."""
+"""Class to role to the problems of each method. Cached, because threads create tools of the same class repeatedly."""
 
 
 def _method_problems(kind: type[Any], role: Any) -> Mapping[str, Sequence[str]]:
-    """What is wrong with the members that all instances of a class share: its methods, and the role's defaults."""
+    """Return the problems of the members that all instances of a class share: its methods, and the role's defaults."""
     known = _KNOWN.setdefault(kind, {})
     if role not in known:
         known[role] = dict(_of_class(kind, role))
@@ -63,7 +66,7 @@ def _method_problems(kind: type[Any], role: Any) -> Mapping[str, Sequence[str]]:
 
 
 def _of_class(kind: type[Any], role: Any) -> Iterator[tuple[str, Sequence[str]]]:
-    for member in _members(role):
+    for member in members(role):
         value = _static(kind, member.name)
         if member.default and value is _static(role, member.name):
             yield member.name, ()
@@ -73,7 +76,7 @@ def _of_class(kind: type[Any], role: Any) -> Iterator[tuple[str, Sequence[str]]]
 
 
 def _static(kind: type[Any], name: str) -> object:
-    """What ``inspect.getattr_static`` returns, which takes many times as long."""
+    """Return the same as ``inspect.getattr_static``, but many times faster."""
     for owner in kind.__mro__:
         if name in owner.__dict__:
             return owner.__dict__[name]
@@ -81,7 +84,7 @@ def _static(kind: type[Any], name: str) -> object:
 
 
 def _is_plainly(function: types.FunctionType, member: _Member) -> bool:
-    """Whether a function has just the parameters that its role's method has, without a look at its signature."""
+    """Return whether a function has exactly the parameters of its role's method, without inspecting its signature."""
     if not is_plain(function):
         return False
     code = function.__code__
@@ -94,13 +97,13 @@ def _is_plainly(function: types.FunctionType, member: _Member) -> bool:
 
 
 def is_plain(function: types.FunctionType) -> bool:
-    """Whether a function's code tells its signature: nothing is wrapped or marked."""
+    """Return whether a function's code shows its signature, because the function is neither wrapped nor marked."""
     said = function.__dict__
     return not function.__code__.co_posonlyargcount and (not said or said.keys() <= _HARMLESS)
 
 
 class _Member(NamedTuple):
-    """A member of a role: an attribute, or a method with the parameters it is called with."""
+    """A member of a role: an attribute, or a method with the parameters of its calls."""
 
     name: str
     method: bool
@@ -111,7 +114,8 @@ class _Member(NamedTuple):
 
 
 @cache
-def _members(role: Any) -> tuple[_Member, ...]:
+def members(role: Any) -> tuple[_Member, ...]:
+    """Return the public members of a role."""
     found: dict[str, _Member] = {}
     for owner in reversed(role.__mro__):
         if owner in (object, typing.Generic, typing.Protocol):
@@ -144,22 +148,24 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
         method=True,
         default=default,
         is_async=inspect.iscoroutinefunction(value),
-        positional=tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
-        keywords=tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY),
+        positional=tuple(
+            parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ),
+        keywords=tuple(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY),
     )
 
 
 def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
     inherits = role in type(item).__mro__ and hasattr(role, member.name)
     if not member.default and inherits and not overrides(item, role, member.name):
-        derived = f"its {member.name} is that of {role.__name__}, which does nothing: write `{_described(member)}`"
+        derived = f"its {member.name} is inherited from {role.__name__} and does nothing: write `{_described(member)}`"
         return [derived if member.method else f"it has no {_described(member)}"]
     try:
         value = getattr(item, member.name)
     except AttributeError:
         return [] if member.default else [f"it has no {_described(member)}"]
     except Exception as error:  # a plugin's property may raise anything
-        return [f"its {member.name} raises {type(error).__name__}: {error}"]
+        return [f"its {member.name} raises {described(error)}"]
     if not member.method:
         return [f"its {member.name} is a method: make it a property"] if inspect.ismethod(value) else []
     if not callable(value):
@@ -168,12 +174,12 @@ def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
 
 
 _WITHOUT_TURN = ("request", "before_tool", "after_tool")
-"""The methods of interceptors that may leave out their last parameter, which they did not have up to version 0.1."""
+"""The methods of interceptors that may omit their last parameter, which did not exist up to version 0.1."""
 
 
 def _of_method(value: Callable[..., Any], role: type[Any], member: _Member) -> Iterable[str]:
     if inspect.iscoroutinefunction(value) and not member.is_async:
-        return [f"its {member.name} is async, and it is called without await: write `{_described(member)}`"]
+        return [f"its {member.name} is async, but it is called without await: write `{_described(member)}`"]
     if member.is_async and _surely_plain(value):
         return [f"its {member.name} is not async: write `{_described(member)}`"]
     if role is Interceptor and member.name in _WITHOUT_TURN and _fits(value, member.positional[:-1]):
@@ -183,7 +189,7 @@ def _of_method(value: Callable[..., Any], role: type[Any], member: _Member) -> I
     except TypeError as error:
         return [f"its {member.name} cannot be called as `{_described(member)}`: {error}"]
     except ValueError:
-        return []  # no signature to look at (a builtin): it will show
+        return []  # no signature to check (a builtin): it will show
     return []
 
 
@@ -196,14 +202,25 @@ def _fits(value: Callable[..., Any], arguments: tuple[str, ...]) -> bool:
 
 
 def _surely_plain(value: Callable[..., Any]) -> bool:
-    """Whether a plain function says itself that it returns something that cannot be awaited."""
+    """Return whether the annotation or the code of a plain function shows that its result cannot be awaited."""
     function = inspect.unwrap(getattr(value, "__func__", value))
     if not isinstance(function, types.FunctionType) or inspect.iscoroutinefunction(function):
         return False
     said = function.__annotations__.get("return")
     if said is None:
-        return "return" in function.__annotations__
+        return "return" in function.__annotations__ or _returns_none(function)
     return not any(word in kind_name(said) for word in ("Awaitable", "Coroutine", "Future", "Task", "Any", "object"))
+
+
+def _returns_none(function: types.FunctionType) -> bool:
+    """Return whether every ``return`` of a function returns None, and there is one."""
+    code = list(dis.get_instructions(function))
+    returned = [
+        step.argval if step.opname == "RETURN_CONST" else before.argval if before.opname == "LOAD_CONST" else step
+        for before, step in itertools.pairwise(code)
+        if step.opname in ("RETURN_VALUE", "RETURN_CONST")
+    ]
+    return bool(returned) and all(value is None for value in returned)
 
 
 def _described(member: _Member) -> str:
@@ -215,7 +232,7 @@ def _described(member: _Member) -> str:
 
 
 def kind_name(kind: Any) -> str:
-    """Return an annotation as people write it."""
+    """Return an annotation as it is written in code."""
     if isinstance(kind, str):
         return kind
     if typing.get_origin(kind) is None and isinstance(kind, type):

@@ -1,4 +1,4 @@
-"""``[framework.plugins]``: which plugins are left out, which win where two offer one name, and one-file plugins."""
+"""``[framework.plugins]``: disabled plugins, preferred plugins for names that several offer, and one-file plugins."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision,
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.testing.facts import turn_facts
+from codex_framework.threads.closing import close_all
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.call_context import CallContext
 from codex_framework.threads.turn.diff import TurnDiff
@@ -58,7 +59,7 @@ async def call_context(
     info = model or ModelInfo(slug="test-model")
     confinements = Confinements({}, None)
     commands = CommandRunner(
-        policies=tuple(policies),
+        policies=lambda: tuple(policies),
         confinements=confinements,
         environment_policy={},
         environ=os.environ,
@@ -86,8 +87,8 @@ async def call_context(
             diff=TurnDiff(cwd),
         )
     finally:
-        problems = await plugin_state.aclose()
-        await confinements.aclose()
+        problems = [text for _, text in await plugin_state.aclose()]
+        problems += [text for _, text in await close_all(*confinements.closing())]
     if problems:
         raise AssertionError("; ".join(problems))
 

@@ -53,7 +53,7 @@ async def run_confined(
     Args:
         confinement: What ``Sandbox.confine`` returned.
         argv: The command.
-        cwd: The folder to run it in.
+        cwd: The working folder of the command.
         env: Variables besides ``PATH`` and those of the confinement, which they override.
         stdin: The file that the command reads.
         within_s: Time limit for the output, in seconds.

@@ -1,4 +1,4 @@
-"""The facts of a turn that does not exist, for tests of what decides by them."""
+"""The facts of an imaginary turn, for tests of code that depends on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["turn_facts"]
 
 
 def turn_facts(*, sandbox_policy: SandboxPolicy | None = None, **fields: Any) -> TurnFacts:
-    """Return the facts of a turn: unless fields say otherwise, everything may be done and nobody is asked.
+    """Return the facts of a turn. By default, everything is permitted and nobody is asked.
 
     Args:
         sandbox_policy: The permissions, as a sandbox policy.

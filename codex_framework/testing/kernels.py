@@ -1,4 +1,4 @@
-"""A real kernel in a folder of its own, and turns run in it: what the fixtures ``make_kernel`` and ``run_turn`` give."""
+"""Real kernels in their own folders, and turns in them, for the fixtures ``make_kernel`` and ``run_turn``."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from codex_framework.threads.thread import Thread
 __all__ = ["KernelFactory", "ScriptedKernel", "TurnRun"]
 
 _OVERRIDES = ('sandbox_mode="danger-full-access"', 'approval_policy="never"')
-"""Commands run without a sandbox and nobody is asked: so tests give the same on every machine."""
+"""Commands run without a sandbox and nobody is asked, so that tests have the same results on every machine."""
 
 
 class TurnRun(Value, kw_only=True):
-    """A turn that a test has run.
+    """The result of a turn in a test.
 
     Attributes:
-        result: What ``Thread.run`` gave: status, final message, error, usage, events.
+        result: The result of ``Thread.run``: status, final message, error, usage, events.
         history: The thread's items at the end.
-        requests: What a scripted model was asked, in order; empty with another provider.
-        warnings: What is wrong with the plugins.
+        requests: The requests to the scripted model, in order; empty with another provider.
+        warnings: The problems of plugins.
     """
 
     result: RunResult[Any]
@@ -55,7 +55,7 @@ class TurnRun(Value, kw_only=True):
 
     @property
     def outputs(self) -> tuple[str | tuple[ContentItem, ...], ...]:
-        """What the model was told of its calls, in order."""
+        """The outputs of calls, in order."""
         outputs = (FunctionCallOutput, CustomToolCallOutput)
         return tuple(item.output for item in self.history if isinstance(item, outputs))
 
@@ -66,10 +66,10 @@ class TurnRun(Value, kw_only=True):
 
 
 class ScriptedKernel(Kernel):
-    """A kernel that knows its scripted model.
+    """A kernel with its scripted model.
 
     Attributes:
-        model: The model that ``model_provider = "scripted"`` means.
+        model: The model that ``model_provider = "scripted"`` selects.
     """
 
     model: ScriptedModel
@@ -87,11 +87,11 @@ class ScriptedKernel(Kernel):
 
 
 class KernelFactory:
-    """Makes kernels whose configuration and workspace are a test's own.
+    """Creates kernels with a test's own configuration and workspace.
 
     Args:
         codex_home: ``$CODEX_HOME``.
-        workspace: The folder that turns work in.
+        workspace: The working folder of turns.
     """
 
     def __init__(self, codex_home: Path, workspace: Path) -> None:
@@ -108,19 +108,19 @@ class KernelFactory:
         entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
-        """Make a kernel: ``async with make_kernel([say("hi")], tools=[my_tool]) as kernel``.
+        """Create a kernel: ``async with make_kernel([say("hi")], tools=[my_tool]) as kernel``.
 
         Args:
-            replies: What the scripted model answers.
-            plugins: Plugins beside the installed ones.
-            tools: Tools to offer, without a plugin around them.
-            config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. Unless they say
-                otherwise, the scripted model answers, nobody is asked, and commands run without a sandbox.
-            entry_points: Instead of those of all installed distributions; ``()`` loads no installed plugin.
+            replies: The replies of the scripted model.
+            plugins: Plugins in addition to the installed ones.
+            tools: Tools to offer, without a plugin.
+            config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. By default, the scripted
+                model answers, nobody is asked, and commands run without a sandbox.
+            entry_points: Entry points to use instead of those of all installed distributions; ``()`` loads no installed plugin.
             env: Further environment variables.
 
         Raises:
-            ConfigError: The configuration is wrong.
+            ConfigError: The configuration is invalid.
         """
         model = ScriptedModel(replies)
         return self.around(model, plugins=plugins, tools=tools, config=config, entry_points=entry_points, env=env)
@@ -135,7 +135,7 @@ class KernelFactory:
         entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
-        """Make a kernel with a model that is there already. Arguments are those of :meth:`__call__`."""
+        """Create a kernel with an existing model. The arguments are those of :meth:`__call__`."""
         return self._made(model, (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
 
     @asynccontextmanager
@@ -150,9 +150,9 @@ class KernelFactory:
         environ = {"CODEX_HOME": str(self.codex_home), "PATH": os.environ.get("PATH", os.defpath), **env}
         overrides: tuple[str, ...] = (*_OVERRIDES, f'model_provider="{model.name}"')
         if "default_permissions" in (config if isinstance(config, str) else " ".join(config)):
-            overrides = overrides[1:]  # a mode would count over the profile
+            overrides = overrides[1:]  # a mode would override the profile
         if isinstance(config, str):
-            # A file comes below the overrides, and what a test writes has to count: so they are part of the file.
+            # Overrides would have precedence over a test's own file, so the defaults are written into the file.
             text = "\n".join(line for line in overrides if line.split("=")[0] not in _top_keys(config))
             (self.codex_home / "config.toml").write_text(f"{text}\n{config}", encoding="utf-8")
             overrides = ()
@@ -197,4 +197,4 @@ def _top_keys(text: str) -> set[str]:
     try:
         return set(tomllib.loads(text))
     except tomllib.TOMLDecodeError:
-        return set()  # loading it tells what is wrong
+        return set()  # loading it reports the error

@@ -1,4 +1,4 @@
-"""What a piece of code leaves behind: tasks, processes, open files."""
+"""Detection of what code leaves behind: tasks, processes, open files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from codex_framework.commands.process.watcher import WATCHER
+
 __all__ = ["LeftBehind", "Leftovers"]
 
 GRACE_S = 2.0
-"""How long things may take to go away by themselves, in seconds."""
+"""How long things may take to end by themselves, in seconds."""
 
 
 class LeftBehind(AssertionError):  # noqa: N818  # it is what has been found, in the words of a test
-    """Something was not let go.
+    """Something was left behind.
 
     Attributes:
-        things: Each, as a sentence.
+        things: What was left behind, as sentences.
     """
 
     def __init__(self, things: list[str]) -> None:
@@ -31,10 +33,10 @@ class LeftBehind(AssertionError):  # noqa: N818  # it is what has been found, in
 
 
 class Leftovers:
-    """Compares what there is with what there was when this object was made. Make it in the event loop that is watched.
+    """Compares the present state with that at the creation of this object. Create it in the event loop to watch.
 
     Attributes:
-        marks: Texts that the environment of processes may hold: such processes count, whoever their parent is.
+        marks: Texts to look for in the environment of processes. Processes that contain one are included, whatever their parent is.
     """
 
     def __init__(self) -> None:
@@ -44,7 +46,7 @@ class Leftovers:
         self._files = _open_files()
 
     async def found(self) -> list[str]:
-        """Return what was left behind. What is about to go away is waited for, not longer than the grace."""
+        """Return what was left behind, after waiting at most the grace period for things that are about to end."""
         things = await _settled(self._new_tasks)
         things += await _settled(self._new_processes)
         things += await _settled(self._new_files)
@@ -71,9 +73,12 @@ class Leftovers:
         return [f"the process {pid} ({_command(pid)}) is still running" for pid in sorted(new - {os.getpid()})]
 
     def _new_files(self) -> list[str]:
-        gc.collect()  # what nobody holds any more is not open for long
+        gc.collect()  # unreferenced files are closed by the collector
+        of_process = WATCHER.descriptors  # which all kernels share
         return [
-            f"{target} is still open (descriptor {number})" for number, target in sorted(_open_files() - self._files)
+            f"{target} is still open (descriptor {number})"
+            for number, target in sorted(_open_files() - self._files)
+            if number not in of_process and not WATCHER.is_list(number)
         ]
 
 
@@ -97,7 +102,7 @@ def _described(task: asyncio.Task[Any]) -> str:
 
 
 def _descendants(root: int) -> Iterator[int]:
-    """Processes below one, zombies left out."""
+    """Return the descendants of a process, without zombies."""
     children: dict[int, list[int]] = {}
     for pid, parent in _processes():
         children.setdefault(parent, []).append(pid)
@@ -109,7 +114,7 @@ def _descendants(root: int) -> Iterator[int]:
 
 
 def _processes() -> Iterator[tuple[int, int]]:
-    """Every process that is no zombie, with its parent."""
+    """Return every process that is not a zombie, with its parent."""
     if not sys.platform.startswith("linux"):
         done = subprocess.run(
             ["/bin/ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
@@ -146,19 +151,19 @@ def _command(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return "its command is not known"
+        return "unknown command"
     return b" ".join(words).decode("utf-8", "replace").strip()[:200]
 
 
 def _open_files() -> set[tuple[int, str]]:
-    """The open descriptors of this process and what they lead to."""
+    """Return the open descriptors of this process and their targets."""
     found: set[tuple[int, str]] = set()
     linux = sys.platform.startswith("linux")
     for path in list(Path("/proc/self/fd" if linux else "/dev/fd").iterdir()):
         try:
             os.fstat(int(path.name))
             target = str(path.readlink()) if linux else "a file"
-        except OSError:  # the folder itself, which is closed by now
+        except OSError:  # the folder itself, which is already closed
             continue
         found.add((int(path.name), target))
     return found

@@ -1,4 +1,4 @@
-"""A model that says what a test tells it to, in process and without HTTP."""
+"""A model with scripted replies, in process and without HTTP."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["ScriptedModel"]
 
 
 class ScriptedModel(ModelProvider):
-    """A :class:`~codex_framework.ModelProvider` and its clients in one; all its clients share one script.
+    """A :class:`~codex_framework.ModelProvider` that is also its own client. All clients share one script.
 
     Args:
-        replies: What to answer, in order: replies, or functions from :class:`~codex_framework.ModelRequest` to a reply.
+        replies: The answers, in order: replies, or functions from :class:`~codex_framework.ModelRequest` to a reply.
         name: The ``wire_api`` word, and the id of its one built-in provider.
-        repeat_last: Answer with the last reply for ever, instead of failing after it.
-        models: What it knows of models, by slug.
+        repeat_last: Whether to repeat the last reply forever instead of failing after it.
+        models: The models that it knows, by slug.
 
     Attributes:
-        requests: Every request, in order.
+        requests: All requests, in order.
     """
 
     def __init__(
@@ -38,20 +38,20 @@ class ScriptedModel(ModelProvider):
         self._models = dict(models or {})
 
     def add(self, *replies: ReplySource) -> None:
-        """Add replies behind those that are there."""
+        """Append replies."""
         self._script.add(replies)
 
     @property
     def unplayed(self) -> int:
-        """How many replies nobody has asked for."""
+        """The number of replies that were not requested yet."""
         return max(len(self._script.replies) - self._script.asked, 0)
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ScriptedModel:  # noqa: ARG002  # the role's signature
-        """The model itself."""
+        """Return the model itself."""
         return self
 
     def model(self, slug: str) -> ModelInfo | None:
-        """What ``models`` says."""
+        """Return the entry of ``models``."""
         return self._models.get(slug)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -67,4 +67,4 @@ class ScriptedModel(ModelProvider):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because there are no resources."""

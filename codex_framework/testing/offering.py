@@ -1,4 +1,4 @@
-"""A plugin made on the spot: it offers what it is given."""
+"""A plugin that offers the given objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NUMBERS = itertools.count(1)
 class Offer:
     """``Offer(tools=[my_tool])`` is a plugin for ``Kernel.create(plugins=[...])`` that offers ``my_tool``.
 
-    Its name is ``name``, or one of its own.
+    Its name is ``name``, or a generated one.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class Offer:
         commands: Iterable[click.Command] = (),
         name: str | None = None,
     ) -> None:
-        self.__name__ = name or f"offer-{next(_NUMBERS)}"  # what the loader calls a plugin that has no entry point
+        self.__name__ = (
+            name or f"offer-{next(_NUMBERS)}"
+        )  # the loader uses it as the name of a plugin without an entry point
         self._tools = tuple(tools)
         self._providers = tuple(providers)
         self._sandboxes = tuple(sandboxes)

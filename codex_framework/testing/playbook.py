@@ -1,4 +1,4 @@
-"""Scripts for the turn machine: what happens, and what has to follow from it.
+"""Scripts for the turn machine: inputs, and the commands that must follow.
 
     assert (
         Playbook(Turn(parallel=lambda call: True))
@@ -12,8 +12,8 @@
         >> Finish(Outcome(Status.COMPLETED, "Hi!"))
     )
 
-``<<`` gives an input, ``>>`` one command that is expected of it. ``assert`` plays what was added since the last one and
-compares all of it, so a playbook may be asserted in pieces. What does not come as expected is shown within the whole script.
+``<<`` adds an input, ``>>`` one expected command. ``assert`` plays everything added since the last ``assert`` and compares all of
+it, so a playbook may be asserted in pieces. Differences are shown within the whole script.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from codex_framework.threads.turn.machine import Command, Input, Turn
 __all__ = ["Playbook"]
 
 _WIDTH = 160
-"""Longest line of the script as it is shown."""
+"""Maximum length of a displayed line of the script."""
 
 
 class Playbook:
     """A script for one turn.
 
     Args:
-        turn: The machine, in whatever state.
+        turn: The machine, in any state.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -43,22 +43,22 @@ class Playbook:
         self._played: list[str] = []
 
     def __lshift__(self, event: Input) -> Self:
-        """Then this happens."""
+        """Add an input."""
         self._script.append((event, []))
         return self
 
     def __rshift__(self, command: Command | type[Value]) -> Self:
-        """And this follows from it. A class stands for any command of it (``>> Emit``)."""
+        """Add an expected command. A class stands for any of its instances (``>> Emit``)."""
         if not self._script:
             raise ValueError("a command follows from an input: begin with `<<`")
         self._script[-1][1].append(command)
         return self
 
     def __bool__(self) -> bool:
-        """Play what was added; true if all came as expected.
+        """Play the added part. Return True if all commands are as expected.
 
         Raises:
-            AssertionError: It did not; the text is the script with what is missing (``-``) and what came instead (``+``).
+            AssertionError: They are not; the text is the script with missing commands (``-``) and unexpected ones (``+``).
         """
         script, self._script = self._script, []
         expected, came = list(self._played), list(self._played)
@@ -74,7 +74,7 @@ class Playbook:
 
 
 def _told(wanted: list[Command | type[Value]], commands: list[Command]) -> list[str]:
-    """The commands as lines; one that only had to be of a class is told as the script tells it."""
+    """Return the commands as lines. A command that matches a class is shown as that class."""
     lines = []
     for place, command in enumerate(commands):
         want = wanted[place] if place < len(wanted) else None

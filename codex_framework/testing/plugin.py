@@ -1,6 +1,6 @@
 """The pytest plugin (entry point ``pytest11``): fixtures for the tests of plugins and of programs built on the kernel.
 
-Imports nothing of the kernel until a fixture is used, so that it costs other test suites nothing.
+It imports nothing of the kernel until a fixture is used, so it does not slow down other test suites.
 
     def test_the_words_are_counted(run_turn, workspace):
         (workspace / "poem.txt").write_text("roses are red")
@@ -28,7 +28,7 @@ __all__ = ["codex_home", "make_kernel", "make_thread", "responses_server", "run_
 
 @pytest.fixture
 def codex_home(tmp_path: Path) -> Path:
-    """An empty ``$CODEX_HOME`` of the test's own."""
+    """An empty ``$CODEX_HOME`` for the test."""
     home = tmp_path / "codex-home"
     home.mkdir()
     return home
@@ -36,7 +36,7 @@ def codex_home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """An empty folder of the test's own for turns to work in."""
+    """An empty working folder for the turns of the test."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
@@ -44,7 +44,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def responses_server() -> Iterator[Callable[..., ResponsesServer]]:
-    """Start a :class:`ResponsesServer` with these replies; it is stopped when the test ends."""
+    """Start a :class:`ResponsesServer` with the given replies. It is stopped when the test ends."""
     from codex_framework.testing.server import ResponsesServer
 
     started: list[ResponsesServer] = []
@@ -61,7 +61,7 @@ def responses_server() -> Iterator[Callable[..., ResponsesServer]]:
 
 @pytest.fixture
 def scripted_model() -> Callable[..., ScriptedModel]:
-    """Make providers that play replies: ``scripted_model([say("hi")])``, a :class:`ScriptedModel`."""
+    """Create providers with scripted replies: ``scripted_model([say("hi")])``, a :class:`ScriptedModel`."""
     from codex_framework.testing.model import ScriptedModel
 
     return ScriptedModel
@@ -69,7 +69,7 @@ def scripted_model() -> Callable[..., ScriptedModel]:
 
 @pytest.fixture
 def make_kernel(codex_home: Path, workspace: Path) -> KernelFactory:
-    """Make real kernels with a scripted model, each in an ``async with``.
+    """Create real kernels with a scripted model, each in an ``async with``.
 
     See :meth:`codex_framework.testing.kernels.KernelFactory.__call__`.
     """
@@ -80,7 +80,7 @@ def make_kernel(codex_home: Path, workspace: Path) -> KernelFactory:
 
 @pytest.fixture
 def make_thread(make_kernel: KernelFactory) -> ThreadFactory:
-    """Make a thread for the test of a plugin, in an ``async with``. Leaving it fails if the plugin leaves something behind.
+    """Create a thread for the test of a plugin, in an ``async with``, which fails if the plugin leaves something behind.
 
     See :meth:`codex_framework.testing.threads.ThreadFactory.__call__`.
     """
@@ -91,7 +91,7 @@ def make_thread(make_kernel: KernelFactory) -> ThreadFactory:
 
 @pytest.fixture
 def run_turn(make_kernel: KernelFactory) -> Callable[..., TurnRun]:
-    """Run one turn in a new kernel, without ``async``: ``run_turn("prompt", [replies], tools=[...])`` gives a ``TurnRun``.
+    """Run one turn in a new kernel, without ``async``: ``run_turn("prompt", [replies], tools=[...])`` returns a ``TurnRun``.
 
     See :meth:`codex_framework.testing.kernels.KernelFactory.run_turn`.
     """

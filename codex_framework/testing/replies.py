@@ -30,13 +30,13 @@ def say(
     delta_delay_s: float = 0.0,
     usage: TokenUsage | None = USAGE,
 ) -> Reply:
-    """A message of the assistant, arriving in ``deltas`` pieces."""
+    """Return a message of the assistant that arrives in ``deltas`` pieces."""
     message = Message("assistant", (OutputText(text),), phase=phase)
     return Reply(items=(message,), deltas=deltas, delta_delay_s=delta_delay_s, usage=usage)
 
 
 def reasoning(*summary: str, encrypted_content: str | None = None, deltas: int = 1) -> Reply:
-    """Reasoning with these summary parts."""
+    """Return reasoning with these summary parts."""
     parts = tuple({"type": "summary_text", "text": text} for text in summary)
     return Reply(items=(Reasoning(summary=parts, encrypted_content=encrypted_content),), deltas=deltas)
 
@@ -44,24 +44,24 @@ def reasoning(*summary: str, encrypted_content: str | None = None, deltas: int =
 def call(
     name: str, arguments: Mapping[str, Any] | str | None = None, /, *, call_id: str = "", **keywords: Any
 ) -> Reply:
-    """A function call. Arguments are a mapping, keywords, or a text that need not even be JSON."""
+    """Return a function call. The arguments are a mapping, keywords, or a text, which may be invalid JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps({**(arguments or {}), **keywords})
     return Reply(items=(FunctionCall(name, text, call_id),))
 
 
 def custom_call(name: str, input: str, *, call_id: str = "", deltas: int = 1) -> Reply:  # noqa: A002  # the wire's word
-    """A call of a freeform tool."""
+    """Return a call of a freeform tool."""
     return Reply(items=(CustomToolCall(name, input, call_id, status="completed"),), deltas=deltas)
 
 
 def local_shell(*command: str, call_id: str = "", **action: Any) -> Reply:
-    """A call of the native ``local_shell`` tool."""
+    """Return a call of the native ``local_shell`` tool."""
     wire = {"type": "exec", "command": list(command), **action}
     return Reply(items=(LocalShellCall(wire, call_id or None, "completed"),))
 
 
 def reply(*items: ResponseItem, **settings: Any) -> Reply:
-    """A response of any items; ``settings`` are those of :class:`~codex_framework.testing.scripted.Reply`."""
+    """Return a response with any items. ``settings`` are those of :class:`~codex_framework.testing.scripted.Reply`."""
     return Reply(items=items, **settings)
 
 
@@ -79,9 +79,9 @@ def fault(
     failed: Mapping[str, Any] | str | None = None,
     incomplete: str | None = None,
 ) -> Reply:
-    """A response that goes wrong, as :class:`~codex_framework.testing.scripted.Fault` says.
+    """Return a response with a fault. The arguments are those of :class:`~codex_framework.testing.scripted.Fault`.
 
-    It stands alone, or after what is said before things go wrong: ``say("a") + fault(after=2)``.
+    Use it alone, or after the output before the fault: ``say("a") + fault(after=2)``.
     """
     return Reply(
         fault=Fault(
@@ -103,5 +103,5 @@ def fault(
 def fail(
     message: str, *, retryable: bool = False, retry_after_s: float | None = None, info: str | dict[str, Any] = "other"
 ) -> Reply:
-    """A response that a scripted model (not a server) answers with this :class:`~codex_framework.contract.errors.ModelError`."""
+    """Return a response for which a scripted model (not a server) raises this :class:`~codex_framework.contract.errors.ModelError`."""
     return Reply(fault=Fault(error=ModelError(message, retryable=retryable, retry_after_s=retry_after_s, info=info)))

@@ -1,4 +1,4 @@
-"""Requests to try a model provider with, without a kernel."""
+"""Requests for testing a model provider without a kernel."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["ItemsPrompt", "ask", "model_request"]
 
 
 class ItemsPrompt(Value):
-    """A prompt of these items (see :class:`~codex_framework.contract.roles.models.Prompt`)."""
+    """A prompt with these items (see :class:`~codex_framework.contract.roles.models.Prompt`)."""
 
     items: Sequence[ResponseItem]
 
     def encoded(self) -> bytes:
-        """The items as a JSON array in UTF-8."""
+        """Return the items as a JSON array in UTF-8."""
         return b"[" + b",".join(encode_item(item) for item in self.items) + b"]"
 
 
 def model_request(*items: ResponseItem | str, **changes: Any) -> ModelRequest:
-    """A small request; a text is a person's message. ``changes`` are fields of :class:`~codex_framework.ModelRequest`."""
+    """Return a small request. A text is a user message. ``changes`` are fields of :class:`~codex_framework.ModelRequest`."""
     prompt = ItemsPrompt([user_message(item) if isinstance(item, str) else item for item in items or ("hello",)])
     settings: dict[str, Any] = {
         "model": ModelInfo(slug="test-model"),
@@ -45,7 +45,7 @@ async def ask(
     *requests: ModelRequest,
     env: dict[str, str] | None = None,
 ) -> list[list[ModelEvent]]:
-    """The events of one response for each request, all over one client that is closed in the end."""
+    """Return the events of one response for each request. All use one client, which is closed at the end."""
     client = provider.open(info, env or {})
     try:
         return [await _events(client.stream(request)) for request in requests or (model_request(),)]

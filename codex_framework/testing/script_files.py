@@ -41,10 +41,10 @@ __all__ = ["read_script"]
 
 
 def read_script(path: Path) -> Script:
-    """The script in a file.
+    """Return the script in a file.
 
     Raises:
-        ConfigError: The file cannot be read, or is no script; the fact names the response and what is wrong with it.
+        ConfigError: The file cannot be read, or is not a script; the fact names the response and its problem.
     """
     try:
         text = path.read_text("utf-8")
@@ -56,14 +56,14 @@ def read_script(path: Path) -> Script:
     responses = table.get("responses")
     if not isinstance(responses, list) or set(table) - {"responses", "repeat_last"}:
         hint = "Write a list `responses`, and nothing else but `repeat_last`."
-        raise ConfigError(f"{path} is no script of responses", path=str(path), hint=hint)
+        raise ConfigError(f"{path} is not a script of responses", path=str(path), hint=hint)
     replies: list[Reply] = []
     for number, response in enumerate(responses, 1):
         try:
             replies.extend(_replies(response))
         except (ValueError, TypeError, KeyError) as error:
             fact = f"{path}: response {number}: {error}"
-            hint = "See the module codex_framework.testing.script_files for what a response may say."
+            hint = "See the module codex_framework.testing.script_files for the format of a response."
             raise ConfigError(fact, path=str(path), key=f"responses[{number - 1}]", hint=hint) from error
     return Script(replies, repeat_last=bool(table.get("repeat_last", False)))
 
@@ -78,7 +78,7 @@ def _replies(response: Any) -> list[Reply]:
     if isinstance(response, str):
         return [Reply(items=(_said(response),))]
     if not isinstance(response, Mapping):
-        raise TypeError(f"a response is a text or a table, not {response!r}")
+        raise TypeError(f"a response must be a string or a table, not {response!r}")
     table = dict(response)
     repeat = table.pop("repeat", 1)
     settings = {key: table.pop(key) for key in _SETTINGS if key in table}
@@ -103,7 +103,7 @@ def _item(part: Any) -> ResponseItem:
     if isinstance(part, str):
         return _said(part)
     if not isinstance(part, Mapping):
-        raise TypeError(f"an output is a text or a table, not {part!r}")
+        raise TypeError(f"an output must be a string or a table, not {part!r}")
     if "type" in part:
         return read_item(part)
     for word, make in _ITEMS.items():

@@ -1,4 +1,4 @@
-"""Made-up replies of a model: what one response says, and how it goes wrong.
+"""Scripted replies of a model: the output of a response, and its faults.
 
 The loopback server and the scripted model of ``codex_framework.testing`` play them in tests, and the ``replay`` plugin
 plays them from a script file. :func:`play_reply` turns a reply into model events in process; the server turns the same reply
@@ -40,23 +40,23 @@ from codex_framework.contract.value import Value
 __all__ = ["Fault", "Reply", "ReplySource", "Script", "ScriptEndError", "pieces", "play_reply"]
 
 USAGE = TokenUsage(100, 10, 20, 5, 120)
-"""What a reply says it has cost, unless it says otherwise: any numbers will do, as long as they are not zero."""
+"""The default usage of a reply. The numbers are arbitrary, but not zero."""
 
 
 class Fault(Value, kw_only=True):
-    """How a response goes wrong. Several may be combined.
+    """The faults of a response. Several may be combined.
 
     Attributes:
         status: Answer with this HTTP status, ``headers`` and ``body`` instead of a stream.
-        body: Text as it is; a mapping is sent as JSON.
-        after: Break the connection off after this many events.
-        reset: Break off with a reset (RST) instead of a plain end (FIN).
-        hang_s: Be silent for so many seconds: before the answer, or before breaking off where ``after`` is given.
+        body: A text is sent unchanged, a mapping as JSON.
+        after: Close the connection after this number of events.
+        reset: Close it with a reset (RST) instead of a normal end (FIN).
+        hang_s: Pause for this number of seconds: before the answer, or, with ``after``, before closing the connection.
         no_completed: End the stream properly, but without ``response.completed``.
         raw_before, raw_after: Bytes of the stream before the first and after the last event, as text.
         failed: The ``error`` object of a ``response.failed`` event (``code``, ``message``) that ends the stream.
         incomplete: The reason of a ``response.incomplete`` event that ends the stream.
-        error: What :func:`play_reply` raises. A server has no use for it.
+        error: The error that :func:`play_reply` raises. A server ignores it.
     """
 
     status: int | None = None
@@ -74,17 +74,17 @@ class Fault(Value, kw_only=True):
 
 
 class Reply(Value, kw_only=True):
-    """One response. ``a + b`` says what ``a`` says and then what ``b`` says.
+    """One response. ``a + b`` has the items of ``a`` followed by those of ``b``.
 
     Attributes:
-        items: In order. Items and calls without an id get one when they are played (``call_3_1``: third response, first
+        items: The items, in order. Items and calls without an id get one when they are played (``call_3_1``: third response, first
             item).
-        deltas: In how many pieces each text arrives.
+        deltas: The number of pieces in which each text arrives.
         delta_delay_s: Pause before each piece, in seconds.
         delay_s: Pause before the response, in seconds.
-        usage: None leaves it out.
+        usage: The token usage. None omits it.
         end_turn: As in ``response.completed``.
-        headers: Of the HTTP response.
+        headers: The headers of the HTTP response.
     """
 
     items: tuple[ResponseItem, ...] = ()
@@ -97,7 +97,7 @@ class Reply(Value, kw_only=True):
     fault: Fault | None = None
 
     def __add__(self, other: Reply) -> Reply:
-        """Both, one after the other; settings of ``other`` count where they are not the defaults."""
+        """Return a reply with both. Settings of ``other`` that are not the defaults override."""
         changed = {
             field.name: getattr(other, field.name)
             for field in attrs.fields(Reply)
@@ -109,11 +109,11 @@ class Reply(Value, kw_only=True):
 _PLAIN = Reply()
 
 ReplySource: TypeAlias = Reply | Callable[[Any], Reply]
-"""A reply, or a function that makes one from the request it answers."""
+"""A reply, or a function that creates one from the request."""
 
 
 class ScriptEndError(ModelError):
-    """More requests came than the script has replies."""
+    """There were more requests than the script has replies."""
 
     slug = "script-ended"
 
@@ -129,8 +129,8 @@ class Script:
     """Replies in order, for any number of threads.
 
     Args:
-        replies: What to answer.
-        repeat_last: Answer with the last reply for ever, instead of failing after it.
+        replies: The replies.
+        repeat_last: Whether to repeat the last reply forever instead of failing after it.
     """
 
     def __init__(self, replies: Iterable[ReplySource], *, repeat_last: bool = False) -> None:
@@ -141,25 +141,25 @@ class Script:
 
     @property
     def replies(self) -> tuple[ReplySource, ...]:
-        """All of them."""
+        """All replies."""
         return tuple(self._replies)
 
     def add(self, replies: Iterable[ReplySource]) -> None:
-        """Add replies behind those that are there."""
+        """Append replies."""
         self._replies.extend(replies)
 
     @property
     def repeats_last(self) -> bool:
-        """Whether the last reply goes on for ever."""
+        """Whether the last reply is repeated forever."""
         return self._repeat_last
 
     @property
     def asked(self) -> int:
-        """How many replies were asked for."""
+        """The number of requested replies."""
         return self._asked
 
     def next(self) -> tuple[int, ReplySource]:
-        """The number of this request (from 1) and its reply.
+        """Return the number of this request (from 1) and its reply.
 
         Raises:
             ScriptEndError: There is no reply left.
@@ -175,7 +175,7 @@ class Script:
 
 
 def numbered(reply: Reply, number: int) -> Reply:
-    """The reply with an id for every item and call that has none."""
+    """Return the reply with an id for every item and call that has none."""
     items: list[ResponseItem] = []
     for index, item in enumerate(reply.items, 1):
         place = f"{number}_{index}"
@@ -193,13 +193,13 @@ def numbered(reply: Reply, number: int) -> Reply:
 
 
 def pieces(text: str, count: int) -> list[str]:
-    """A text in at most ``count`` pieces of nearly equal length, none of them empty."""
+    """Split a text into at most ``count`` pieces of nearly equal length, none of them empty."""
     count = max(1, min(count, len(text)))
     return [text[len(text) * n // count : len(text) * (n + 1) // count] for n in range(count)] if text else []
 
 
 def reply_events(reply: Reply, number: int) -> list[ModelEvent]:
-    """What a whole, faultless reply consists of, ``Completed`` included."""
+    """Return the events of a complete reply without faults, including ``Completed``."""
     reply = numbered(reply, number)
     events: list[ModelEvent] = []
     for item in reply.items:
@@ -237,11 +237,11 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
 async def play_reply(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]:
     """Stream a reply as a :class:`ModelClient` would.
 
-    Faults that exist only on the wire become the error that a client would make of them, roughly: raw bytes are passed
-    over, a status of 429 or from 500 up is worth trying again, any other is not.
+    Faults that exist only on the wire become approximately the error that a client would raise: raw bytes are ignored, a status of
+    429 or of 500 and above is retryable, any other is not.
 
     Raises:
-        ModelError: The reply's fault says so.
+        ModelError: The reply has a fault.
     """
     fault = reply.fault or Fault()
     silence = reply.delay_s + (fault.hang_s if fault.after is None else 0.0)

@@ -1,12 +1,11 @@
-"""A real Responses server on loopback that answers from a script, wrong answers included.
+"""A real Responses server on loopback that answers from a script, including faulty answers.
 
     with ResponsesServer([call("exec_command", cmd="ls"), say("done")]) as server:
         ...  # point a provider at server.url
     assert server.requests[1].json["input"][-1]["type"] == "function_call_output"
 
-Standard library only: one thread a connection, answers encoded before they are asked for, so that the server's own
-time is a small part of what a benchmark measures. ``python -m codex_framework.testing.server_process --script FILE`` runs it
-as a process.
+It uses only the standard library, has one thread per connection, and encodes answers in advance, so that its own time is a small
+part of what a benchmark measures. ``python -m codex_framework.testing.server_process --script FILE`` runs it as a process.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ __all__ = ["RecordedRequest", "ResponsesServer"]
 
 @attrs.define(kw_only=True)
 class RecordedRequest:
-    """What came in.
+    """A received request.
 
     Attributes:
-        headers: Names in lower case.
-        connection: Number of the TCP connection, from 1.
+        headers: The headers, with names in lower case.
+        connection: The number of the TCP connection, from 1.
         received_at: ``time.monotonic()`` of its first byte.
-        answered_at: ``time.monotonic()`` when the answer's last byte was handed to the system; 0 before that.
+        answered_at: ``time.monotonic()`` when the answer's last byte was passed to the system; 0 before that.
     """
 
     method: str
@@ -55,17 +54,17 @@ class RecordedRequest:
 
 
 class ResponsesServer:
-    """The server. A context manager; ``start`` and ``stop`` do the same by hand.
+    """The server. Use it as a context manager, or call ``start`` and ``stop``.
 
     Args:
-        replies: What to answer, in order: replies, or functions from :class:`RecordedRequest` to a reply. A request
+        replies: The answers, in order: replies, or functions from :class:`RecordedRequest` to a reply. A request
             after the last one is answered with status 400.
-        repeat_last: Answer with the last reply for ever instead.
-        chunk_events: Send each event as an HTTP chunk of its own, as real servers do; else a response in one chunk.
+        repeat_last: Whether to repeat the last reply forever instead.
+        chunk_events: Whether to send each event as a separate HTTP chunk, as real servers do, and not the response in one chunk.
 
     Attributes:
         requests: Every request, in order of arrival.
-        connections: How many TCP connections were opened.
+        connections: The number of opened TCP connections.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class ResponsesServer:
         return [request.json["input"] for request in self.requests]
 
     def start(self) -> Self:
-        """Listen and answer, in threads."""
+        """Start listening and answering, in threads."""
         self._listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
         self._port = self._listener.getsockname()[1]
         thread = threading.Thread(target=self._accept, args=(self._listener,), name="responses-server", daemon=True)
@@ -121,27 +120,27 @@ class ResponsesServer:
         return self
 
     def stop(self) -> None:
-        """Break off whatever is going on and give everything back. Safe to call twice."""
+        """Close all connections and release all resources. Safe to call twice."""
         self._stopping.set()
         if self._listener is not None:
             with contextlib.suppress(
                 OSError
-            ):  # some systems refuse to shut down a listening socket; closing does it there
+            ):  # some systems cannot shut down a listening socket; there, closing it is sufficient
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
         with self._lock:
             for connection in self._sockets:
-                with contextlib.suppress(OSError):  # the client has gone already
+                with contextlib.suppress(OSError):  # the client has already disconnected
                     connection.shutdown(socket.SHUT_RDWR)
             threads = list(self._threads)
         for thread in threads:
             thread.join(5)
 
     def wait_for(self, count: int, timeout_s: float = 10.0) -> RecordedRequest:
-        """Wait until ``count`` requests have come; the last of them.
+        """Wait until ``count`` requests have arrived, and return the last of them.
 
         Raises:
-            TimeoutError: They did not come in time.
+            TimeoutError: They did not arrive in time.
         """
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self.requests) >= count, timeout_s):
@@ -170,14 +169,14 @@ class ResponsesServer:
                 for request in _requests(connection, number):
                     if not self._answer(connection, request):
                         return
-        except OSError:  # the client has gone, or stop() has cut the connection
+        except OSError:  # the client has disconnected, or stop() has closed the connection
             return
         finally:
             with self._lock:
                 self._sockets.discard(connection)
 
     def _answer(self, connection: socket.socket, request: RecordedRequest) -> bool:
-        """Answer one request; False when the connection is done for."""
+        """Answer one request. Return False if the connection cannot be used any longer."""
         if request.method != "POST" or not request.path.split("?")[0].endswith("/responses"):
             connection.sendall(_plain(404, {}, {"error": {"message": f"no {request.method} {request.path} here"}}))
             return True
@@ -197,7 +196,7 @@ class ResponsesServer:
             request.answered_at = time.monotonic()
 
     def _encode(self, reply: Reply, number: int) -> list[bytes]:
-        """The body's parts: each is sent, and counted by ``Fault.after``, as one."""
+        """Return the parts of the body. Each is sent at once, and counts as one for ``Fault.after``."""
         if reply.fault is not None and reply.fault.status is not None:
             return [_plain(reply.fault.status, reply.fault.headers, reply.fault.body)]
         events = stream_events(reply, number)
@@ -227,7 +226,7 @@ class ResponsesServer:
         if fault.after is not None:
             self._stopping.wait(fault.hang_s)
             if fault.reset:
-                # Lingering for zero seconds turns the close that follows into a reset.
+                # Lingering for zero seconds turns the following close into a reset.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
         connection.sendall(b"0\r\n\r\n")
@@ -235,7 +234,7 @@ class ResponsesServer:
 
 
 def _requests(connection: socket.socket, number: int) -> Iterator[RecordedRequest]:
-    """The requests of one connection, one after the other."""
+    """Yield the requests of one connection."""
     buffer = b""
     while True:
         if not buffer:
@@ -282,7 +281,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 def _plain(status: int, headers: Mapping[str, str], body: str | Mapping[str, Any] | None) -> bytes:
-    """A whole response that is no stream."""
+    """Return a complete response that is not a stream."""
     import http
 
     is_text = isinstance(body, str)

@@ -1,4 +1,4 @@
-"""The loopback server as a process of its own: ``python -m codex_framework.testing.server_process --script FILE``."""
+"""The loopback server as a separate process: ``python -m codex_framework.testing.server_process --script FILE``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until SIGTERM, SIGINT, or the end of stdin where ``--until-eof`` is given; the exit status.
+    """Serve until SIGTERM, SIGINT, or with ``--until-eof`` the end of stdin. Return the exit status.
 
     Prints one line at the start: ``{"url": "http://127.0.0.1:PORT/v1", "pid": n}``. With ``--log``, writes a line for
         each
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     with server:
-        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)  # the line a caller waits for
+        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)  # the caller waits for this line
         if options.until_eof:
             sys.stdin.buffer.read()
         else:
@@ -71,11 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--script", type=Path, required=True, help="TOML or JSON, see codex_framework.testing.script_files"
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--repeat-last", action="store_true", help="answer with the last response for ever")
+    parser.add_argument("--port", type=int, default=0, help="0 selects a free port")
+    parser.add_argument("--repeat-last", action="store_true", help="repeat the last response forever")
     parser.add_argument("--whole", action="store_true", help="send a response in one HTTP chunk")
     parser.add_argument("--until-eof", action="store_true", help="end when stdin ends")
-    parser.add_argument("--log", type=Path, help="where to write a line for each request at the end")
+    parser.add_argument("--log", type=Path, help="at the end, write one line for each request to this file")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""A thread of a test: a real kernel, a scripted model, answers to requests, and nothing left behind at the end."""
+"""Threads for tests: a real kernel, a scripted model, answers to requests, and a check for leftovers at the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from codex_framework.contract.errors import described
 from codex_framework.contract.hookspecs import GROUP
 from codex_framework.contract.protocol.events import Event, EventMsg, Request, SessionConfiguredEvent, WarningEvent
 from codex_framework.contract.protocol.items import ContentItem, CustomToolCallOutput, FunctionCallOutput, ResponseItem
@@ -33,7 +34,7 @@ A = TypeVar("A")
 
 
 class Answer(Generic[A]):
-    """Answers every request of one class. Made by :func:`answer`."""
+    """Answers every request of one class. Created by :func:`answer`."""
 
     def __init__(self, kind: type[Request[A]], value: A | Callable[[Any], A | Awaitable[A]]) -> None:
         self.kind = kind
@@ -61,10 +62,10 @@ class ScriptedThread:
     """A thread with a scripted model.
 
     Attributes:
-        client: The thread as a program has it.
+        client: The thread's client.
         kernel: Its kernel.
-        events: What its clients have heard so far.
-        seen: The requests among that.
+        events: The events that its clients have received so far.
+        seen: The requests among these events.
     """
 
     def __init__(
@@ -89,11 +90,11 @@ class ScriptedThread:
         self._answering: set[asyncio.Task[None]] = set()
         self._listener = asyncio.ensure_future(client.events(answers=attended).each(self._hear))
 
-    # What it did
+    # Results
 
     @property
     def requests(self) -> Sequence[ModelRequest]:
-        """What the model was asked, in order."""
+        """The requests to the model, in order."""
         return self.kernel.model.requests
 
     @property
@@ -103,7 +104,7 @@ class ScriptedThread:
 
     @property
     def outputs(self) -> Sequence[str | tuple[ContentItem, ...]]:
-        """What the model was told of its calls, in order."""
+        """The outputs of calls, in order."""
         outputs = (FunctionCallOutput, CustomToolCallOutput)
         return [item.output for item in self.history if isinstance(item, outputs)]
 
@@ -113,16 +114,16 @@ class ScriptedThread:
         return [event.message for event in self.events if isinstance(event, WarningEvent)]
 
     def inside(self, plugin: str) -> ThreadContext:
-        """Return the thread as a plugin has it."""
+        """Return a plugin's context of the thread."""
         return self.client.conversation.context(plugin)
 
-    # What a test does with it
+    # Actions of a test
 
     async def turn(self, prompt: str, *replies: ReplySource, **settings: Any) -> RunResult[Any]:
-        """Run a turn to its end. The model answers with ``replies``; ``settings`` are those of ``Thread.run``."""
+        """Run a turn to its end. The model answers with ``replies``. ``settings`` are those of ``Thread.run``."""
         self.kernel.model.add(*replies)
         result: RunResult[Any] = await self.client.run(prompt, **settings)
-        await asyncio.sleep(0)  # so that all of it has been heard
+        await asyncio.sleep(0)  # so that all events have been received
         return result
 
     def start(self, prompt: str, *replies: ReplySource) -> str:
@@ -134,7 +135,7 @@ class ScriptedThread:
         """Wait for the next event of a class, and return it. Each event is returned once.
 
         Raises:
-            AssertionError: It does not come in time.
+            AssertionError: It does not arrive in time.
         """
         try:
             async with asyncio.timeout(within_s):
@@ -149,12 +150,12 @@ class ScriptedThread:
                     await self._heard.wait()
         except TimeoutError:
             heard = ", ".join(event.type for event in self.events if not event.is_delta) or "nothing"
-            raise AssertionError(f"no {kind.__name__} within {within_s:g} s; heard was: {heard}") from None
+            raise AssertionError(f"no {kind.__name__} within {within_s:g} s; received events: {heard}") from None
 
     async def restarted(self) -> ScriptedThread:
-        """Return the thread as it is after its process was killed now: resumed from its record, in a new kernel.
+        """Return the thread as it would be after its process was killed now: resumed from its record, in a new kernel.
 
-        This object is of no use any more.
+        This object cannot be used any longer.
 
         Raises:
             ThreadError: The thread is not stored, or cannot be read back.
@@ -182,11 +183,11 @@ class ScriptedThread:
     async def _reply(self, given: Answer[Any], request: Request[Any]) -> None:
         try:
             self.client.answer(request.request_id, await given.to(request))
-        except Exception as error:  # the test's own
-            self._problems.append(f"the answer to {request.type} failed: {type(error).__name__}: {error}")
+        except Exception as error:  # an error of the test
+            self._problems.append(f"the answer to {request.type} failed: {described(error)}")
 
     async def close(self) -> list[str]:
-        """Shut the thread down and return what was wrong with its end."""
+        """Shut the thread down and return the problems of its end."""
         if not self._closing:
             await asyncio.sleep(0)
             self._problems += [f"the request {request.type} is still open" for request in self.client.open_requests]
@@ -202,10 +203,10 @@ _Restart = Callable[[ScriptedThread], Awaitable[ScriptedThread]]
 
 
 class ThreadFactory:
-    """Makes threads for the test of one plugin.
+    """Creates threads for the test of one plugin.
 
     Args:
-        kernels: Makes their kernels.
+        kernels: Creates their kernels.
     """
 
     def __init__(self, kernels: KernelFactory) -> None:
@@ -225,7 +226,7 @@ class ThreadFactory:
         env: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> AbstractAsyncContextManager[ScriptedThread]:
-        """Make a thread: ``async with make_thread(MyPlugin, answer(ApprovalRequest, yes)) as thread``.
+        """Create a thread: ``async with make_thread(MyPlugin, answer(ApprovalRequest, yes)) as thread``.
 
         Leaving the block shuts thread and kernel down. It fails if a task, a process, an open request or an open file is left, or
         if something went wrong while closing.
@@ -234,16 +235,16 @@ class ThreadFactory:
             plugin: The plugin: a module, a subclass of ``Plugin``, or another object with hook implementations. One that is
                 installed is loaded under its own name. None is for plugins that ``entry_points`` load.
             answers: Answers to requests.
-            attended: Whether somebody is there to answer. None means: if there are answers. True without a fitting answer leaves
-                a request to the test, for ``client.answer``.
-            replies: What the model says, as in ``make_kernel``. ``turn`` and ``start`` add more.
+            attended: Whether somebody is there to answer. None means that this is so if there are answers. With True, requests
+                without a matching answer are left to the test, for ``client.answer``.
+            replies: The model's replies, as in ``make_kernel``. ``turn`` and ``start`` add more.
             config, tools, env: As in ``make_kernel``.
             agent, services, settings: As in ``Kernel.start_thread``.
-            entry_points: Instead of those of all installed distributions.
+            entry_points: Entry points to use instead of those of all installed distributions.
 
         Raises:
-            AssertionError: The plugin is not loaded whole; the text says why.
-            ConfigError: The configuration is wrong.
+            AssertionError: The plugin is not loaded completely; the text gives the reason.
+            ConfigError: The configuration is invalid.
         """
         return self._made(
             plugin, answers, replies, config, tools, agent, services, attended, entry_points, env, settings
@@ -277,7 +278,7 @@ class ThreadFactory:
             )
             kernel = await stack.enter_async_context(made)
             if kernel.registry.warnings:
-                raise AssertionError("the plugin is not loaded whole:\n  " + "\n  ".join(kernel.registry.warnings))
+                raise AssertionError("the plugin is not loaded completely:\n  " + "\n  ".join(kernel.registry.warnings))
             return kernel
 
         async def close() -> None:
@@ -287,14 +288,14 @@ class ThreadFactory:
             opened.clear()
             await stack.aclose()
             for kernel in kernels:
-                problems.extend(kernel.registry.warnings)
+                problems.extend(text for text in kernel.registry.warnings if text not in kernel.registry.late)
 
         async def restart(thread: ScriptedThread) -> ScriptedThread:
             record = thread.client.rollout_path
             kept = Path(record).read_bytes() if record is not None and Path(record).is_file() else None
             await close()
             if record is not None and kept is not None:
-                Path(record).write_bytes(kept)  # what a killed process would have written later
+                Path(record).write_bytes(kept)  # drops what a killed process could no longer have written
             kernel = await open_kernel()
             client = await kernel.resume_thread(thread.client.id, agent=agent, **settings)
             again = ScriptedThread(
@@ -322,7 +323,7 @@ class ThreadFactory:
 
 
 def _installed(plugin: object) -> bool:
-    """Return whether an entry point leads to a plugin."""
+    """Return whether the plugin is the target of an entry point."""
     import importlib
     from functools import reduce
 

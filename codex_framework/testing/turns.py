@@ -1,4 +1,4 @@
-"""A turn without a kernel around it, for tests of what is given one: reviewers, interceptors, policies."""
+"""A turn without a kernel, for tests of objects that get one: reviewers, interceptors, policies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.agents import Agent, RunResult
@@ -22,7 +23,7 @@ Reply = Callable[[str], Awaitable[str]]
 
 
 class LoneChild:
-    """A child thread that a reply answers for."""
+    """A child thread that a function answers instead of a model."""
 
     def __init__(self, thread: LoneThread, agent: Agent[Any]) -> None:
         self.id = f"child-{len(thread.children) + 1}"
@@ -39,8 +40,8 @@ class LoneChild:
             text = await self._reply(prompt)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # as a turn: what goes wrong is in the result
-            return RunResult(outcome=Outcome(status=Status.FAILED, error=f"{type(error).__name__}: {error}"))
+        except Exception as error:  # as in a turn, errors are in the result
+            return RunResult(outcome=Outcome(status=Status.FAILED, error=described(error)))
         return RunResult(outcome=Outcome(status=Status.COMPLETED, last_agent_message=text), value=text)
 
     async def shutdown(self) -> None:
@@ -52,7 +53,7 @@ class LoneThread:
     """The thread of a lone turn.
 
     Attributes:
-        children: What was spawned, in order.
+        children: The spawned threads, in order.
     """
 
     id = "thread-1"
@@ -79,7 +80,7 @@ class LoneThread:
         return found
 
     def plugin_settings(self, kind: type[T]) -> T:
-        """Return the defaults of a class of settings: nothing is configured here."""
+        """Return the defaults of a settings class, because nothing is configured here."""
         return kind()
 
 
@@ -87,12 +88,12 @@ class LoneTurn:
     """A ``TurnContext`` without a kernel.
 
     Args:
-        facts: What is known of the turn.
+        facts: The facts of the turn.
         history: The conversation.
-        reply: Answers for the children that are spawned; by default with an empty text.
+        reply: Returns the answers of spawned children; by default an empty text.
 
     Attributes:
-        events: What was emitted.
+        events: The emitted events.
     """
 
     samples = 0

@@ -24,12 +24,12 @@ __all__ = ["sse_event", "stream_events"]
 
 
 def sse_event(payload: Mapping[str, Any]) -> bytes:
-    """One server-sent event, named after its ``type``."""
+    """Encode one server-sent event, named after its ``type``."""
     return f"event: {payload['type']}\ndata: {json.dumps(payload, separators=(',', ':'))}\n\n".encode()
 
 
 def stream_events(reply: Reply, number: int) -> list[bytes]:
-    """The events of a stream, each as its bytes; faults that are endings are among them, breaks and silences not."""
+    """Return the events of a stream as bytes, including faults that are final events, but not disconnects and pauses."""
     fault = reply.fault or Fault()
     response = {"id": f"resp_{number}", "object": "response"}
     events = [sse_event({"type": "response.created", "response": {**response, "status": "in_progress"}})]

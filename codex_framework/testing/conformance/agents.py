@@ -25,16 +25,16 @@ def check_agent(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that an agent can be used: its names mean something, a run gives an output, as a child too, and two kernels at once.
+    """Check that an agent works: its names exist, and it has an output in a run, as a child, and in two kernels at once.
 
     Args:
         agent: The agent.
-        replies: What the model says in one run. The last message has to fit the output type.
+        replies: The model's replies in one run. The last message must match the output type.
         plugins: Plugins whose tools the agent names.
         config, installed: As for :func:`check_component`.
 
     Raises:
-        ContractViolation: It cannot; every violation is listed.
+        ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("agent", agent)
     for problem in value_problems("codex_agents", agent):
@@ -49,7 +49,7 @@ def check_agent(
 async def _check_agent(findings: Findings, stage: Stage, agent: Agent[Any], replies: Sequence[ReplySource]) -> None:
     async def runs(thread: ScriptedThread) -> None:
         result = await thread.turn("Go!")
-        findings.require(result.misfit is None, f"the output does not fit: {result.misfit}")
+        findings.require(result.misfit is None, f"the output does not have its type: {result.misfit}")
         findings.require(result.status is Status.COMPLETED, f"a run ends as {result.status}: {result.error}")
         for text in thread.warnings:
             findings.require(not text.startswith(("agent ", "a tool of agent ")), text)

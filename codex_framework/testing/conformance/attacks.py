@@ -1,7 +1,7 @@
-"""The attacks of ``codex-framework sandbox prove``: what the check of sandboxes tries, and what else a sandbox can be asked to stop.
+"""The attacks of ``codex-framework sandbox prove``: those of the check of sandboxes, and further ones that sandboxes can stop.
 
-Each runs with the permissions of an ordinary workspace, or with the few that it is about: a network of its own, a proxy as the only
-way out, files that may not be read, limits.
+Each runs with the permissions of an ordinary workspace, or with special ones for its subject: a network of its own, a proxy as the
+only access to the network, unreadable files, limits.
 """
 
 from __future__ import annotations
@@ -14,69 +14,27 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codex_framework.contract.permissions.file_access import (
-    FileAccess,
-    NetworkMode,
-    PathRule,
-    Protection,
-    ResourceLimits,
-)
-from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.permissions.file_access import NetworkMode, Protection, ResourceLimits
 from codex_framework.contract.roles.networks import BlockedRequest, ProxyPorts
-from codex_framework.contract.roles.sandboxes import SandboxReport
-from codex_framework.contract.value import Value
-from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, network_attempts
+from codex_framework.testing.conformance.attempts import UNREAD, Attack, Attempt, Scene, escapes, network_attempts
+from codex_framework.testing.conformance.remains import PARENT, remaining_attacks
 
-__all__ = ["Attack", "NoWayOut", "attacks"]
+__all__ = ["NoWayOut", "attacks"]
 
 _MODES = Protection.METADATA
 _KERNEL = Protection.KERNEL
 _REMAINS = Protection.LIFETIME
 
 _CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); print('DONE' if {} == 0 else 'refused')"
-_UNREAD = "what may not be read\n"
+OTHER_ADDRESS = "127.0.0.2"
+"""An address of this machine that is not that of a proxy."""
+
 _NOWHERE = "192.0.2.1"
-"""An address that is never anybody's (RFC 5737)."""
-
-
-class Attack(Value):
-    """One attempt, and what it threatens.
-
-    Attributes:
-        attempt: What is run, and how to see whether it has succeeded.
-        danger: The key under which a report tells what stands against it; None: it must fail in any sandbox.
-        network: How commands reach the network meanwhile.
-        limits: What they may use meanwhile.
-        denied: What they may not read meanwhile. These files are made for it.
-    """
-
-    attempt: Attempt
-    danger: Protection | None = None
-    network: NetworkMode = NetworkMode.OFF
-    limits: ResourceLimits = ResourceLimits()
-    denied: tuple[Path, ...] = ()
-
-    def access(self, usual: FileAccess) -> FileAccess:
-        """What the attacker may do."""
-        rules = {rule.path: rule for rule in usual.rules}
-        rules |= {path: PathRule(path, AccessMode.DENY) for path in self.denied}
-        return usual.evolve(
-            rules=tuple(rules[path] for path in sorted(rules)), network=self.network, limits=self.limits
-        )
-
-    def prepare(self) -> None:
-        """Make what it is after."""
-        for path in self.denied:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(_UNREAD)
-
-    def claimed(self, report: SandboxReport) -> bool:
-        """Whether the sandbox says that it stops this. One that does not speak of the danger at all is taken at its name."""
-        return self.danger is None or report.protections.get(self.danger) != ""
+"""An address that nobody ever has (RFC 5737)."""
 
 
 class NoWayOut:
-    """A gate through which nothing goes: connections to it are neither accepted nor answered."""
+    """A gate that lets nothing through: connections to it are neither accepted nor answered."""
 
     blocked: tuple[BlockedRequest, ...] = ()
 
@@ -84,31 +42,49 @@ class NoWayOut:
         self._sockets: list[socket.socket] = []
 
     def environment(self, ports: ProxyPorts) -> dict[str, str]:
-        """Nothing: attackers know where to look."""
+        """Return nothing, because attackers know the ports."""
         return {"PROXY_PORT": str(ports.http)}
 
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
-        """Leaves them alone."""
+        """Do nothing with the sockets."""
 
     async def listen(self) -> ProxyPorts:
-        """Two ports, the same ones each time."""
+        """Return two ports, the same ones each time. At other addresses, somebody else may listen on the same ports."""
         while len(self._sockets) < 2:
             self._sockets.append(socket.create_server(("127.0.0.1", 0)))
-        return ProxyPorts(*(one.getsockname()[1] for one in self._sockets))
+        ports = [listener.getsockname()[1] for listener in self._sockets[:2]]
+        for port in ports if len(self._sockets) == 2 else ():
+            with contextlib.suppress(OSError):  # a system with a single loopback address, or the port is used
+                self._sockets.append(socket.create_server((OTHER_ADDRESS, port)))
+        return ProxyPorts(*ports)
 
     async def aclose(self) -> None:
-        """Closes them."""
+        """Close the ports."""
         while self._sockets:
             self._sockets.pop().close()
 
 
 @contextlib.contextmanager
 def attacks(scene: Scene) -> Iterator[list[Attack]]:
-    """All of them, on this scene, while what they aim at is there."""
+    """Yield all attacks on a scene, while their targets exist."""
     shared = [Attack(attempt) for attempt in (*escapes(scene), *network_attempts(scene))]
-    own = [*_metadata(scene), *_kernel(), *_remaining(scene), *_reading(scene), *_using(scene)]
+    own = [*_missing(scene), *_metadata(scene), *_kernel(), *_remaining(scene), *_reading(scene), *_using(scene)]
     with _services(scene) as (path, name):
-        yield [*shared, *own, *_sockets(path, name), *_networks(scene, path, name)]
+        yield [*shared, *own, *remaining_attacks(scene), *_sockets(path, name), *_networks(scene, path, name)]
+
+
+def _missing(scene: Scene) -> Iterator[Attack]:
+    """Return the deciding paths of later sessions that do not exist yet."""
+    settings = scene.project / ".codex" / "config.toml"
+    folder = shlex.quote(str(settings.parent))
+    scripts = {
+        "make the settings of a trusted project": f"mkdir {folder} && echo x > {folder}/config.toml",
+        "make a symlink to the settings of a trusted project": (
+            f"mkdir -p {folder}.d && echo x > {folder}.d/config.toml && ln -s {folder}.d {folder}"
+        ),
+    }
+    for what, script in scripts.items():
+        yield _shell(what, script, lambda _: settings.exists(), Protection.PROTECTED_NAMES)
 
 
 def _metadata(scene: Scene) -> Iterator[Attack]:
@@ -123,6 +99,29 @@ def _metadata(scene: Scene) -> Iterator[Attack]:
 
     yield _shell("change the mode of a file outside", f"chmod 777 {name}", other_mode, _MODES)
     yield _shell("change the time of a file outside", f"touch -d @1 {name}", other_time, _MODES)
+    if sys.platform.startswith("linux"):
+        code = "import os; os.utime('/dev/full'); print('DONE')"
+        yield _python("change the time of a device", code, lambda said: "DONE" in said, _MODES)
+    yield from _set_id(scene)
+
+
+def _set_id(scene: Scene) -> Iterator[Attack]:
+    """Programs that would run as their owner or with its group, whoever starts them."""
+    path = scene.work / "folder" / "program"
+
+    def set_id(_: str) -> bool:
+        return path.exists() and bool(path.stat().st_mode & 0o6000)
+
+    ways = {
+        "changing its mode": "open(PATH, 'w'); os.chmod(PATH, MODE)",
+        "changing it by its descriptor": "os.fchmod(os.open(PATH, os.O_CREAT | os.O_WRONLY, 0o755), MODE)",
+        "the mode of a new file": "os.umask(0); os.open(PATH, os.O_CREAT | os.O_WRONLY, MODE)",
+        "making a node": "os.umask(0); os.mknod(PATH, MODE)",
+    }
+    for bit, mode in (("set-uid", 0o4755), ("set-gid", 0o2755)):
+        for way, code in ways.items():
+            script = f"import os; PATH = {str(path)!r}; MODE = {mode}; {code}"
+            yield _python(f"leave a {bit} program by {way}", script, set_id, _KERNEL)
 
 
 def _kernel() -> Iterator[Attack]:
@@ -137,7 +136,7 @@ def _kernel() -> Iterator[Attack]:
         "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True);"
         " libc.mount(b'none', b'/no-such-folder-4711', b'tmpfs', 0, None);"
         " print('DONE' if ctypes.get_errno() == errno.ENOENT else 'refused')"
-    )  # where nothing forbids it, it fails for want of the folder: nothing is mounted anywhere
+    )  # if it is allowed, it fails because the folder is missing, so nothing is ever mounted
     yield _python("mount something", mount, lambda said: "DONE" in said, _KERNEL)
     socket = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('DONE')"
     yield _python("open a netlink socket", socket, lambda said: "DONE" in said, _KERNEL)
@@ -147,7 +146,7 @@ def _kernel() -> Iterator[Attack]:
 
 
 def _calls() -> Iterator[Attack]:
-    """System calls by number, as no library offers them."""
+    """Attacks with system calls by number, because no library offers them."""
     if not sys.platform.startswith("linux"):
         return
     arm = os.uname().machine == "aarch64"
@@ -159,7 +158,7 @@ def _calls() -> Iterator[Attack]:
         "handle page faults (userfaultfd)": f"{282 if arm else 323}, 1",
     }
     for what, call in calls.items():
-        # A call that gets as far as an argument that makes no sense was not refused.
+        # A call that fails only because of an invalid argument was not refused.
         code = (
             f"import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True); done = libc.syscall({call}) >= 0;"
             " print('DONE' if done or ctypes.get_errno() in (errno.EINVAL, errno.EFAULT, errno.ENOKEY) else 'refused')"
@@ -181,7 +180,7 @@ def _remaining(scene: Scene) -> Iterator[Attack]:
 
 
 def _reading(scene: Scene) -> Iterator[Attack]:
-    """Ways to a file that may not be read: one outside, and one in the workspace, whose folder may be written."""
+    """Attempts to read a denied file: one outside, and one in the workspace, whose folder is writable."""
     outside, inside = scene.outside / "unread" / "secret", scene.work / "folder" / "secret"
     work, path, own = (shlex.quote(str(one)) for one in (scene.work, outside, inside))
     folder = shlex.quote(str(inside.parent))
@@ -203,22 +202,22 @@ def _reading(scene: Scene) -> Iterator[Attack]:
     }
     if sys.platform.startswith("linux"):
         codes["read a denied file through a mount of its folder"] = (
-            "libc.unshare(0x20000) or libc.mount(b'none', b'/', None, 0x44000, None)"  # nobody else sees it
+            "libc.unshare(0x20000) or libc.mount(b'none', b'/', None, 0x44000, None)"  # in a private namespace
             " or libc.mount(os.path.dirname(PATH).encode(), WORK, None, 4096, None) or os.open(WORK + b'/secret', 0)"
         )
         codes["read a denied file by its handle"] = _BY_HANDLE
 
-    def told(said: str) -> bool:
-        return _UNREAD.strip() in said
+    def was_read(said: str) -> bool:
+        return UNREAD.strip() in said
 
     for what, script in scripts.items():
-        yield _shell(what, script, told, Protection.READING).evolve(denied=(outside, inside))
+        yield _shell(what, script, was_read, Protection.READING).evolve(denied=(outside, inside))
     for what, code in codes.items():
         opened = (
             "import ctypes, mmap, os; libc = ctypes.CDLL(None);"
             f" PATH = {str(outside)!r}; WORK = {str(scene.work)!r}.encode(); print(os.read({code}, 99))"
         )
-        yield _python(what, opened, told, Protection.READING).evolve(denied=(outside, inside))
+        yield _python(what, opened, was_read, Protection.READING).evolve(denied=(outside, inside))
 
 
 _BY_HANDLE = (
@@ -229,7 +228,7 @@ _BY_HANDLE = (
 
 
 def _using(scene: Scene) -> Iterator[Attack]:
-    """More than is allowed, within bounds that a machine can bear."""
+    """Attempts to use more than allowed, within amounts that the machine can bear."""
     big = scene.work / "file"
     running = os.cpu_count() or 1
     with contextlib.suppress(OSError):
@@ -258,7 +257,7 @@ def _using(scene: Scene) -> Iterator[Attack]:
 
 @contextlib.contextmanager
 def _services(scene: Scene) -> Iterator[tuple[str, str]]:
-    """Unix sockets that somebody listens at: a path, and an abstract name."""
+    """Provide listening Unix sockets: one with a path, and one with an abstract name."""
     path = str(scene.outside.parent / "service")
     name = f"\0check-sandbox-{os.getpid()}"
     with contextlib.ExitStack() as opened:
@@ -270,7 +269,7 @@ def _services(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def _sockets(path: str, name: str) -> Iterator[Attack]:
-    """Services on this machine, and whoever is around it."""
+    """Attempts to reach services on this machine and its host."""
     codes = {
         "reach a service by its unix socket": f"socket.socket(socket.AF_UNIX).connect({path!r})",
         "reach a service by its abstract unix socket": f"socket.socket(socket.AF_UNIX).connect({name!r})",
@@ -283,7 +282,7 @@ def _sockets(path: str, name: str) -> Iterator[Attack]:
 
 
 def _networks(scene: Scene, path: str, name: str) -> Iterator[Attack]:
-    """Ways around a network that is not quite off."""
+    """Attempts to get around a restricted network."""
     port = scene.listener.getsockname()[1]
 
     here, there = ("127.0.0.1", port), (_NOWHERE, 443)
@@ -312,6 +311,13 @@ def _networks(scene: Scene, path: str, name: str) -> Iterator[Attack]:
             yield attack.evolve(attempt=attack.attempt.evolve(succeeded=scene.connected))
         for what, code in to_there.items():
             yield _reached(f"{what}, {words}", code, mode, Protection.NETWORK)
+    code = f"import os; socket.create_connection(({OTHER_ADDRESS!r}, int(os.environ['PROXY_PORT'])), 1)"
+    what = "connect to another host at the number of the proxy's port"
+    yield _reached(what, code, NetworkMode.PROXY, Protection.NETWORK)
+    trace = f"{PARENT}; import ctypes; assert ctypes.CDLL(None).ptrace(0x4206, PARENT, 0, 0) == 0"
+    if sys.platform.startswith("linux"):  # PTRACE_SEIZE does not stop the process
+        what = "trace the process that starts commands, with the network on"
+        yield _reached(what, trace, NetworkMode.ON, Protection.PROCESSES)
 
 
 def _reached(what: str, code: str, network: NetworkMode, danger: Protection) -> Attack:

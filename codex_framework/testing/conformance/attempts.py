@@ -1,7 +1,7 @@
-"""What a confined command tries, to get at what its access does not give it. Each attempt is made for real.
+"""Attempts of a confined command to exceed its access. Each attempt is really made.
 
-An attempt is judged by what it has done to the world outside, never by what the command says of itself. All paths are
-absolute, and all targets are the scene's own: a sandbox that holds nothing, or forgets the folder, must not cost anybody a file.
+An attempt is judged by its effect outside of the sandbox, never by the command's output alone. All paths are absolute, and all
+targets belong to the scene, so even a sandbox that stops nothing, or ignores the folder, cannot damage a user's file.
 """
 
 from __future__ import annotations
@@ -18,29 +18,51 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from codex_framework.commands.access import file_access
+from codex_framework.commands.deciding import Deciding, deciding_places
+from codex_framework.contract.permissions.file_access import (
+    FileAccess,
+    NetworkMode,
+    PathRule,
+    Protection,
+    ResourceLimits,
+)
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.contract.protocol.policies import WorkspaceWrite
+from codex_framework.contract.roles.sandboxes import SandboxReport
 from codex_framework.contract.value import Value
 
-__all__ = ["Attempt", "Scene", "escapes", "made_scene", "network_attempts"]
+__all__ = ["UNREAD", "Attack", "Attempt", "Scene", "deciding_attempts", "escapes", "made_scene", "network_attempts"]
+
+UNREAD = "what may not be read\n"
+"""The content of denied files."""
 
 _SECRET = "the-secret-of-the-parent"  # noqa: S105  # bait
 _KEPT = "kept\n"
 
 
 class Scene:
-    """Folders and a process for commands to try their strength on.
+    """The folders and the process that attempts are made on.
 
     Args:
         base: An empty folder.
 
     Attributes:
-        work: May be written, but for the protected names in it.
-        outside: May not.
-        listener: A TCP listener on loopback that accepts nothing by itself.
+        work: A writable folder, except for protected names and deciding paths in it.
+        around: A folder in ``work`` that contains deciding folders.
+        home: ``$CODEX_HOME``.
+        code: A folder with code that the kernel runs.
+        project: A project that the user trusts, without settings of its own yet.
+        outside: A folder that must not be written.
+        listener: A TCP listener on loopback that does not accept connections.
     """
 
     def __init__(self, base: Path) -> None:
         self.work = base / "work"
         self.outside = base / "outside"
+        self.around = self.work / "around"
+        self.home, self.code, self.project = (self.around / name for name in ("home", "code", "project"))
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(0.2)
         self.bystander = _bystander()
@@ -51,9 +73,23 @@ class Scene:
         """A file outside."""
         return self.outside / "victim"
 
+    @property
+    def deciding(self) -> Deciding:
+        """The deciding paths of the scene."""
+        projects = {str(self.project): {"trust_level": "trusted"}}
+        return deciding_places(self.home, environ={}, projects=projects, code=[str(self.code)])
+
+    def access(self) -> FileAccess:
+        """The access of commands on the scene: write ``work``, without the network."""
+        policy = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+        return file_access(permissions_of(policy), self.work, {}, self.deciding)
+
     def restore(self) -> None:
-        """Make everything as it was, after an attempt that has succeeded."""
-        for child in (*self.work.iterdir(), *self.outside.iterdir()):  # the folders stay: a plan may hold on to them
+        """Restore the scene after a successful attempt."""
+        for child in (
+            *self.work.iterdir(),
+            *self.outside.iterdir(),
+        ):  # the folders stay, because a plan may depend on them
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child)
             else:
@@ -63,7 +99,7 @@ class Scene:
             self.bystander = _bystander()
 
     def connected(self, said: str) -> bool:
-        """Whether somebody has connected to the listener, whatever a command said."""
+        """Return whether there was a connection to the listener, regardless of the command's output."""
         del said
         try:
             self.listener.accept()[0].close()
@@ -80,6 +116,10 @@ class Scene:
     def _fill(self) -> None:
         for made in (self.work / ".git", self.work / "folder", self.outside / "folder"):
             made.mkdir(parents=True, exist_ok=True)
+        for made in (self.home / "rules", self.code, self.project):
+            made.mkdir(parents=True, exist_ok=True)
+        for kept in (self.home / "config.toml", self.home / "rules" / "default.rules", self.code / "module.py"):
+            kept.write_text(_KEPT)
         (self.work / ".git" / "config").write_text(_KEPT)
         (self.work / "file").write_text("file\n")
         (self.work / "plain").write_text("not a program\n")
@@ -90,7 +130,7 @@ class Scene:
 
 
 def _bystander() -> subprocess.Popen[bytes]:
-    """A process of the same user, with a secret in its environment."""
+    """Start a process of the same user with a secret in its environment."""
     argv = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     return subprocess.Popen(argv, env={"SECRET": _SECRET}, stdin=subprocess.DEVNULL)
 
@@ -99,9 +139,9 @@ class Attempt(Value, kw_only=True):
     """One attempt.
 
     Attributes:
-        what: What it tries: "write a file outside".
+        what: A description: "write a file outside".
         argv: The command.
-        succeeded: Whether it has, given the command's standard output.
+        succeeded: Returns whether it has succeeded, given the command's standard output.
     """
 
     what: str
@@ -109,9 +149,48 @@ class Attempt(Value, kw_only=True):
     succeeded: Callable[[str], bool]
 
 
+class Attack(Value):
+    """One attack: an attempt, and the danger that it stands for.
+
+    Attributes:
+        attempt: The command, and the test whether it has succeeded.
+        danger: The protection in a report that stops it. None means that it must fail in every sandbox.
+        network: The network access during the attack.
+        limits: The resource limits during the attack.
+        denied: The paths that cannot be read during the attack. These files are created for it.
+        then: A second command, run after the attempt with the same permissions. If there is one, the attempt has succeeded if this
+            command finds what the first one has left, so its output is judged.
+    """
+
+    attempt: Attempt
+    danger: Protection | None = None
+    network: NetworkMode = NetworkMode.OFF
+    limits: ResourceLimits = ResourceLimits()
+    denied: tuple[Path, ...] = ()
+    then: tuple[str, ...] | None = None
+
+    def access(self, usual: FileAccess) -> FileAccess:
+        """Return the access of the attacker."""
+        rules = {rule.path: rule for rule in usual.rules}
+        rules |= {path: PathRule(path, AccessMode.DENY) for path in self.denied}
+        return usual.evolve(
+            rules=tuple(rules[path] for path in sorted(rules)), network=self.network, limits=self.limits
+        )
+
+    def prepare(self) -> None:
+        """Create the targets of the attack."""
+        for path in self.denied:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(UNREAD)
+
+    def claimed(self, report: SandboxReport) -> bool:
+        """Return whether the sandbox claims to stop this. A report that does not mention the danger counts as a claim."""
+        return self.danger is None or report.protections.get(self.danger) != ""
+
+
 @contextlib.contextmanager
 def made_scene() -> Iterator[Scene]:
-    """Make a scene, and take it away afterwards."""
+    """Create a scene, and remove it afterwards."""
     with tempfile.TemporaryDirectory(dir=_ground(), prefix="check-sandbox-") as folder:
         scene = Scene(Path(folder).resolve())
         try:
@@ -121,13 +200,13 @@ def made_scene() -> Iterator[Scene]:
 
 
 def _ground() -> str | None:
-    """A place that is not below /tmp, which many a sandbox lets be written or replaces by another."""
+    """Return a folder that is not below /tmp, which some sandboxes make writable or replace."""
     return "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108  # the folder in it is made safely
 
 
 def escapes(scene: Scene) -> list[Attempt]:
-    """All that must fail whatever the network setting."""
-    return [*_writes(scene), *_protected(scene), *_processes(scene)]
+    """Return the attempts that must fail with every network setting."""
+    return [*_writes(scene), *_protected(scene), *deciding_attempts(scene), *_processes(scene)]
 
 
 def _writes(scene: Scene) -> list[Attempt]:
@@ -184,8 +263,48 @@ def _protected(scene: Scene) -> list[Attempt]:
             f"mkdir {work}/.codex && echo x > {work}/.codex/config.toml",
             lambda _: (codex / "config.toml").exists(),
         ),
+        "make .aws": (
+            f"mkdir {work}/.aws && echo x > {work}/.aws/config",
+            lambda _: (scene.work / ".aws" / "config").exists(),
+        ),
     }
     return [_shell(what, script, done) for what, (script, done) in scripts.items()]
+
+
+def deciding_attempts(scene: Scene) -> list[Attempt]:
+    """Return attempts to write deciding paths: configuration, rules, and code that the kernel runs."""
+    config, rules, module = scene.home / "config.toml", scene.home / "rules", scene.code / "module.py"
+    kept = (config, rules / "default.rules", module)
+
+    def changed(_: str) -> bool:
+        added = [*scene.home.glob("*.toml"), *rules.glob("*.rules"), *scene.code.glob("*.py")]
+        return len(added) != len(kept) or any(not path.exists() or path.read_text() != _KEPT for path in kept)
+
+    work, around, home, code = (shlex.quote(str(path)) for path in (scene.work, scene.around, scene.home, scene.code))
+    scripts = {
+        "change config.toml in $CODEX_HOME": f"echo x > {home}/config.toml",
+        "make a profile in $CODEX_HOME": f"echo x > {home}/evil.config.toml",
+        "add rules to $CODEX_HOME": f"echo x > {home}/rules/evil.rules",
+        "append to rules in $CODEX_HOME": f"echo x >> {home}/rules/default.rules",
+        "remove the rules from $CODEX_HOME": f"rm -rf {home}/rules",
+        "put other rules in the place of those in $CODEX_HOME": (
+            f"mkdir {work}/evil && echo x > {work}/evil/default.rules;"
+            f" mv {home}/rules {home}/old; mv {work}/evil {home}/rules || ln -s {work}/evil {home}/rules"
+        ),
+        "move $CODEX_HOME away and make another": (
+            f"mv {home} {around}/old; mkdir -p {home}/rules && echo x > {home}/config.toml"
+        ),
+        "move the folder around $CODEX_HOME away and make another": (
+            f"mv {around} {work}/old; mkdir -p {home} && echo x > {home}/config.toml"
+        ),
+        "exchange $CODEX_HOME for a symlink": f"rm -rf {home}; rmdir {home}; mv {home} {work}/old; ln -s {work} {home}",
+        "change rules through a hard link": f"ln {home}/rules/default.rules {work}/rules && echo x > {work}/rules",
+        "change code that the kernel runs": f"echo x > {code}/module.py",
+        "add a module beside code that the kernel runs": f"echo x > {code}/evil.py",
+        "move code that the kernel runs away": f"mv {code} {work}/old; mkdir {code} && echo x > {code}/evil.py",
+        "change config.toml through its folder's descriptor": f"cd {home} && exec 9< . && echo x > /proc/self/fd/9/config.toml",
+    }
+    return [_shell(what, script, changed) for what, script in scripts.items()]
 
 
 def _processes(scene: Scene) -> list[Attempt]:
@@ -220,7 +339,7 @@ def _processes(scene: Scene) -> list[Attempt]:
 
 
 def network_attempts(scene: Scene) -> list[Attempt]:
-    """What must fail where the network is off (and the first of which has to work where it is on)."""
+    """Return the attempts that must fail if the network is off. The first one must succeed if it is on."""
     port = scene.listener.getsockname()[1]
 
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"

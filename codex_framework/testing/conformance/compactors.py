@@ -33,7 +33,7 @@ def check_compactor(
 
     Args:
         compactor: The compactor.
-        replies: What the model says in one compaction.
+        replies: The model's replies in one compaction.
         config, installed: As for :func:`check_component`.
 
     Raises:
@@ -61,7 +61,8 @@ def _check_due(findings: Findings, compactor: Compactor) -> None:
             except Unmet:
                 return
             findings.require(
-                reason is None or (isinstance(reason, str) and reason), f"{what} gives {reason!r}, not a reason or None"
+                reason is None or (isinstance(reason, str) and reason),
+                f"{what} returns {reason!r}, not a reason or None",
             )
 
 

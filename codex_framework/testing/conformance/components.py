@@ -22,8 +22,8 @@ def check_component(
     """Check that a component fulfils its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
 
     Args:
-        make: Makes the component, or its class. Each kernel gets one of its own.
-        replies: What the model says in a turn, with calls of the component's tools.
+        make: Creates the component, or its class. Each kernel gets its own.
+        replies: The model's replies in a turn, with calls of the component's tools.
         config: The text of a ``config.toml``.
         installed: Whether the kernels load installed plugins too.
 
@@ -45,7 +45,7 @@ async def _check_component(
 ) -> None:
     async def turn(thread: ScriptedThread) -> None:
         result = await thread.turn("Go!")
-        findings.require(result.status is Status.COMPLETED, f"a turn with it fails: {result.error}")
+        findings.require(result.status is Status.COMPLETED, f"a turn with the component fails: {result.error}")
 
     async def starts(thread: ScriptedThread) -> None:
         kernel = thread.client.conversation.host.kernel("checked")

@@ -1,4 +1,4 @@
-"""Runs commands under a confinement and gathers what came of them, for the check of sandboxes."""
+"""Runs commands under a confinement and collects their results, for the check of sandboxes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Ended:
     """A command that has ended.
 
     Attributes:
-        status: As ``ChildProcess.wait`` gave it.
-        stdout, stderr: What it printed.
+        status: As ``ChildProcess.wait`` returned it.
+        stdout, stderr: Its output.
     """
 
     def __init__(self, status: int, stdout: str, stderr: str) -> None:
@@ -50,11 +50,11 @@ class Runner:
         cwd: str | None = None,
         what: str = "a command",
     ) -> Ended:
-        """Run one to its end, and to the end of its output.
+        """Run a command to its end, and to the end of its output.
 
         Raises:
             SandboxError, CommandFailed: As ``Confinement.start``.
-            Unmet: It raised something else, or did not end; that is noted.
+            Unmet: It raised something else, or did not end, which is noted.
         """
         launched, mine = _pipes()
         try:
@@ -91,13 +91,13 @@ class Runner:
         return Ended(status, stdout, stderr)
 
     def environment(self, confinement: Confinement) -> dict[str, str]:
-        """A small environment, with what the confinement adds."""
+        """Return a small environment, with the confinement's variables."""
         path = os.environ.get("PATH", os.defpath)
         return {"PATH": path, "HOME": str(self.cwd), "LANG": "C.UTF-8", **confinement.env}
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Descriptors for the command, and this side's ends of them."""
+    """Return the command's descriptors, and our ends of them."""
     stdin_read, stdin_write = os.pipe()
     stdout_read, stdout_write = os.pipe()
     stderr_read, stderr_write = os.pipe()
@@ -109,7 +109,7 @@ def _feed(descriptor: int, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
     except BrokenPipeError:
-        return  # the command has not read all of it
+        return  # the command did not read all of it
 
 
 def _drain(descriptor: int) -> str:

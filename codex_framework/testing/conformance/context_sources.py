@@ -24,11 +24,11 @@ from codex_framework.testing.conformance.findings import Findings, Unmet
 __all__ = ["check_context_source"]
 
 _WITHIN_S = 2.0
-"""A source stands between a person's input and the first request: it may read files, not wait."""
+"""Time limit in seconds. A source delays the first request, so it may read files but must not wait."""
 
 
 def check_context_source(source: ContextSource, *, cwd: Path | None = None, codex_home: Path | None = None) -> None:
-    """Check that a context source fulfils its role. It is called in several situations, twice each.
+    """Check that a context source fulfils its role. It is called in several situations, twice in each.
 
     Args:
         source: The source.
@@ -54,7 +54,7 @@ def _circumstances(cwd: Path, codex_home: Path) -> list[TurnFacts]:
         (DangerFullAccess(), FileAccess(full=True, network=NetworkMode.ON)),
     )
     return [
-        TurnFacts(  # noqa: S604  # the person's shell is a fact, nothing is run
+        TurnFacts(  # noqa: S604  # the user's shell is a fact, nothing is run
             thread_id="thread-1",
             cwd=folder,
             codex_home=codex_home,
@@ -83,19 +83,25 @@ def _check_fragments(findings: Findings, source: ContextSource, facts: TurnFacts
     except (CodexError, Unmet):
         return
     findings.require(
-        given == again, "it gives other fragments when asked again at once: each turn would send them anew"
+        given == again, "it returns other fragments when called twice in a row, so each turn would send them again"
     )
     for fragment in given:
         if not isinstance(fragment, Fragment):
-            findings.note(f"it gives {type(fragment).__name__}, not a Fragment")
+            findings.note(f"it returns {type(fragment).__name__}, not a Fragment")
             continue
         which = f"the fragment that begins with {fragment.start!r}"
         findings.require(fragment.role in ("developer", "user"), f"{which} has the role {fragment.role!r}")
-        findings.require(fragment.start, "a fragment has no start: it could not be told from a person's words")
-        findings.require(fragment.text.startswith(fragment.start), f"{which} has a text that begins otherwise")
         findings.require(
-            fragment.text.endswith(fragment.end), f"{which} has a text that does not end with {fragment.end!r}"
+            fragment.start, "a fragment has no start, so it could not be distinguished from the user's words"
         )
+        for name in ("text", "replacement", "revocation"):
+            text = getattr(fragment, name)
+            findings.require(
+                not text or text.startswith(fragment.start), f"{which} has a {name} that does not begin with it"
+            )
+            findings.require(
+                not text or text.endswith(fragment.end), f"{which} has a {name} that does not end with {fragment.end!r}"
+            )
 
 
 def _asked(findings: Findings, source: ContextSource, facts: TurnFacts) -> list[Fragment]:

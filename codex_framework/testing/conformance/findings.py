@@ -9,8 +9,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, described
 from codex_framework.plugins.role_checks import role_problems
+from codex_framework.threads.stalls import Stall, StallWatch
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]
 
@@ -22,12 +23,13 @@ class ContractViolation(AssertionError):  # noqa: N818  # it is what has been fo
 
     Attributes:
         role: ``tool``, ``provider``, ...
-        violations: Every one, as a sentence.
+        violations: All violations, as sentences.
     """
 
     def __init__(self, role: str, subject: str, violations: list[str]) -> None:
         count = "1 violation" if len(violations) == 1 else f"{len(violations)} violations"
-        lines = [f"{subject} does not keep to the role of a {role} ({count}):"]
+        article = "an" if role[:1] in "aeiou" else "a"
+        lines = [f"{subject} does not fulfil the role of {article} {role} ({count}):"]
         lines += [f"  {number}. {text}" for number, text in enumerate(violations, 1)]
         super().__init__("\n".join(lines))
         self.role = role
@@ -35,14 +37,14 @@ class ContractViolation(AssertionError):  # noqa: N818  # it is what has been fo
 
 
 class Unmet(Exception):  # noqa: N818  # a step, not an error: it ends a part of a check whose finding is noted already
-    """Later steps cannot be tried, because a step that they need has failed."""
+    """Later steps cannot run, because a step that they need has failed."""
 
 
 class Findings:
     """Violations of one role by one object.
 
     Args:
-        role: What the object should be, for people.
+        role: The name of the role, for messages.
         subject: The object.
     """
 
@@ -52,7 +54,7 @@ class Findings:
         self._subject = _called(subject)
 
     def note(self, text: str) -> None:
-        """Add a violation; the same one counts once."""
+        """Add a violation, unless it was added before."""
         if text not in self.violations:
             self.violations.append(text)
 
@@ -62,22 +64,22 @@ class Findings:
             self.note(text)
 
     def members(self, item: object, role: Any) -> bool:
-        """Whether it has all members of the role, and each can be called as the kernel does."""
+        """Return whether it has all members of the role, and each can be called as the kernel does."""
         problems = role_problems(item, role)
         for problem in problems:
             self.note(problem)
         return not problems
 
     def named(self, item: Any) -> None:
-        """Add a violation unless the object's name is a word."""
+        """Add a violation unless the object's name is a non-empty string."""
         name: object = item.name
-        self.require(isinstance(name, str) and name, f"its name is {name!r}, not a word")
+        self.require(isinstance(name, str) and name, f"its name is {name!r}, not a non-empty string")
 
     def raise_any(self) -> None:
         """End the check.
 
         Raises:
-            ContractViolation: Something was found.
+            ContractViolation: There are violations.
         """
         if self.violations:
             raise ContractViolation(self.role, self._subject, self.violations)
@@ -85,10 +87,10 @@ class Findings:
     def called(
         self, what: str, function: Callable[[], T], *, within_s: float, allowed: tuple[type[Exception], ...] = ()
     ) -> T:
-        """Call something plain that has to come back soon and raise nothing but ``allowed``, which is passed on.
+        """Call a plain function that must return soon and may raise only ``allowed``, which is passed on.
 
         Raises:
-            Unmet: It raised something else, or gave something to be awaited; that is noted.
+            Unmet: It raised something else, or returned an awaitable, which is noted.
         """
         began = time.monotonic()
         try:
@@ -103,12 +105,12 @@ class Findings:
             self.require(took <= within_s, f"{what} takes {took:.1f} s; it may take {within_s:g} s")
         if inspect.iscoroutine(result):
             result.close()
-            self.note(f"{what} is async, and it is called without await")
+            self.note(f"{what} is async, but it is called without await")
             raise Unmet
         return result
 
     def called_aside(self, what: str, function: Callable[[], object], *, within_s: float) -> bool:
-        """Call something on a thread of its own, as the kernel does; whether it came back in time and raised nothing."""
+        """Call a function on a separate thread, as the kernel does. Return whether it returned in time without an exception."""
         before = len(self.violations)
         thread = threading.Thread(target=lambda: self._aside(what, function, within_s), daemon=True)
         thread.start()
@@ -125,10 +127,10 @@ class Findings:
     async def awaited(
         self, what: str, work: Awaitable[T], *, within_s: float, allowed: tuple[type[BaseException], ...] = ()
     ) -> T:
-        """Await something that has to end soon and raise nothing but ``allowed``, which is passed on.
+        """Await something that must end soon and may raise only ``allowed``, which is passed on.
 
         Raises:
-            Unmet: It raised something else or did not end; that is noted.
+            Unmet: It raised something else or did not end, which is noted.
         """
         limit = asyncio.timeout(within_s)
         try:
@@ -146,42 +148,50 @@ class Findings:
             raise Unmet from error
 
     async def closed_twice(self, aclose: Callable[[], Awaitable[None]], *, within_s: float, of: str = "") -> None:
-        """Call ``aclose`` twice, which has to be allowed.
+        """Call ``aclose`` twice, which must be allowed.
 
         Raises:
-            Unmet: It raised something or did not end; that is noted.
+            Unmet: It raised something or did not end, which is noted.
         """
         for which in ("aclose()", "a second aclose()"):
             await self.awaited(f"{which}{of}", aclose(), within_s=within_s)
 
     async def cancelled(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
-        """Cancel a task, which has to let the cancellation through at once."""
+        """Cancel a task, which must raise the cancellation at once."""
         if not task.cancel():
-            return  # it had ended before
+            return  # it had already ended
         done, _ = await asyncio.wait([task], timeout=within_s)
         if not done:
             self.note(f"{what} does not end within {within_s:g} s of being cancelled")
-            await asyncio.wait([task], timeout=10)  # so that it is not taken for a task left behind as well
+            await asyncio.wait([task], timeout=10)  # so that it is not reported as a leftover task as well
         elif not task.cancelled():
             error = task.exception()
             how = "goes on and returns" if error is None else f"raises {_named(error)}"
-            self.note(f"{what}, when cancelled, {how}; asyncio.CancelledError has to be let through")
+            self.note(f"{what}, when cancelled, {how}; asyncio.CancelledError must be raised again")
 
 
 def run_check(findings: Findings, check: Callable[[], Awaitable[None]]) -> None:
-    """Run the asynchronous part of a check in a loop of its own.
+    """Run the asynchronous part of a check in its own event loop.
 
     Raises:
-        RuntimeError: A loop is running: checks are called from plain functions.
+        RuntimeError: A loop is running. Checks must be called from plain functions.
     """
 
+    def block(stall: Stall) -> None:
+        findings.note(f"it blocks the event loop in {stall}; await the work, or move it to asyncio.to_thread(...)")
+
     async def whole() -> None:
+        watch = StallWatch(lambda _: None, block)
+        watch.enter()
         try:
             await check()
+            await asyncio.sleep(0)
         except Unmet:
             return
         except CodexError as error:
-            findings.note(f"it raises {_named(error)}, where the check needs it to work")
+            findings.note(f"it raises {_named(error)}, but the check requires it to succeed")
+        finally:
+            watch.close()
 
     try:
         asyncio.get_running_loop()
@@ -204,7 +214,7 @@ def _called(subject: Any) -> str:
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return described(error)
 
 
 def _instead(allowed: tuple[type[BaseException], ...]) -> str:

@@ -29,7 +29,7 @@ _TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
 def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: bool = False) -> None:
     """Check that an interceptor fulfils its role: each method with typical and unusual values, in turns, in two kernels at once.
 
-    It may refuse and stop, with the errors of the contract; anything else that it raises is a violation.
+    It may refuse and stop with the errors of the contract. Any other exception is a violation.
 
     Args:
         interceptor: The interceptor.
@@ -52,11 +52,11 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
     facts = turn_facts()
     if hasattr(interceptor, "applies"):
         applies: object = findings.called("applies()", lambda: interceptor.applies(facts), within_s=SOON_S)
-        findings.require(isinstance(applies, bool), f"applies() gives {applies!r}, not True or False")
+        findings.require(isinstance(applies, bool), f"applies() returns {applies!r}, not True or False")
     for guard in table.redact:
         for text in _TEXTS:
             result: object = findings.called("redact()", partial(guard.call, text, facts), within_s=1.0)
-            findings.require(isinstance(result, str), f"redact() gives {type(result).__name__}, not a string")
+            findings.require(isinstance(result, str), f"redact() returns {type(result).__name__}, not a string")
 
     async def odd(thread: ScriptedThread) -> None:
         turn = _Turn(thread)
@@ -91,7 +91,7 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
 
 
 class _Turn:
-    """What an interceptor gets, with the thread of a scene."""
+    """The context for an interceptor, with the thread of a scene."""
 
     samples = 1
     continuations = 0
@@ -105,7 +105,7 @@ class _Turn:
         self.span = self.thread.span
 
     def emit(self, event: Any) -> None:
-        """Tell nobody."""
+        """Drop the event."""
 
     def view(self, call: ToolCall) -> None:
         """Return no view."""
@@ -116,4 +116,4 @@ async def _given(findings: Findings, what: str, work: Awaitable[Any], kind: type
         result = await findings.awaited(what, work, within_s=5.0, allowed=(CodexError,))
     except (CodexError, Unmet):
         return
-    findings.require(isinstance(result, kind), f"{what} gives {type(result).__name__}, not {kind.__name__}")
+    findings.require(isinstance(result, kind), f"{what} returns {type(result).__name__}, not {kind.__name__}")

@@ -54,7 +54,7 @@ async def _whole(findings: Findings, proxy: NetworkProxy) -> None:
 
 
 class _Server:
-    """An HTTP server that says ``reached``, and counts."""
+    """An HTTP server that answers ``reached``, and counts requests."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -84,7 +84,7 @@ async def _server() -> AsyncIterator[_Server]:
 
 
 class _Check:
-    """Makes gates of one proxy and sends them requests."""
+    """Creates gates of one proxy and sends them requests."""
 
     def __init__(self, findings: Findings, proxy: NetworkProxy, server: _Server) -> None:
         self.findings = findings
@@ -92,17 +92,17 @@ class _Check:
         self._proxy = proxy
 
     def gate(self, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None, **rules: Any) -> NetworkGate:
-        """A gate; what is no gate ends this part of the check."""
+        """Return a gate. Anything else ends this part of the check."""
         gate = self.findings.called("gate()", lambda: self._proxy.gate(NetworkRules(**rules), ask), within_s=1.0)
         if not self.findings.members(gate, NetworkGate):
             raise Unmet
         return gate
 
     async def listening(self, gate: NetworkGate) -> ProxyPorts:
-        """Its own ports."""
+        """Return the gate's own ports."""
         ports: object = await self.findings.awaited("listen()", gate.listen(), within_s=_WITHIN_S)
         if not isinstance(ports, ProxyPorts) or not all(0 <= port < 65536 for port in ports) or not ports.http:
-            self.findings.note(f"listen() gives {ports!r}, not ProxyPorts")
+            self.findings.note(f"listen() returns {ports!r}, not ProxyPorts")
             raise Unmet
         return ports
 
@@ -111,25 +111,25 @@ class _Check:
         await self.findings.closed_twice(gate.aclose, within_s=_WITHIN_S, of=" of a gate")
 
     async def request(self, port: int, *, method: str = "GET", host: str = _HOST, to: int | None = None) -> str:
-        """The whole answer to a request by HTTP; ``""`` if the connection ends without one."""
+        """Return the whole answer to an HTTP request; ``""`` if the connection ends without one."""
         where = f"{host}:{to or self.server.port}"
         head = f"{method} http://{where}/ HTTP/1.1\r\nHost: {where}\r\nConnection: close\r\n\r\n"
         return await self._said(port, head.encode())
 
     async def tunnel(self, port: int, *, host: str = _HOST) -> str:
-        """The same through a tunnel: the proxy's refusal, or the server's answer."""
+        """Return the answer through a tunnel: the proxy's refusal, or the server's answer."""
         where = f"{host}:{self.server.port}"
         inner = f"GET / HTTP/1.1\r\nHost: {where}\r\n\r\n"
         return await self._said(port, f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode(), inner.encode())
 
     async def socks(self, port: int, *, host: str = _HOST) -> int:
-        """The code of the reply to a request by SOCKS5; -1 if there is none."""
+        """Return the code of the reply to a SOCKS5 request; -1 if there is none."""
         asked = b"\x05\x01\x00\x03" + bytes([len(host)]) + host.encode() + self.server.port.to_bytes(2)
         said = await self._said(port, b"\x05\x01\x00", asked, most=12)
         return ord(said[3]) if len(said) > 3 else -1
 
     async def _said(self, port: int, *data: bytes, most: int = 65536) -> str:
-        """What comes back until ``reached``, the end, or ``most`` bytes. Each piece is sent when the one before was answered."""
+        """Return the answer up to ``reached``, the end, or ``most`` bytes. Each piece is sent after the answer to the previous one."""
         said = b""
         try:
             async with asyncio.timeout(_WITHIN_S):
@@ -150,7 +150,7 @@ class _Check:
         return said.decode("latin-1")
 
     def refused(self, what: str, said: str, reason: str | None = None) -> None:
-        """Note it unless an answer is a proper refusal."""
+        """Add a violation unless an answer is a proper refusal."""
         reasons = {reason} if reason else _REASONS
         head, _, body = said.partition("\r\n\r\n")
         given = {
@@ -164,7 +164,7 @@ class _Check:
         require(body.strip(), f"{what} is refused without a text that says why")
 
     def passed(self, what: str, said: str) -> None:
-        """Note it unless the server has answered."""
+        """Add a violation unless the server has answered."""
         self.findings.require(said.endswith("reached"), f"{what} is answered with {_first(said)}; it may pass")
 
 
@@ -200,13 +200,13 @@ async def _check_rules(check: _Check) -> None:
 
 def _check_blocked(check: _Check, gate: NetworkGate, count: int) -> None:
     blocked: object = gate.blocked
-    fits = isinstance(blocked, tuple) and all(isinstance(one, BlockedRequest) for one in blocked)
+    fits = isinstance(blocked, tuple) and all(isinstance(entry, BlockedRequest) for entry in blocked)
     if not fits or not isinstance(blocked, tuple):
         check.findings.note(f"blocked is {blocked!r}, not a tuple of BlockedRequest")
         return
-    found = [one.target.protocol for one in blocked]
+    found = [entry.target.protocol for entry in blocked]
     check.findings.require(len(found) == count, f"{count} refusals leave {len(found)} entries in blocked: {found}")
-    wrong = {one.reason for one in blocked} - _REASONS
+    wrong = {entry.reason for entry in blocked} - _REASONS
     check.findings.require(not wrong, f"blocked has the reasons {sorted(wrong)}")
 
 
@@ -221,7 +221,7 @@ async def _check_mode(check: _Check) -> None:
     await check.close(gate)
     plain = check.gate(enable_socks5=False)
     ports = await check.listening(plain)
-    check.findings.require(not ports.socks, "listen() gives a port for SOCKS5 that is switched off")
+    check.findings.require(not ports.socks, "listen() returns a port for SOCKS5 that is switched off")
     await check.close(plain)
 
 
@@ -242,8 +242,8 @@ async def _check_asking(check: _Check) -> None:
     await check.request(ports.http, host="10.0.0.1")
     check.findings.require(not asked, f"ask is called for {asked}, which is denied or private")
     said = await asyncio.gather(*(check.request(ports.http, host=_UNKNOWN, to=80) for _ in range(5)))
-    for one in said:
-        check.refused("what was refused when asked", one)
+    for reply in said:
+        check.refused("what was refused when asked", reply)
     want = [NetworkTarget(_UNKNOWN, 80, "http", "GET")]
     check.findings.require(asked == want, f"five requests for one host ask {asked}, not {want}")
     await check.close(gate)
@@ -264,7 +264,7 @@ async def _check_environment(check: _Check) -> None:
     gate = check.gate()
     env: object = gate.environment(ProxyPorts(12345, 23456))
     if not isinstance(env, Mapping) or not all(isinstance(word, str) for pair in env.items() for word in pair):
-        check.findings.note(f"environment() gives {env!r}, not a mapping of strings")
+        check.findings.note(f"environment() returns {env!r}, not a mapping of strings")
         return
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         check.findings.require(
@@ -277,7 +277,7 @@ async def _check_sockets(check: _Check) -> None:
     gate = check.gate(domains={_HOST: "allow"})
     ports = await check.listening(gate)
     again = await check.listening(gate)
-    check.findings.require(again == ports, f"listen() gives {ports}, then {again}")
+    check.findings.require(again == ports, f"listen() returns {ports}, then {again}")
     with socket.create_server((_HOST, 0)) as http, socket.create_server((_HOST, 0)) as socks:
         await check.findings.awaited("serve()", gate.serve(http, socks), within_s=_WITHIN_S)
         check.passed("a request at a given socket", await check.request(http.getsockname()[1]))
@@ -287,7 +287,7 @@ async def _check_sockets(check: _Check) -> None:
         check.findings.require(http.fileno() >= 0, "it closes the sockets that serve() was given")
         http.settimeout(1)
         with socket.create_connection(http.getsockname()):
-            await asyncio.sleep(0.1)  # it goes to whoever still listens
+            await asyncio.sleep(0.1)  # time for a socket that still listens to accept it
             try:
                 http.accept()[0].close()
             except OSError:
@@ -337,7 +337,7 @@ def _check_contradiction(findings: Findings, proxy: NetworkProxy, rules: Network
         except SandboxError as error:
             findings.require(error.hint, f"gate() refuses {dict(rules.domains)} without a hint")
             return
-        findings.note(f"gate() takes {dict(rules.domains)}; it has to raise SandboxError")
+        findings.note(f"gate() takes {dict(rules.domains)}; it must raise SandboxError")
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:

@@ -34,7 +34,7 @@ def check_op_handler(
         handler: The handler.
         op: An op that it handles without an error.
         after_turn: Whether the op needs a thread that has had a turn.
-        replies: What the model says, if the op leads to that.
+        replies: The model's replies, if the op leads to requests.
         plugins: Further plugins that it needs.
         config, installed: As for :func:`check_component`.
 
@@ -58,7 +58,7 @@ def check_op_handler(
 async def _check_op_handler(
     findings: Findings, stage: Stage, op: Op, replies: Sequence[ReplySource], *, after_turn: bool
 ) -> None:
-    def told(thread: ScriptedThread, *, refusal: bool) -> None:
+    def note_errors(thread: ScriptedThread, *, refusal: bool) -> None:
         for event in thread.events:
             if isinstance(event, ErrorEvent) and (not refusal or "plugin 'checked'" in event.message):
                 findings.note(f"handle(): {event.message}")
@@ -68,18 +68,18 @@ async def _check_op_handler(
             await thread.turn("Go!")
         await thread.client.submit(op)
         await _settled(thread)
-        told(thread, refusal=False)
+        note_errors(thread, refusal=False)
 
     async def twice(thread: ScriptedThread) -> None:
         await asyncio.gather(thread.client.submit(op), thread.client.submit(op))
         await _settled(thread)
-        told(thread, refusal=True)
+        note_errors(thread, refusal=True)
 
     async def beside(thread: ScriptedThread) -> None:
         thread.start("Go!")
         await thread.client.submit(op)
         await _settled(thread)
-        told(thread, refusal=True)
+        note_errors(thread, refusal=True)
 
     async def at_the_end(thread: ScriptedThread) -> None:
         submitting = asyncio.ensure_future(thread.client.submit(op))

@@ -46,9 +46,9 @@ class PluginCheck(Value, kw_only=True):
     Attributes:
         plugin: The plugin's name.
         check: What was checked, such as ``tool`` or ``two kernels``.
-        subject: The name of the offer that was checked; empty for the plugin itself.
+        subject: The name of the object that was checked; empty for the plugin itself.
         result: ``passed``, ``failed`` or ``not tried``.
-        facts: What is wrong, or why it was not tried.
+        facts: The problems, or why it was not tried.
         hint: What to do about it.
     """
 
@@ -113,7 +113,7 @@ def _config(home: Path) -> Config:
 
 
 def _reports(registry: Registry, plugin: object) -> Sequence[PluginReport]:
-    """The reports of what is meant: by name, by distribution, by module, or by the file or object itself."""
+    """Return the reports of a plugin given by name, distribution or module, or by the file or object itself."""
     every = registry.command_table.reports
     if isinstance(plugin, Path):
         path = os.path.normpath(Path.cwd() / plugin)
@@ -138,7 +138,7 @@ def _reports(registry: Registry, plugin: object) -> Sequence[PluginReport]:
 
 
 def _loading(report: PluginReport) -> Iterator[PluginCheck]:
-    """The problems of loading, each as a check of its own."""
+    """Return the problems of loading, each as a separate check."""
     serious = [problem for problem in report.problems if report.status is not PluginStatus.LOADED]
     if report.status is PluginStatus.DISABLED:
         yield PluginCheck(
@@ -168,12 +168,12 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "reviewers": ("reviewer", check_reviewer, ""),
     "thread_stores": ("thread store", check_thread_store, ""),
     "interceptors": ("interceptor", None, "the fixture run_turn, with replies that make calls"),
-    "observers": ("observer", None, "the fixture run_turn, and look at what it has heard"),
+    "observers": ("observer", None, "the fixture run_turn, and check what it has received"),
     "ops": ("op", None, "the fixture make_kernel, and submit the op to a thread"),
     "compactors": ("compactor", None, "the fixture make_kernel, and submit the op Compact to a thread"),
     "agents": ("agent", None, "the fixture make_kernel, and run the agent with a scripted model"),
 }
-"""By role: the noun, the check, and how to try the role in a test if there is no check that can do without a real subject."""
+"""By role: the noun, the check, and, if an object cannot be checked in isolation, how to test it."""
 
 
 def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
@@ -186,7 +186,7 @@ def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
         noun, check, how = _CHECKS[role]
         for name in names:
             if check is None:
-                fact = "it needs something real to work on; its members are those of the role"
+                fact = "it cannot be checked in isolation; only its members were checked"
                 yield PluginCheck(
                     plugin=report.name,
                     check=noun,
@@ -203,7 +203,7 @@ def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
                     check="call of a tool",
                     subject=name,
                     result="not tried",
-                    facts=("only its author knows arguments that work",),
+                    facts=("valid arguments are only known to its author",),
                     hint="Try it in a test: check_tool(tool, arguments).",
                 )
 
@@ -265,7 +265,7 @@ def _two_kernels(config: Config, report: PluginReport, extra: Sequence[object]) 
         return _guarded(report.name, "two kernels", "", run)
     except TimeoutError:
         fact = f"two kernels with a turn each did not end within {_TURN_S:g} s"
-        hint = "Look for a start, a hook or a close that waits for something that does not come."
+        hint = "Look for a start, a hook or a close that waits for something that never happens."
         return PluginCheck(plugin=report.name, check="two kernels", result="failed", facts=(fact,), hint=hint)
 
 
@@ -285,16 +285,16 @@ async def _kernel(config: Config, model: ScriptedModel, extra: Sequence[object],
     home = config.codex_home / f"kernel-{place}"
     work = home / "work"
     work.mkdir(parents=True, exist_ok=True)
-    told = {"model_provider": model.name, "approval_policy": "never", "sandbox_mode": "danger-full-access"}
-    # No more than the plugins' settings: whatever else a person has configured (programs to notify, servers) is not to be used.
-    tables = {**told, "framework": config.get("framework", {})}
+    settings = {"model_provider": model.name, "approval_policy": "never", "sandbox_mode": "danger-full-access"}
+    # Only the plugins' settings are used, and nothing else that the user has configured, such as notify programs or servers.
+    tables = {**settings, "framework": config.get("framework", {})}
     environ = {**os.environ, "CODEX_HOME": str(home)}
     own = Config(tables=tables, codex_home=home, cwd=work, layers=config.layers)
     return await Kernel.create(own, environ=environ, plugins=[Offer(providers=[model]), *extra])
 
 
 async def _turn(kernel: Kernel, name: str) -> Iterable[str]:
-    """What goes wrong with a plugin in a turn: warnings that name it, a component that did not start, a turn that fails."""
+    """Return the problems of a plugin in a turn: warnings that name it, a component that did not start, a failed turn."""
     report = next(report for report in kernel.registry.reports if report.name == name)
     found = [] if report.status is not PluginStatus.FAILED else [_told(problem) for problem in report.problems]
     thread = await kernel.start_thread()

@@ -28,7 +28,7 @@ from codex_framework.toolkit.roles import completed, overrides
 __all__ = ["check_command_policy"]
 
 _WITHIN_S = 1.0
-"""A policy is asked on the event loop, before each command: it may look at files, not wait."""
+"""Time limit in seconds. A policy is called on the event loop before each command, so it may read files but must not wait."""
 
 _COMMANDS = (
     ("ls",),
@@ -40,7 +40,7 @@ _COMMANDS = (
     ("a b", "", "\n\t\x01", "é\N{PARTY POPPER}", "\udcff"),
     ("sh", "-c", "x" * 100_000),
 )
-"""The usual, the wrong, the empty, the odd and the long."""
+"""Typical, invalid, empty, unusual and long commands."""
 
 _HOSTS = ("example.com", "127.0.0.1", "::1", "xn--wgv71a.example", "", "a" * 300)
 _PREFIX = ("check-command-policy", "some words")
@@ -106,7 +106,7 @@ def _judged(findings: Findings, policy: CommandPolicy, request: CommandRequest, 
     what = f"judge({shown if len(shown) <= 60 else shown[:60] + '...'!r})"
     verdict = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
     again = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
-    findings.require(verdict == again, f"{what} gives another verdict when asked again at once")
+    findings.require(verdict == again, f"{what} returns another verdict when called twice in a row")
     return verdict
 
 
@@ -114,7 +114,7 @@ def _check_verdict(findings: Findings, verdict: object) -> None:
     if verdict is None:
         return
     if not isinstance(verdict, CommandVerdict):
-        findings.note(f"judge gives {type(verdict).__name__}, not a CommandVerdict or None")
+        findings.note(f"judge returns {type(verdict).__name__}, not a CommandVerdict or None")
         return
     given: Any = verdict.verdict
     findings.require(isinstance(given, Verdict), f"a verdict is {given!r}, not a Verdict")
@@ -132,7 +132,7 @@ def _check_verdict(findings: Findings, verdict: object) -> None:
 
 
 def _check_more(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
-    """What it overrides besides."""
+    """Check the optional methods that the policy overrides."""
     if overrides(policy, CommandPolicy, "judge_network"):
         _check_hosts(findings, policy, facts)
     _check_memory(findings, policy, facts)
@@ -151,7 +151,7 @@ def _reached(findings: Findings, policy: CommandPolicy, target: NetworkTarget, f
     what = f"judge_network({target.protocol} to {target.host[:60]!r})"
     verdict: object = findings.called(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
     findings.require(
-        verdict is None or isinstance(verdict, Verdict), f"{what} gives {verdict!r}, not a Verdict or None"
+        verdict is None or isinstance(verdict, Verdict), f"{what} returns {verdict!r}, not a Verdict or None"
     )
     return verdict
 
@@ -196,11 +196,11 @@ def _check_prefix(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
 
 
 def _told(findings: Findings, what: str, remember: Callable[[], str]) -> bool:
-    """Whether it gave a text; it may raise CodexError instead."""
+    """Return whether it returned a text. It may raise CodexError instead."""
     try:
         text: object = findings.called(what, remember, within_s=_WITHIN_S, allowed=(CodexError,))
     except CodexError as error:
         findings.require(error.hint, f"{what} raises an error without a hint")
         return False
-    findings.require(isinstance(text, str) and text, f"{what} gives {text!r}, not what the model is to be told")
+    findings.require(isinstance(text, str) and text, f"{what} returns {text!r}, not what the model is to be told")
     return True

@@ -27,10 +27,10 @@ from codex_framework.toolkit.roles import completed
 __all__ = ["check_provider"]
 
 _NOWHERE = "http://127.0.0.1:9/v1"
-"""Port 9 (discard) is not listened on; what connects to it is refused at once."""
+"""Nobody listens on port 9 (discard), so connections to it are refused at once."""
 
 _OPEN_S = 3.0
-"""Enough to import an HTTP library on a busy machine, and too little to wait for a server that does not answer."""
+"""Time limit in seconds: enough to import an HTTP library on a busy machine, too short to wait for an unresponsive server."""
 
 _RESPONSE_S = 30.0
 
@@ -48,9 +48,9 @@ def check_provider(
 
     Args:
         provider: The provider.
-        info: A table with which it works (a provider with a server is best given a ``ResponsesServer`` with
-            ``repeat_last=True``); by default one that has nothing but a name.
-        env: The environment it finds its key in.
+        info: A table with which it works. For a provider with a server, use a ``ResponsesServer`` with ``repeat_last=True``. By
+            default, the table has only a name.
+        env: The environment with its key.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -82,9 +82,9 @@ def _check_table(findings: Findings, provider: ModelProvider) -> None:
         except Unmet:
             continue
         if isinstance(known, ModelInfo):
-            findings.require(known.slug == slug, f"model({slug!r}) gives the slug {known.slug!r}")
+            findings.require(known.slug == slug, f"model({slug!r}) returns the slug {known.slug!r}")
         elif known is not None:
-            findings.note(f"model({slug!r}) gives {type(known).__name__}, not a ModelInfo or None")
+            findings.note(f"model({slug!r}) returns {type(known).__name__}, not a ModelInfo or None")
 
 
 def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> ModelClient:
@@ -126,10 +126,10 @@ def _long_request() -> ModelRequest:
 
 
 async def _whole(findings: Findings, client: ModelClient, what: str, request: ModelRequest) -> list[ModelEvent]:
-    """A whole response.
+    """Return the events of a whole response.
 
     Raises:
-        Unmet: There was none.
+        Unmet: There is none.
     """
     try:
         events = await findings.awaited(what, _all(client, request), within_s=_RESPONSE_S, allowed=(ModelError,))
@@ -157,7 +157,7 @@ def _check_events(findings: Findings, what: str, events: list[ModelEvent]) -> No
 
 
 async def _overlapping(findings: Findings, client: ModelClient) -> None:
-    """Threads share a client, so their requests overlap."""
+    """Check overlapping requests, because threads share a client."""
     requests = [model_request(f"hello {number}", thread_id=f"thread-{number}") for number in range(3)]
     await asyncio.gather(*(_whole(findings, client, "one of three requests at once", one) for one in requests))
 
@@ -175,7 +175,7 @@ async def _closed_early(findings: Findings, client: ModelClient) -> None:
 
 
 async def _cancelled_at_each_event(findings: Findings, client: ModelClient) -> None:
-    """A task is cancelled while it waits for an event: at once, after a turn of the loop, and within the stream."""
+    """Check the cancellation of a task that waits for an event: at once, after a step of the loop, and within the stream."""
     for ticks in (0, 1, 3, 30):
         task = asyncio.ensure_future(_drained(client.stream(model_request())))
         for _ in range(ticks):
@@ -194,7 +194,7 @@ async def _drained(stream: AsyncIterator[ModelEvent]) -> None:
 
 
 async def _unreachable(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
-    """Where nobody listens; a provider that needs no address answers all the same."""
+    """Check an unreachable server. A provider that needs no address may answer."""
     table = info.evolve(base_url=_NOWHERE, request_max_retries=0, stream_max_retries=0, stream_idle_timeout_ms=2000)
     try:
         client = findings.called(

@@ -79,7 +79,7 @@ _REQUESTS: tuple[ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent, ...]
     ),
     ApplyPatchApprovalRequestEvent(call_id="call-6", turn_id="turn-3", started_at_ms=1, changes={}),
 )
-"""The usual, the empty, the long and the odd."""
+"""Typical, empty, long and unusual requests."""
 
 _HISTORY: tuple[ResponseItem, ...] = (
     user_message("<rules>Be kind.</rules>", role="developer"),
@@ -105,7 +105,7 @@ def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | No
 
     Args:
         reviewer: The reviewer.
-        config: The configuration it is to find; by default an empty one.
+        config: The configuration; by default an empty one.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -118,7 +118,7 @@ def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | No
 
 
 class _Model:
-    """A model that answers in one way, and knows what became of those who asked."""
+    """A model with one kind of answer, which counts its unfinished requests."""
 
     def __init__(self, answer: str | Exception | None) -> None:
         self.answer = answer
@@ -149,7 +149,7 @@ class _Check:
         self._turns: list[LoneTurn] = []
 
     async def run(self) -> None:
-        """Everything, one after the other."""
+        """Run all steps in order."""
         policies: tuple[ApprovalPolicy | GranularApproval, ...] = (
             ApprovalPolicy.ON_REQUEST,
             ApprovalPolicy.UNTRUSTED,
@@ -190,7 +190,7 @@ class _Check:
         if decision is None:
             return
         if not isinstance(decision, ReviewDecision):
-            self._findings.note(f"{what} gives {type(decision).__name__}, not a ReviewDecision or None")
+            self._findings.note(f"{what} returns {type(decision).__name__}, not a ReviewDecision or None")
             return
         message = decision.message
         self._findings.require(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codex_framework.contract.errors import CommandFailed, SandboxError
-from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, PathRule
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode, PathRule
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch, Sandbox, SandboxReport
 from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
@@ -21,10 +21,10 @@ from codex_framework.toolkit.roles import completed
 __all__ = ["check_sandbox"]
 
 _WAITS = "/bin/sh -c 'echo ready; read never'"
-"""Lives until its stdin ends, which is held by the check: so nothing is left running, even by a sandbox that ends nothing."""
+"""A command that runs until the check closes its stdin, so nothing is left running even if the sandbox ends no processes."""
 
 _PROBE_S = 1.0
-"""The role says some milliseconds; this is what a busy machine may make of them."""
+"""Time limit in seconds. The role requires some milliseconds, but a busy machine may take longer."""
 
 
 def check_sandbox(sandbox: Sandbox) -> None:
@@ -45,9 +45,10 @@ def check_sandbox(sandbox: Sandbox) -> None:
 
 async def _whole(findings: Findings, sandbox: Sandbox) -> None:
     try:
-        report: object = findings.called("probe()", sandbox.probe, within_s=_PROBE_S)
+        # On a thread of its own, because it may take longer than anything may block the event loop.
+        report: object = await asyncio.to_thread(findings.called, "probe()", sandbox.probe, within_s=_PROBE_S)
         if not isinstance(report, SandboxReport):
-            findings.note(f"probe() gives {type(report).__name__}, not a SandboxReport")
+            findings.note(f"probe() returns {type(report).__name__}, not a SandboxReport")
         elif not report.available:
             _check_refusal(findings, sandbox, report)
         else:
@@ -67,12 +68,12 @@ def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) 
         )
     except SandboxError:
         return
-    findings.note("it is not available, and confine() gives a plan all the same; it has to raise SandboxError")
+    findings.note("it is not available, and confine() returns a plan all the same; it must raise SandboxError")
 
 
 async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport, scene: Scene) -> None:
     runner = Runner(findings, scene.work)
-    access = FileAccess.writing(scene.work, read_only=(scene.work / name for name in PROTECTED_NAMES))
+    access = scene.access()
     confinement = _plan(findings, sandbox, access, scene)
     await _check_commands(findings, runner, confinement, scene)
     await _check_writing(findings, runner, confinement, scene, report)
@@ -105,12 +106,12 @@ def _plan(
 async def _tried(
     findings: Findings, runner: Runner, confinement: Confinement, scene: Scene, attempts: list[Attempt], how: str = ""
 ) -> None:
-    """Attempts are made one after another: each needs the world as it was."""
+    """Make the attempts one by one, because each requires the original state."""
     for attempt in attempts:
         try:
             ended = await runner.run(confinement, attempt.argv, what=f"an attempt to {attempt.what}")
         except (SandboxError, CommandFailed):
-            continue  # refused to start it: that confines as well
+            continue  # refusing to start it is a confinement too
         except Unmet:
             continue
         if attempt.succeeded(ended.stdout):
@@ -119,7 +120,7 @@ async def _tried(
 
 
 async def _check_commands(findings: Findings, runner: Runner, confinement: Confinement, scene: Scene) -> None:
-    """What a command is given and gives back."""
+    """Check the input and output of a command."""
     script = 'cat; echo err >&2; pwd; echo "$GIVEN"; exit 7'
     env = {**runner.environment(confinement), "GIVEN": "given \N{GREEK SMALL LETTER ALPHA}"}
     ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script), stdin=b"fed\n", env=env)
@@ -139,14 +140,14 @@ async def _check_commands(findings: Findings, runner: Runner, confinement: Confi
     many = await asyncio.gather(
         *(_ran(findings, runner, confinement, ("/bin/sh", "-c", f"exit {number}")) for number in range(8))
     )
-    statuses = [one.status for one in many]
+    statuses = [ended.status for ended in many]
     findings.require(statuses == list(range(8)), f"eight commands at once give the statuses {statuses}")
 
 
 async def _check_writing(
     findings: Findings, runner: Runner, confinement: Confinement, scene: Scene, report: SandboxReport
 ) -> None:
-    """What may be written can be. Beside protected names a weaker sandbox, that says so, may refuse new ones."""
+    """Check that writable paths can be written. A sandbox that reports this limit may refuse new files next to protected names."""
     folder = scene.work / "folder"
     script = f"echo more >> '{scene.work}/file'; echo new > '{folder}/new'; mv '{folder}/new' '{folder}/moved'"
     ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script))
@@ -169,7 +170,7 @@ async def _check_environment(findings: Findings, runner: Runner, confinement: Co
 
 
 async def _check_starting(findings: Findings, runner: Runner, confinement: Confinement, scene: Scene) -> None:
-    """What cannot be started is a CommandFailed."""
+    """Check that a failed start raises CommandFailed."""
     cases: dict[str, tuple[tuple[str, ...], str]] = {
         "a program that does not exist": (("no-such-program-4711",), str(scene.work)),
         "a path that does not exist": ((str(scene.work / "no-such-program"),), str(scene.work)),
@@ -187,11 +188,11 @@ async def _check_starting(findings: Findings, runner: Runner, confinement: Confi
         except Unmet:
             continue
         else:
-            findings.note(f"starting with {what} gives {ended}; it has to raise CommandFailed")
+            findings.note(f"starting with {what} returns {ended}; it must raise CommandFailed")
 
 
 async def _check_processes(findings: Findings, runner: Runner, confinement: Confinement) -> None:
-    """A child is the leader of its group; signals reach the group; its status stays."""
+    """Check that a child leads its group, that signals reach the group, and that its status is kept."""
     child, held = await _started(findings, runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
     try:
         if not findings.members(child, ChildProcess):
@@ -212,7 +213,7 @@ async def _check_processes(findings: Findings, runner: Runner, confinement: Conf
 
 
 async def _check_terminal(findings: Findings, runner: Runner, confinement: Confinement) -> None:
-    """With ``tty`` the descriptors are the child's controlling terminal."""
+    """Check that with ``tty`` the descriptors are the child's controlling terminal."""
     outer, inner = os.openpty()
     script = "test -t 0 && test -t 1 && test -t 2 && echo ends; echo controlled > /dev/tty"
     env = runner.environment(confinement)
@@ -221,7 +222,7 @@ async def _check_terminal(findings: Findings, runner: Runner, confinement: Confi
     try:
         child = await findings.awaited("starting a command on a terminal", confinement.start(launch), within_s=20.0)
         await findings.awaited("a command on a terminal", child.wait(), within_s=20.0)
-        os.write(inner, b"\n")  # so that reading comes back, whatever was printed
+        os.write(inner, b"\n")  # so that reading returns, whatever was printed
         said = os.read(outer, 4096).decode("utf-8", "replace")
     finally:
         os.close(inner)
@@ -238,7 +239,7 @@ def _group(pid: int) -> int | None:
 
 
 async def _check_background(findings: Findings, sandbox: Sandbox, runner: Runner, confinement: Confinement) -> None:
-    """Whatever a command leaves behind ends with the sandbox, at the latest."""
+    """Check that background processes of a command end with the sandbox at the latest."""
     if shutil.which("setsid") is None:
         return
     child, held = await _started(findings, runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
@@ -289,7 +290,7 @@ async def _check_unreadable(
         confinement = _plan(findings, sandbox, hidden, scene, may_refuse=True)
         ended = await _ran(findings, runner, confinement, ("cat", str(scene.outside / "private")))
     except SandboxError:
-        return  # it says that it cannot do that
+        return  # it reports that it cannot do this
     findings.require("private\n" not in ended.stdout, "a confined command can read what it may not")
 
 
@@ -303,10 +304,10 @@ async def _ran(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
 ) -> Ended:
-    """A command that has to run.
+    """Run a command that must succeed in starting.
 
     Raises:
-        Unmet: It did not; that is noted.
+        Unmet: It did not start, which is noted.
     """
     what = f"the command {' '.join(argv)[:80]!r}"
     try:
@@ -325,12 +326,12 @@ class _Held:
         self._transport = transport
 
     async def ready(self, findings: Findings) -> None:
-        """Wait for its first line."""
+        """Wait for its first line of output."""
         line = await findings.awaited("the first line of a command", self._output.readline(), within_s=5.0)
         findings.require(line == b"ready\n", f"a command that prints 'ready' gives {line!r}")
 
     async def ended(self) -> bool:
-        """Whether all its processes have ended, or do soon."""
+        """Return whether all its processes have ended or end soon."""
         try:
             async with asyncio.timeout(2.0):
                 await self._output.read()
@@ -339,7 +340,7 @@ class _Held:
         return True
 
     def close(self) -> None:
-        """Let go, which ends what still runs."""
+        """Close the ends, which ends processes that are still running."""
         os.close(self._feed)
         self._transport.close()
 
@@ -347,7 +348,7 @@ class _Held:
 async def _started(
     findings: Findings, runner: Runner, confinement: Confinement, script: str
 ) -> tuple[ChildProcess, _Held]:
-    """A command that goes on."""
+    """Start a command that keeps running."""
     stdin, feed = os.pipe()
     output, stdout = os.pipe()
     try:

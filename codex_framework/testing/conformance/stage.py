@@ -1,4 +1,4 @@
-"""Real kernels for checks: what a plugin does in a thread, alone and beside another kernel, and what it leaves behind."""
+"""Real kernels for checks: a plugin in a thread, alone and beside another kernel, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from codex_framework.contract.errors import described
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.kernels import KernelFactory
 from codex_framework.testing.leftovers import Leftovers
@@ -33,10 +34,10 @@ Act = Callable[[ScriptedThread], Awaitable[object]]
 
 
 class Stage:
-    """Makes kernels around what is checked.
+    """Creates kernels with the checked plugin.
 
     Args:
-        offers: Makes what the plugin offers: the arguments of ``Offer``. Called once for each kernel.
+        offers: Creates the objects of the plugin, as arguments of ``Offer``. Called once for each kernel.
         plugins: Further plugins.
         config: As for ``make_kernel``.
         installed: Whether installed plugins are loaded too.
@@ -67,11 +68,11 @@ class Stage:
         failing: bool = False,
         **start: Any,
     ) -> None:
-        """Let something happen in a thread of each of some kernels at once, and note what was wrong.
+        """Run an action in a thread of each of several kernels at once, and note problems.
 
         Args:
-            what: What happens, for people.
-            failing: Whether warnings that name the plugin are in order.
+            what: A description of the action, for messages.
+            failing: Whether warnings that name the plugin are allowed.
             start: Arguments of ``start_thread``.
         """
         leftovers = Leftovers()
@@ -84,10 +85,10 @@ class Stage:
                     await asyncio.gather(*(act(thread) for thread in threads))
             except TimeoutError:
                 self._findings.note(f"{what}: it does not end within {WITHIN_S:g} s")
-            except Unmet:  # it is noted already
+            except Unmet:  # already noted
                 pass
-            except Exception as error:  # what is checked may raise anything
-                self._findings.note(f"{what}: {type(error).__name__}: {error}")
+            except Exception as error:  # the checked object may raise anything
+                self._findings.note(f"{what}: {described(error)}")
             for thread in threads:
                 for problem in await thread.close():
                     self._findings.note(f"{what}: {problem}")

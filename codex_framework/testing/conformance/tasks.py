@@ -30,8 +30,8 @@ def check_task(
     """Check that a task fulfils its role: it runs, and ends if interrupted at any time, in two kernels at once.
 
     Args:
-        make: Makes the task, or its class.
-        input: What ``start_task`` is given.
+        make: Creates the task, or its class.
+        input: The input for ``start_task``.
         replies, plugins, config, installed: As for :func:`check_op_handler`.
 
     Raises:

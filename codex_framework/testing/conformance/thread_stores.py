@@ -1,4 +1,4 @@
-"""Does a thread store keep to its role: what is flushed can be read back, and what is not there is a ThreadError."""
+"""The check of thread stores: flushed threads can be read back, and missing ones raise ThreadError."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_thread_store(store: ThreadStore) -> None:
                 _check_missing(findings, store, home)
                 _check_thread(findings, store, home)
             except Unmet:
-                pass  # what failed is noted
+                pass  # the failure is noted
     findings.raise_any()
 
 
@@ -70,9 +70,9 @@ def _check_missing(findings: Findings, store: ThreadStore, home: str) -> None:
         except ThreadError as error:
             findings.require(str(error).strip(), f"load({name!r}) raises a ThreadError without text")
         else:
-            findings.note(f"load({name!r}) finds a thread in an empty home; it has to raise ThreadError")
+            findings.note(f"load({name!r}) finds a thread in an empty home; it must raise ThreadError")
     newest = _call(findings, "latest()", lambda: store.latest(home))
-    findings.require(newest is None, f"latest() gives {newest!r} for an empty home")
+    findings.require(newest is None, f"latest() returns {newest!r} for an empty home")
 
 
 def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
@@ -82,7 +82,7 @@ def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
         raise Unmet
     _call(findings, "flush() of a thread without entries", recorder.flush)
     left = [path.name for path in Path(home).rglob("*") if path.is_file()]
-    findings.require(not left, f"it writes {', '.join(left)} before a person has said anything")
+    findings.require(not left, f"it writes {', '.join(left)} before the user has said anything")
     _record(findings, recorder, _FIRST)
     _compare(findings, store, home, meta, _FIRST, "what was flushed")
     _call(findings, "close()", recorder.close)
@@ -102,7 +102,7 @@ def _check_latest(findings: Findings, store: ThreadStore, home: str, first: Thre
     _call(findings, "close()", recorder.close)
     for cwd, want in ((first.cwd, first.id), (second.cwd, second.id), ("/nowhere", None)):
         found = _call(findings, f"latest(cwd={cwd!r})", lambda cwd=cwd: store.latest(home, cwd=cwd))  # type: ignore[misc]
-        findings.require(found == want, f"latest(cwd={cwd!r}) gives {found!r}, not {want!r}")
+        findings.require(found == want, f"latest(cwd={cwd!r}) returns {found!r}, not {want!r}")
 
 
 def _meta(cwd: str) -> ThreadMeta:
@@ -141,7 +141,7 @@ def _loaded(findings: Findings, store: ThreadStore, home: str, thread_id: str) -
         findings.note(f"a thread that was flushed cannot be loaded: {error}")
         raise Unmet from error
     if not isinstance(stored, StoredThread):
-        findings.note(f"load() gives {type(stored).__name__}, not a StoredThread")
+        findings.note(f"load() returns {type(stored).__name__}, not a StoredThread")
         raise Unmet
     return stored
 

@@ -1,4 +1,4 @@
-"""What a tool says of a call before it is made: its view, the call with other arguments, approvals and previews."""
+"""Checks of a tool's methods before a call: views, changed arguments, approvals and previews."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codex_framework.testing.conformance.findings import Findings, Unmet
 __all__ = ["check_before_call"]
 
 _WITHIN_S = 0.5
-"""How long each of these methods may take: they are called on the event loop."""
+"""Time limit for each of these methods in seconds, because they are called on the event loop."""
 
 _NONSENSE: Mapping[str, Any] = {"no such argument": ["no such thing"]}
 
@@ -25,10 +25,10 @@ _NONSENSE: Mapping[str, Any] = {"no such argument": ["no such thing"]}
 def check_before_call(
     findings: Findings, tool: RegisteredTool, what: str, call: ToolCall, facts: TurnFacts, *, works: bool
 ) -> None:
-    """Check what a tool says of one call.
+    """Check the methods of a tool before one call.
 
     Args:
-        what: The call, for people.
+        what: A description of the call, for messages.
         works: Whether the arguments of the call are valid.
     """
     for check in (_check_view, _check_approval, _check_preview):
@@ -56,18 +56,18 @@ def _view(findings: Findings, tool: RegisteredTool, what: str, call: ToolCall) -
     if found is None:
         return None
     if not isinstance(found, CallView):
-        findings.note(f"view() of {what} gives {type(found).__name__}, not a CallView or None")
+        findings.note(f"view() of {what} returns {type(found).__name__}, not a CallView or None")
         raise Unmet
     named = isinstance(found.name, str) and found.name
-    findings.require(named, f"view() of {what} gives the name {found.name!r}, not a word")
+    findings.require(named, f"view() of {what} returns the name {found.name!r}, not a word")
     if not isinstance(found.arguments, Mapping) or not _is_json(dict(found.arguments)):
-        findings.note(f"view() of {what} gives arguments that are not a JSON object")
+        findings.note(f"view() of {what} returns arguments that are not a JSON object")
         raise Unmet
     return found
 
 
 def _check_change(findings: Findings, tool: RegisteredTool, what: str, call: ToolCall) -> None:
-    """Give a call the arguments that its view shows, which changes nothing, and some that cannot be right."""
+    """Give a call the arguments that its view shows, which changes nothing, and invalid ones."""
     if tool.view is None:
         findings.note("it has with_arguments() but no view(), which says in what form the arguments are given")
         return
@@ -80,7 +80,9 @@ def _check_change(findings: Findings, tool: RegisteredTool, what: str, call: Too
         findings.note(f"with_arguments() of {what} refuses the arguments that view() shows: {error}")
         return
     if _view(findings, tool, what, same) != shown:
-        findings.note(f"with_arguments() of {what}, with the arguments that view() shows, gives a call with other ones")
+        findings.note(
+            f"with_arguments() of {what}, given the arguments that view() shows, returns a call with other arguments"
+        )
     try:
         _changed(findings, tool, what, call, _NONSENSE)
     except ToolError:
@@ -95,7 +97,7 @@ def _changed(
     what = f"with_arguments() of {what}"
     found: Any = findings.called(what, lambda: change(call, arguments), within_s=_WITHIN_S, allowed=(ToolError,))
     if not isinstance(found, ToolCall):
-        findings.note(f"{what} gives {type(found).__name__}, not a ToolCall")
+        findings.note(f"{what} returns {type(found).__name__}, not a ToolCall")
         raise Unmet
     if found.evolve(arguments=call.arguments) != call:
         findings.note(f"{what} changes more than the arguments of the call")
@@ -117,14 +119,12 @@ def _check_approval(findings: Findings, tool: RegisteredTool, what: str, call: T
     if found is None:
         return
     if not isinstance(found, Approval):
-        findings.note(f"{what} gives {type(found).__name__}, not an Approval or None")
+        findings.note(f"{what} returns {type(found).__name__}, not an Approval or None")
         return
     asks = isinstance(found.question, str) and found.question.strip()
-    findings.require(asks, f"{what} gives no question: a person would not know what it is about")
-    findings.require(
-        found.key is None or isinstance(found.key, str), f"{what} gives the key {found.key!r}, not a string"
-    )
-    findings.require(_is_json(found.details), f"{what} gives details that are not plain JSON data")
+    findings.require(asks, f"{what} has no question, so the user would not know what it is about")
+    findings.require(found.key is None or isinstance(found.key, str), f"{what} has the key {found.key!r}, not a string")
+    findings.require(_is_json(found.details), f"{what} has details that are not plain JSON data")
     findings.require(
         not found.always or tool.allow_always is not None,
         f"{what} offers to allow it always, and there is no allow_always() that would save the answer",
@@ -141,7 +141,7 @@ def _check_preview(findings: Findings, tool: RegisteredTool, what: str, call: To
         ask = functools.partial(preview, call.call_id, text[:size])
         found: Any = findings.called(what, ask, within_s=_WITHIN_S)
         fits = found is None or isinstance(found, EventMsg)
-        findings.require(fits, f"{what} gives {type(found).__name__}, not an EventMsg or None")
+        findings.require(fits, f"{what} returns {type(found).__name__}, not an EventMsg or None")
 
 
 def _is_json(value: object) -> bool:

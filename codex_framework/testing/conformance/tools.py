@@ -1,4 +1,4 @@
-"""Does a tool keep to its role: its form, what it says of calls, what it makes of bad arguments, and of a cancellation."""
+"""The check of tools: form, methods before a call, invalid arguments, and cancellation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from codex_framework.contract.protocol.items import InputImage, InputText, Outpu
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
-from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, spec_problems
+from codex_framework.contract.roles.tool_specs import (
+    DeferredTool,
+    FreeformSpec,
+    FunctionSpec,
+    NativeSpec,
+    spec_problems,
+)
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.testing.calls import call_context
@@ -26,10 +32,10 @@ from codex_framework.threads.turn.call_context import CallContext
 __all__ = ["check_tool"]
 
 _REFUSAL_S = 10.0
-"""How long a tool may think about arguments that are wrong."""
+"""Time limit for refusing invalid arguments, in seconds."""
 
 _TICKS = (0, 1, 2, 5, 20)
-"""After how many turns of the event loop a call is cancelled."""
+"""The numbers of event loop steps after which a call is cancelled."""
 
 _MODELS = (
     ModelInfo(slug="test-model"),
@@ -39,6 +45,12 @@ _MODELS = (
     ModelInfo(slug="test-bare", shell_type="disabled", apply_patch=None, parallel_tool_calls=False),
     ModelInfo(slug="test-local", shell_type="local", truncation=("bytes", 100)),
     ModelInfo(slug="test-argv", shell_type="shell"),
+)
+
+_SEARCHING = ModelInfo(slug="test-search", tool_search=True)
+_DEFERRED = (
+    DeferredTool(spec=FunctionSpec("find_tea", "Finds tea.", {"type": "object"}), plugin="tea", source="tea: Drinks."),
+    DeferredTool(spec=NativeSpec("local_shell", "local_shell"), plugin="odd", keywords="é", offered=True),
 )
 
 
@@ -53,10 +65,10 @@ def check_tool(
 
     Args:
         tool: The tool.
-        arguments: Of a call that works. With them, the call is made once as a whole and a few times only to be cancelled.
-            Without them only calls that no tool may carry out are made: with arguments that do not fit its schema.
-        workspace: The folder to make calls in; by default an empty one that is taken away afterwards.
-        config: What ``context.config`` is.
+        arguments: Arguments of a call that works. With them, the call is run once completely and several times until it is
+            cancelled. Without them, only calls that every tool must refuse are made, with arguments that do not match its schema.
+        workspace: The folder for the calls; by default an empty one that is removed afterwards.
+        config: The value of ``context.config``.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -77,9 +89,10 @@ def _check_form(findings: Findings, registered: RegisteredTool) -> None:
     spec = registered.spec
     if not isinstance(spec, NativeSpec):
         findings.require(spec.description.strip(), "its description is empty: the model would not know what it is for")
-    findings.require(registered.tool.spec == spec, "its spec differs from one look to the next")
+    findings.require(registered.tool.spec == spec, "its spec differs between two reads")
     for model in _MODELS:
         _check_offer(findings, registered, turn_facts(model=model))
+    _check_offer(findings, registered, turn_facts(model=_SEARCHING, deferred_tools=_DEFERRED))
 
 
 def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFacts) -> None:
@@ -87,7 +100,7 @@ def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFact
     try:
         if offered is not None:
             answer = findings.called("offered()", lambda: offered(facts), within_s=0.5)
-            findings.require(isinstance(answer, bool), f"offered() gives {answer!r}, not True or False")
+            findings.require(isinstance(answer, bool), f"offered() returns {answer!r}, not True or False")
         if spec_for is None:
             return
         spec = findings.called("spec_for()", lambda: spec_for(facts), within_s=0.5)
@@ -97,7 +110,7 @@ def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFact
         findings.note(f"spec_for() with model {facts.model.slug!r}: {problem}")
     name, registered_as = getattr(spec, "name", None), registered.spec.name
     if name != registered_as:
-        findings.note(f"spec_for() gives the name {name!r}, and it is registered as {registered_as!r}")
+        findings.note(f"spec_for() returns the name {name!r}, and it is registered as {registered_as!r}")
 
 
 def _check_before_calls(
@@ -140,7 +153,7 @@ async def _calls(
     await asyncio.sleep(0)
     left = asyncio.all_tasks() - before
     findings.require(
-        not left, f"{len(left)} tasks of it still run when the thread has ended: keep them in context.state"
+        not left, f"{len(left)} of its tasks still run after the end of the thread: keep them in context.state"
     )
     for task in left:
         task.cancel()
@@ -159,13 +172,13 @@ async def _refusals(findings: Findings, tool: Tool, context: CallContext) -> Non
             findings.require(str(error).strip(), f"{what} raises a ToolError without text: the model reads nothing")
             continue
         if isinstance(tool.spec, FreeformSpec):
-            _check_output(findings, what, output)  # whether the text follows the grammar is for the tool to say
+            _check_output(findings, what, output)  # only the tool knows whether the text follows the grammar
         else:
-            findings.note(f"{what} is carried out; it has to raise ToolError")
+            findings.note(f"{what} is accepted; it must raise ToolError")
 
 
 def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:
-    """Arguments that a tool of this form must not take, each with what is wrong with them."""
+    """Return arguments that a tool of this form must refuse, each with a description of the fault."""
     if isinstance(spec, FreeformSpec):
         yield "without any text", ""
         yield "with text that makes no sense", "\x00\N{SNOWMAN} no such thing"
@@ -188,7 +201,7 @@ def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:
 
 
 def _misfit(schema: Any) -> Any:
-    """A value that surely does not fit; None where nothing is sure."""
+    """Return a value that certainly does not match the schema; None if there is no certain one."""
     if not isinstance(schema, Mapping) or not ({"type", "anyOf"} & schema.keys()):
         return None
     kinds = _kinds(schema)
@@ -200,7 +213,7 @@ def _misfit(schema: Any) -> Any:
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """The types a schema allows; empty where it does not say."""
+    """Return the types that a schema allows; empty if it does not specify them."""
     own = schema.get("type")
     if own is not None:
         return {own} if isinstance(own, str) else set(own)
@@ -209,7 +222,7 @@ def _kinds(schema: Mapping[str, Any]) -> set[str]:
 
 
 def _sample(schema: Any) -> Any:
-    """Some value of the type; the call it goes into fails for another reason."""
+    """Return some value of the type, for a call that fails for another reason."""
     if not isinstance(schema, Mapping):
         return None
     if schema.get("enum"):
@@ -233,7 +246,7 @@ def _check_output(findings: Findings, what: str, output: object) -> None:
         return
     if not isinstance(output, ToolOutput) or not isinstance(content, tuple):
         findings.note(
-            f"{what} gives {type(output).__name__}, not a ToolOutput (of text, or a tuple of parts) or a string"
+            f"{what} returns {type(output).__name__}, not a ToolOutput (of text, or a tuple of parts) or a string"
         )
         return
     wrong = [type(part).__name__ for part in content if not isinstance(part, (InputText, InputImage, OutputText))]
@@ -250,7 +263,7 @@ async def _cancellations(findings: Findings, tool: Tool, text: str, context: Cal
         if len(findings.violations) > before:
             return
         if task.done() and not task.cancelled():
-            task.exception()  # looked at: a call that had already failed is no finding here
+            task.exception()  # retrieved, because a call that had already failed is not a finding here
 
 
 async def _run(tool: Tool, text: str, context: CallContext, ticks: int) -> object:

@@ -1,17 +1,18 @@
-"""Do notifiers and telemetry keep to their roles: quick, silent, and usable from a thread of the kernel's own."""
+"""The checks of notifiers and telemetry: quick, without exceptions, and usable from a thread of the kernel."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Telemetry
+from codex_framework.contract.roles.scopes import Trace
 from codex_framework.testing.conformance.findings import Findings
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import completed, overrides
 
 __all__ = ["check_notifier", "check_telemetry"]
 
 _WITHIN_S = 5.0
-"""What the roles allow one call."""
+"""Time limit of the roles for one call, in seconds."""
 
 _SAID = "Done: 3 files, \N{GREEK SMALL LETTER ALPHA}\N{PARTY POPPER}\n\x1b[31mnot red\x1b[0m\x00'\"`$(id)"
 
@@ -36,18 +37,25 @@ NOTIFICATIONS = (
     Notification(type="approval-requested", thread_id="thread-1", turn_id="turn-4", cwd="/", text=_SAID),
     Notification(type="something-new", thread_id="", turn_id="", cwd=""),
 )
-"""What a notifier is told: the usual, the empty, the long, the odd, and a type that does not exist yet."""
+"""Notifications for the check: typical, empty, long and unusual ones, and one of an unknown type."""
 
 MEASUREMENTS = (
     Measurement(
         kind="span", name="codex.tool.call", time_s=1.7e9, duration_s=0.25, attributes={"tool": "a", "ok": True}
     ),
-    Measurement(kind="event", name="codex.api_request", time_s=1.7e9, attributes={"attempt": 1, "share": 0.5}),
+    Measurement(
+        kind="event",
+        name="codex.user_prompt",
+        time_s=1.7e9,
+        attributes={"prompt_length": 3, "share": 0.5},
+        content={"prompt": _SAID},
+        marks=(("half", 1.7e9),),
+    ),
     Measurement(kind="counter", name="codex.turn.count", time_s=1.7e9, value=3.0),
     Measurement(kind="counter", name=_SAID, time_s=0.0, attributes={_SAID: _SAID, "": ""}),
     Measurement(kind="something-new", name="", time_s=-1.0),
 )
-"""What telemetry is given."""
+"""Measurements for the check."""
 
 
 def check_notifier(notifier: Notifier) -> None:
@@ -76,10 +84,16 @@ def check_telemetry(telemetry: Telemetry) -> None:
     if findings.members(telemetry, Telemetry):
         telemetry = completed(telemetry, Telemetry)
         findings.named(telemetry)
+        trace: list[object] = []
+        if findings.called_aside("current()", lambda: trace.append(telemetry.current()), within_s=_WITHIN_S):
+            fits = all(each is None or isinstance(each, Trace) for each in trace)
+            findings.require(fits, f"current() returns {type(trace[0]).__name__}, not a Trace or None")
         for measurement in MEASUREMENTS:
             what = f"record({measurement.kind!r}, {measurement.name!r})"
             if not findings.called_aside(what, partial(telemetry.record, measurement), within_s=_WITHIN_S):
                 break
+        if overrides(telemetry, Telemetry, "record_many"):
+            findings.called_aside("record_many()", partial(telemetry.record_many, MEASUREMENTS), within_s=_WITHIN_S)
         for which in ("flush()", "a second flush() with nothing to send"):
             findings.called_aside(which, telemetry.flush, within_s=_WITHIN_S)
         again = partial(telemetry.record, MEASUREMENTS[0])
