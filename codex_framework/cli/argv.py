@@ -12,6 +12,9 @@ from typing import Any
 
 __all__ = ["Option", "UsageError", "help_of", "index", "read_argv"]
 
+_WIDEST, _TWO_COLUMNS, _NARROWEST = 120, 80, 30
+"""Widths of ``--help`` in characters: the maximum, the minimum for two columns, and the minimum overall."""
+
 
 class UsageError(Exception):
     """The command line is invalid. It is printed with the usage line, and the exit status is 2."""
@@ -96,9 +99,7 @@ def read_argv(
         name, value = _split(argument)
         option = options.get(name)
         if option is None:
-            raise UsageError(
-                f"unexpected argument '{name}' found\n\n  tip: to pass '{name}' as a value, use '-- {name}'"
-            )
+            raise UsageError(f"unexpected argument '{name}' found\n\n  tip: {_option_tip(name, options)}")
         if option.metavar is None:
             if value is not None:
                 raise UsageError(f"unexpected value '{value}' for '{name}' found; no more were expected")
@@ -124,8 +125,10 @@ def _split(argument: str) -> tuple[str, str | None]:
 def _store(values: dict[str, Any], option: Option, name: str, value: str, following: Sequence[str]) -> int:
     """Store a value. Return how many of the following arguments were values too."""
     if option.choices and value not in option.choices:
+        near = _nearest(value, option.choices)
+        tip = f"\n\n  tip: a similar value exists: '{near}'" if near else ""
         raise UsageError(
-            f"invalid value '{value}' for '{name} <{option.metavar}>'\n  [possible values: {', '.join(option.choices)}]"
+            f"invalid value '{value}' for '{name} <{option.metavar}>'\n  [possible values: {', '.join(option.choices)}]{tip}"
         )
     if not option.many:
         values[option.key] = value
@@ -139,14 +142,31 @@ def _store(values: dict[str, Any], option: Option, name: str, value: str, follow
     return taken
 
 
+def _option_tip(name: str, options: Mapping[str, Option]) -> str:
+    near = _nearest(name, [known for known, option in options.items() if not option.hidden])
+    return f"a similar argument exists: '{near}'" if near else f"to pass '{name}' as a value, use '-- {name}'"
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, [each for each in known if len(each) > 2], n=1)), None)
+
+
 def help_of(usage: Sequence[str], about: str, arguments: Mapping[str, str], options: Iterable[Option]) -> str:
-    """Return the text of ``--help``."""
-    lines = [about, ""]
-    lines += [f"{'Usage:' if number == 0 else '      '} {line}" for number, line in enumerate(usage)]
+    """Return the text of ``--help``, as wide as the terminal (``$COLUMNS``), but at most ``_WIDEST``."""
+    import shutil
+    import textwrap
+
+    width = max(_NARROWEST, min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST))
+    lines = [*textwrap.wrap(about, width), ""]
+    for number, line in enumerate(usage):
+        start = "Usage: " if number == 0 else "       "
+        lines += textwrap.wrap(line, width, initial_indent=start, subsequent_indent=" " * 11)
     if arguments:
-        lines += ["", "Arguments:", *_rows(arguments.items())]
-    shown = [(_left(option), option.text) for option in options if not option.hidden]
-    return "\n".join([*lines, "", "Options:", *_rows(shown), ""])
+        lines += ["", "Arguments:", *_rows(arguments.items(), width)]
+    shown = [(_left(option), _described(option)) for option in options if not option.hidden]
+    return "\n".join([*lines, "", "Options:", *_rows(shown, width), ""])
 
 
 def _left(option: Option) -> str:
@@ -156,13 +176,22 @@ def _left(option: Option) -> str:
     return (", ".join([*short, long[0]]) if short else f"    {long[0]}") + value
 
 
-def _rows(rows: Iterable[tuple[str, str]]) -> list[str]:
+def _described(option: Option) -> str:
+    values = f" [possible values: {', '.join(option.choices)}]" if option.choices else ""
+    return f"{option.text}{values}"
+
+
+def _rows(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Return two columns; on a narrow terminal, the second one stands below the first."""
     import textwrap
 
+    indent = 35 if width >= _TWO_COLUMNS else 10
     lines: list[str] = []
     for left, text in rows:
-        wrapped = textwrap.wrap(text, 84)
-        first = f"  {left:<32} {wrapped[0]}" if len(left) <= 32 else f"  {left}"
-        lines.append(first)
-        lines += [" " * 35 + more for more in (wrapped[1:] if len(left) <= 32 else wrapped)]
+        wrapped = textwrap.wrap(text, width - indent - 1, break_on_hyphens=False)
+        if indent - 3 >= len(left):
+            lines.append(f"  {left:<{indent - 3}} {wrapped.pop(0)}")
+        else:
+            lines.append(f"  {left}")
+        lines += [" " * indent + more for more in wrapped]
     return lines

@@ -49,6 +49,31 @@ class Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(location[0]), location[1])
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named first. For an unknown one, say what was probably meant."""
+        known = self.get_command(ctx, args[0])
+        if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            raise click.UsageError(unknown_command(args, self.list_commands(ctx)), ctx)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(words: Sequence[str], commands: Sequence[str]) -> str:
+    """Return the error for arguments that start with no command. They may be a mistyped command or a prompt."""
+    import difflib
+    import shlex
+
+    known = {"e": "exec", "resume": "resume", "help": "--help"}
+    near = difflib.get_close_matches(words[0], [*commands, *known], n=1)
+    task = shlex.quote(" ".join(words))
+    lines = [f"No such command {words[0]!r}.", ""]
+    if near:
+        lines.append(f"  Did you mean: codex-framework {shlex.join([known.get(near[0], near[0]), *words[1:]])}")
+    if not near or len(words) > 1:
+        lines.append(f"  To give the model this task, run: codex-framework exec {task}")
+    return "\n".join(lines)
+
 
 @click.group(
     "codex-framework",
@@ -68,10 +93,16 @@ class ExecCommand(click.Command):
     """The ``exec`` command. It passes its arguments on unparsed, but completes its own options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the options that start with ``incomplete``."""
+        """Return the options that start with ``incomplete``, or the values of the option before it."""
         from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 
         known = [option for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) if not option.hidden]
+        before = ctx.args[-1] if ctx.args else ""
+        asked = next((option for option in known if before in option.names and option.metavar), None)
+        if asked is not None:
+            from codex_framework.cli.completion_values import option_values
+
+            return option_values(asked, ctx, incomplete)
         names = [(name, option.text) for option in known for name in option.names]
         items = [CompletionItem(name, help=text) for name, text in names if incomplete and name.startswith(incomplete)]
         return [*items, *super().shell_complete(ctx, incomplete)]

@@ -100,7 +100,7 @@ def _editor() -> list[str]:
     """Return the command of the editor.
 
     Raises:
-        ConfigError: The variable is no command, or the program does not exist.
+        ConfigError: The variable is not a command, or the program does not exist.
     """
     name = next((name for name in ("VISUAL", "EDITOR") if os.environ.get(name, "").strip()), None)
     text = os.environ[name] if name else "vi"

@@ -14,7 +14,16 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from codex_framework.config.schema import Key
 
-__all__ = ["ProfileType", "SetKey", "SettableKey", "ValueArgument", "setting_of"]
+__all__ = [
+    "ProfileType",
+    "SetKey",
+    "SettableKey",
+    "ValueArgument",
+    "profile_names",
+    "settable_keys",
+    "setting_of",
+    "tables_of",
+]
 
 if TYPE_CHECKING:
     _TextType = click.ParamType[str]
@@ -31,7 +40,7 @@ class SettableKey(_TextType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the keys that start with ``incomplete``."""
-        return _items(_schema_keys(_tables(ctx), incomplete), incomplete)
+        return _items(settable_keys(tables_of(ctx), incomplete), incomplete)
 
 
 class SetKey(_TextType):
@@ -41,7 +50,7 @@ class SetKey(_TextType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the keys that start with ``incomplete``."""
-        return _items(((key, "") for key in _set_keys(_tables(ctx))), incomplete)
+        return _items(((key, "") for key in _set_keys(tables_of(ctx))), incomplete)
 
 
 class ValueArgument(_TextType):
@@ -53,9 +62,9 @@ class ValueArgument(_TextType):
         """Return the values that the key may have, if they are known."""
         key = str(ctx.params.get("key") or "")
         if key == "profile":
-            return _items(((name, "") for name in _profiles(_tables(ctx))), incomplete)
+            return _items(((name, "") for name in profile_names(tables_of(ctx))), incomplete)
         if key == "model_provider":
-            return _items(((name, "") for name in _names(_tables(ctx).get("model_providers"))), incomplete)
+            return _items(((name, "") for name in _names(tables_of(ctx).get("model_providers"))), incomplete)
         setting = setting_of(key)
         return _items(((choice, "") for choice in _choices(setting.type)) if setting else (), incomplete)
 
@@ -67,7 +76,7 @@ class ProfileType(_TextType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the existing profiles."""
-        return _items(((name, "") for name in _profiles(_tables(ctx))), incomplete)
+        return _items(((name, "") for name in profile_names(tables_of(ctx))), incomplete)
 
 
 def setting_of(key: str) -> Key | None:
@@ -96,8 +105,8 @@ def _items(keys: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionI
     return [CompletionItem(key, help=text or None) for key, text in dict(keys).items() if key.startswith(incomplete)]
 
 
-def _tables(ctx: click.Context) -> Mapping[str, Any]:
-    """Return the settings that the command works on. Nothing is complained about while a key is typed."""
+def tables_of(ctx: click.Context) -> Mapping[str, Any]:
+    """Return the settings that the command works on. Errors are ignored while a key is being typed."""
     from codex_framework.config import load_config
     from codex_framework.contract.errors import CodexError
 
@@ -107,13 +116,14 @@ def _tables(ctx: click.Context) -> Mapping[str, Any]:
         return {}
 
 
-def _schema_keys(tables: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
+def settable_keys(tables: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
+    """Return the keys that may be set, with their meanings. Names that are being typed take the place of stars."""
     from codex_framework.config.schema import KEYS
 
     typed = incomplete.split(".")[:-1]
     if len(typed) > 1 and typed[0] == "profiles":  # a profile may contain any key
         rest = incomplete.split(".", 2)[2]
-        yield from ((f"profiles.{typed[1]}.{key}", text) for key, text in _schema_keys({}, rest))
+        yield from ((f"profiles.{typed[1]}.{key}", text) for key, text in settable_keys({}, rest))
         return
     for pattern, setting in KEYS.items():
         if not pattern.endswith("_*"):
@@ -171,7 +181,8 @@ def _names(table: Any) -> list[str]:
     return [name for name in table if _BARE.fullmatch(name)] if isinstance(table, Mapping) else []
 
 
-def _profiles(tables: Mapping[str, Any]) -> list[str]:
+def profile_names(tables: Mapping[str, Any]) -> list[str]:
+    """Return the names of the profiles in a configuration and in files of their own."""
     from codex_framework.config import find_codex_home
     from codex_framework.contract.errors import CodexError
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -17,6 +19,9 @@ from typing import Any, TextIO
 import click
 
 __all__ = ["command"]
+
+_PREFIX = "codex-framework-demo-run-"
+"""The start of the names of folders that are removed at the end, or by the next run. Those that are kept are named differently."""
 
 _CODE = '''"""Turn a title into a part of a URL."""
 
@@ -77,16 +82,33 @@ def command(*, keep: bool, no_sandbox: bool) -> None:
 
     The model's replies are scripted. Everything else is real: the turn, the tools and the sandbox.
     """
-    folder = Path(tempfile.mkdtemp(prefix="codex-framework-demo-"))
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix="codex-framework-demo-" if keep else _PREFIX))
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_SH)
     try:
         fixed = asyncio.run(_run(folder, confined=not no_sandbox))
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
     if keep:
         click.echo(f"The repository is in {folder / 'repository'}.")
     if not fixed:
         raise SystemExit(1)
+
+
+def _sweep() -> None:
+    """Remove the folders of demos that were killed. A running demo holds a lock on its own."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 async def _run(folder: Path, *, confined: bool) -> bool:
@@ -136,7 +158,7 @@ def _sandbox(kernel: Any, repository: Path, environ: Mapping[str, str]) -> str:
     from codex_framework.contract.errors import SandboxError
 
     settings = kernel.settings()
-    access = file_access(settings.permissions, repository, environ)
+    access = file_access(settings.permissions, repository, environ, kernel.deciding)
     try:
         sandbox = choose(kernel.registry.sandboxes, None, access)
     except SandboxError as error:

@@ -46,7 +46,7 @@ def examine_plugin(package: str, config: Config, report: Callable[[PluginCheck],
 
 
 def check_lines(check: PluginCheck) -> Iterator[str]:
-    """Return a check as a row of the table, with what is wrong and what to do on lines of their own."""
+    """Return a check as a row of the table, with problems and hints on separate lines."""
     result = click.style(check.result.ljust(9), fg=_COLOURS[check.result])
     name = f"{check.check} {check.subject}".strip()
     first, *rest = check.facts or ("",)
@@ -74,6 +74,6 @@ def check_as_json(check: PluginCheck) -> dict[str, Any]:
 
 
 def summary(checks: Sequence[PluginCheck]) -> str:
-    """Return how many checks have ended how."""
+    """Return the number of checks for each result."""
     count = {result: sum(check.result == result for check in checks) for result in _COLOURS}
     return f"{count['passed']} passed, {count['failed']} failed, {count['not tried']} not tried"

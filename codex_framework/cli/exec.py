@@ -54,6 +54,7 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     try:
         config = load(options)
         schema = _schema(options.text("output_schema"))
+        _check_files(options)
     except CodexError:
         drain_stdin()
         raise
@@ -126,6 +127,23 @@ def _check_trusted(config: Config, options: ExecOptions) -> None:
             slug="trust",
             hint="Run it in a git repository, where changes can be undone, or add --skip-git-repo-check.",
         )
+
+
+def _check_files(options: ExecOptions) -> None:
+    """Check the files that the run needs later, before anything is printed, asked or paid for.
+
+    Raises:
+        CodexError: An image cannot be sent, or the final message cannot be written.
+    """
+    if images := options.images:
+        from codex_framework.threads.user_input import check_image
+
+        for image in images:
+            check_image(Path(image))
+    if target := options.text("output_last_message"):
+        from codex_framework.cli.last_message import check_target
+
+        check_target(target)
 
 
 def _schema(path: str | None) -> Mapping[str, Any] | None:

@@ -93,6 +93,12 @@ EXEC_OPTIONS = (
         "--color", "Use colours in the output (default: auto).", metavar="WHEN", choices=("always", "never", "auto")
     ),
     Option("--json --experimental-json", "Print events to stdout as JSON lines."),
+    Option(
+        "--heartbeat",
+        "Print a sign of life after this many seconds without output: with --json an event of the type heartbeat, else a line on"
+        " stderr. A terminal shows the elapsed time anyway.",
+        metavar="SECONDS",
+    ),
     Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
     Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
     HELP,
@@ -116,6 +122,10 @@ class ExecOptions:
         resume: Whether to resume a thread.
         thread: The id or name of the thread. None means the newest one (``--last``).
         prompt: The prompt as given. None and ``-`` mean stdin.
+        heartbeat_s: Seconds without output after which a heartbeat is printed. None means never.
+
+    Raises:
+        UsageError: The options contradict each other, or a value is invalid.
     """
 
     def __init__(self, values: Mapping[str, Any], command: str | None, arguments: Sequence[str]) -> None:
@@ -130,6 +140,7 @@ class ExecOptions:
             if self.flag("approve_for_me") and self.flag(key):
                 option = f"--{key.replace('_', '-')}"
                 raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
+        self.heartbeat_s = _seconds(self.text("heartbeat"))
         if self.resume and self.thread is None and not self.flag("last"):
             raise UsageError("name the thread to resume, or add --last")
 
@@ -180,6 +191,18 @@ class ExecOptions:
             flags["sandbox_mode"] = SandboxMode.DANGER_FULL_ACCESS.value
             flags["approval_policy"] = "never"
         return flags
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds < float("inf"):
+        raise UsageError(f"invalid value '{text}' for '--heartbeat <SECONDS>': a number of seconds, at least 0.1")
+    return seconds
 
 
 def read_options(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:

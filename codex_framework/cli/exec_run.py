@@ -8,12 +8,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from codex_framework.cli.ending import run_loop
 from codex_framework.cli.exec_options import ExecOptions
 from codex_framework.cli.jsonl import JsonEvents, json_line
+from codex_framework.cli.own_stdout import OwnStdout, own_stdout
 from codex_framework.config import Config, Settings
 from codex_framework.contract.errors import CodexError, ThreadError
 from codex_framework.contract.protocol.events import (
@@ -31,6 +34,9 @@ from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
 
 __all__ = ["run_exec"]
+
+_STATUS_S, _STATUS_AFTER_S = 1.0, 1.5
+"""Seconds between two updates of the elapsed time on a terminal, and of silence before it is shown."""
 
 _UNSAVED = "Failed to save the conversation transcript"
 
@@ -54,14 +60,23 @@ class Output(Protocol):
         """Handle the end of the turn."""
         ...
 
+    def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield what shows that a long turn goes on. It runs until the end of the turn.
+
+        Args:
+            heartbeat_s: Seconds of silence after which the output says so. None means that it was not asked for.
+        """
+        ...
+
 
 class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, stdout: OwnStdout) -> None:
         plugins = {kind: registry.owners["events", tag] for tag, kind in registry.events.items()}
         self._events = JsonEvents(plugins)
-        self._stream = sys.stdout.buffer
+        self._stream = stdout.binary
+        self._told_at = self._began = time.monotonic()
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
         """Write the thread's id."""
@@ -79,7 +94,18 @@ class JsonOutput:
     def ended(self, final_message: str | None) -> None:
         """Do nothing; the turn's last event was already written."""
 
+    def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the writer of heartbeats, if they were asked for."""
+        if heartbeat_s is not None:
+            from codex_framework.cli.progress import beat
+
+            yield beat(heartbeat_s, lambda: self._told_at, self._beat)
+
+    def _beat(self) -> None:
+        self._write(self._events.heartbeat(time.monotonic() - self._began))
+
     def _write(self, event: Mapping[str, Any]) -> None:
+        self._told_at = time.monotonic()
         self._stream.write(json_line(event))
         self._stream.flush()
 
@@ -87,11 +113,14 @@ class JsonOutput:
 class TextOutput:
     """Output as text: progress on stderr, and the final message on stdout."""
 
-    def __init__(self, settings: Settings, colour: str) -> None:
+    def __init__(self, settings: Settings, colour: str, stdout: OwnStdout) -> None:
         from codex_framework.cli.human import HumanOutput
 
+        self._stdout = stdout
         terminal = sys.stderr.isatty()
-        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        is_dumb = os.environ.get("TERM") == "dumb"
+        plain = bool(os.environ.get("NO_COLOR")) or is_dumb
+        self._moves = terminal and not is_dumb
         self._out = HumanOutput(
             sys.stderr,
             colour=colour == "always" or (colour == "auto" and terminal and not plain),
@@ -114,8 +143,28 @@ class TextOutput:
     def ended(self, final_message: str | None) -> None:
         """Print the final message on stdout, unless it was just shown on the same terminal."""
         self._out.ended()
-        if final_message is not None and not (sys.stdout.isatty() and sys.stderr.isatty()):
-            print(final_message, flush=True)
+        if final_message is not None and not (self._stdout.isatty() and sys.stderr.isatty()):
+            self._stdout.line(final_message)
+
+    def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield what shows the elapsed time on a terminal, or else writes heartbeats, if they were asked for."""
+        if not self._moves and heartbeat_s is None:
+            return
+        from codex_framework.cli.progress import beat
+
+        if self._moves:
+            yield self._show_status()
+        elif heartbeat_s is not None:
+            yield beat(heartbeat_s, lambda: self._out.told_at, self._out.tell_life)
+
+    async def _show_status(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(_STATUS_S)
+                if time.monotonic() - self._out.told_at >= _STATUS_AFTER_S:
+                    self._out.show_status()
+        finally:
+            self._out.clear_status()
 
 
 class Stop:
@@ -168,10 +217,13 @@ def run_exec(options: ExecOptions, config: Config, prompt: str, schema: Mapping[
         CodexError: The turn could not start, or the conversation could not be saved.
     """
     check_length(len(prompt))
-    return asyncio.run(_run(options, config, prompt, schema))
+    with own_stdout() as stdout:
+        return run_loop(_run(options, config, prompt, schema, stdout))
 
 
-async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None) -> int:
+async def _run(
+    options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None, stdout: OwnStdout
+) -> int:
     stop = Stop()
     stop.watch(asyncio.get_running_loop())
     files = [Path(file) for file in options.texts("plugin")]
@@ -179,18 +231,19 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
         settings = _exec_settings(kernel, options)
         thread = await _thread(kernel, options, settings)
         output: Output = (
-            JsonOutput(kernel.registry)
+            JsonOutput(kernel.registry, stdout)
             if options.flag("json")
-            else TextOutput(settings, options.text("color") or "auto")
+            else TextOutput(settings, options.text("color") or "auto", stdout)
         )
+        known = set(kernel.registry.warnings)
         stop.guard(thread)
         gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()
         try:
-            output.started(thread, settings, prompt)
-            turn = Turn(thread, output)
+            turn = Turn(thread, output, lambda: output.started(thread, settings, prompt))
             if stop.status is None:
-                await turn.follow(options, prompt, schema, stop)
+                async with _beating(output, options.heartbeat_s):
+                    await turn.follow(options, prompt, schema, stop)
             output.ended(turn.final_message)
             unsaved = await _close(thread, output)
         except BrokenPipeError:
@@ -198,10 +251,29 @@ async def _run(options: ExecOptions, config: Config, prompt: str, schema: Mappin
             await _quietly(thread.interrupt())
             raise
         await stop.done()
-    _write_last_message(options.text("output_last_message"), turn.final_message)
+    for warning in kernel.registry.warnings:  # what a plugin did wrong when it was closed
+        if warning not in known:
+            output.warn(warning)
+    if target := options.text("output_last_message"):
+        from codex_framework.cli.last_message import write_last_message
+
+        write_last_message(target, turn.final_message)
     if unsaved is not None:
         raise ThreadError(unsaved, slug="unsaved", hint="Make $CODEX_HOME writable, or add --ephemeral.")
     return stop.status or (1 if turn.failed else 0)
+
+
+@contextlib.asynccontextmanager
+async def _beating(output: Output, heartbeat_s: float | None) -> AsyncIterator[None]:
+    """Show signs of life during the block."""
+    tasks = [asyncio.ensure_future(work) for work in output.beats(heartbeat_s)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> Thread:
@@ -227,10 +299,10 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
 
 
 def _agent(kernel: Kernel, options: ExecOptions, settings: Settings) -> Agent[Any] | None:
-    """Return the agent that was named. Where nobody can be asked, its approval policy does not count.
+    """Return the named agent. If nobody can be asked, its approval policy is ignored.
 
     Raises:
-        CodexError: There is no agent of this name, or its table is wrong.
+        CodexError: There is no agent with this name, or its table is invalid.
     """
     name = options.text("agent")
     if name is None:
@@ -240,13 +312,18 @@ def _agent(kernel: Kernel, options: ExecOptions, settings: Settings) -> Agent[An
 
 
 class Turn:
-    """The turn of a run."""
+    """The turn of a run.
 
-    def __init__(self, thread: Thread, output: Output) -> None:
+    Args:
+        announce: Tells the thread's id, once the thread can be resumed.
+    """
+
+    def __init__(self, thread: Thread, output: Output, announce: Callable[[], None]) -> None:
         self.final_message: str | None = None
         self.failed = True
         self._thread = thread
         self._output = output
+        self._announce: Callable[[], None] | None = announce
 
     async def follow(self, options: ExecOptions, prompt: str, schema: Mapping[str, Any] | None, stop: Stop) -> None:
         """Run the turn to its end."""
@@ -254,6 +331,7 @@ class Turn:
         stream = self._thread.stream(_exec_input(options, prompt), output_schema=schema, answers=False)
         async with contextlib.aclosing(stream):  # type: ignore[type-var]  # an async generator, typed as an iterator
             async for msg in stream:
+                self._told_id()
                 self._output.event(msg)
                 match msg:
                     case ErrorEvent():
@@ -264,6 +342,13 @@ class Turn:
                     case _:
                         pass
         await stop.done()
+
+    def _told_id(self) -> None:
+        """Announce the thread with its first event. Its beginning is usually on disk by then, with the prompt."""
+        announce, self._announce = self._announce, None
+        if announce is not None:
+            self._thread.save()
+            announce()
 
 
 async def _close(thread: Thread, output: Output) -> str | None:
@@ -288,28 +373,13 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-def _write_last_message(path: str | None, message: str | None) -> None:
-    if path is None:
-        return
-    try:
-        Path(path).write_text(message or "", "utf-8")
-    except OSError as error:
-        raise CodexError(
-            f"Failed to write last message file {path!r}: {error.strerror}",
-            slug="output-last-message",
-            hint="Name a file in a writable folder with -o.",
-        ) from error
-    if message is None:
-        print(f"Warning: no last agent message; wrote empty content to {path}", file=sys.stderr)
-
-
 def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
     """Return the settings of the turn. Nobody can be asked, unless ``-c approval_policy`` says otherwise.
 
     Raises:
         ConfigError: The configuration is invalid.
     """
-    settings = kernel.settings(ephemeral=options.flag("ephemeral"))
+    settings = kernel.settings().evolve(ephemeral=options.flag("ephemeral"))
     is_explicit = any(
         layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers
     )

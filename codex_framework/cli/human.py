@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -19,12 +20,15 @@ from codex_framework.contract.protocol.events import (
     ExecCommandEndEvent,
     FileChange,
     ItemCompletedEvent,
+    ItemStartedEvent,
     PatchApplyBeginEvent,
     PatchApplyEndEvent,
     PlanStep,
     PlanUpdateEvent,
     StreamErrorEvent,
     TokenCountEvent,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
     TurnAbortedEvent,
     ViewImageToolCallEvent,
     WarningEvent,
@@ -66,6 +70,9 @@ class HumanOutput:
         live: Whether to show messages while they are being generated, for a terminal.
         reasoning: Whether to show reasoning summaries.
         diffs: Whether to show the changes of patches.
+
+    Attributes:
+        told_at: When something was last written, as ``time.monotonic()``.
     """
 
     def __init__(
@@ -78,6 +85,10 @@ class HumanOutput:
         self._diffs = diffs
         self._streaming = False
         self._used = 0
+        self._running: dict[str, tuple[float, str]] = {}
+        self._newest = ""
+        self._is_status_shown = False
+        self._since = self.told_at = time.monotonic()
 
     def banner(self, settings: Settings, thread_id: str, prompt: str) -> None:
         """Print the settings of the thread, and the prompt."""
@@ -92,16 +103,16 @@ class HumanOutput:
 
     def show(self, msg: EventMsg) -> None:  # a flat match: one line for each kind of event
         """Show one event."""
+        self._since = time.monotonic()
         match msg:
             case AgentMessageContentDeltaEvent(delta=delta):
                 self._delta(delta)
+            case ItemStartedEvent(item=item) | ItemCompletedEvent(item=item) if item.get("type") == "McpToolCall":
+                self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
             case ItemCompletedEvent(item=item):
                 self._item(item)
-            case ExecCommandBeginEvent():
-                self._line(self._styled("exec", "italic", "magenta"))
-                self._line(f"{self._styled(_clean(command_line(msg.command)), 'bold')} in {msg.cwd}")
-            case ExecCommandEndEvent():
-                self._command_ended(msg)
+            case ExecCommandBeginEvent() | ExecCommandEndEvent() | ToolCallBeginEvent() | ToolCallEndEvent():
+                self._call(msg)
             case PatchApplyBeginEvent():
                 self._line(self._styled("apply patch", "italic", "magenta"))
             case PatchApplyEndEvent():
@@ -136,6 +147,32 @@ class HumanOutput:
         self._line(self._styled("tokens used", "italic", "magenta"))
         self._line(f"{self._used:,}")
 
+    def show_status(self) -> None:
+        """Show what runs and for how long, in a line that the next output replaces. For a terminal."""
+        import shutil
+
+        from codex_framework.cli.progress import status
+
+        if self._streaming:
+            return
+        text = _clean(status(self._running, self._since))[: shutil.get_terminal_size().columns - 1]
+        self._is_status_shown = True
+        self._out.write(f"\r\x1b[K{self._styled(text, 'dim')}")
+        self._out.flush()
+
+    def clear_status(self) -> None:
+        """Remove the line of :meth:`show_status`."""
+        if self._is_status_shown:
+            self._is_status_shown = False
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+
+    def tell_life(self) -> None:
+        """Print what runs and for how long, as a line that stays. For logs."""
+        from codex_framework.cli.progress import status
+
+        self._line(self._styled(f"still working: {_clean(status(self._running, self._since))}", "dim"))
+
     def _delta(self, delta: str) -> None:
         if not self._live:
             return
@@ -157,8 +194,46 @@ class HumanOutput:
             self._line(self._styled("codex", "italic", "magenta"))
             self._line(_clean(item_text(item)))
 
+    def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> None:
+        """Show a call of a tool on a server: its begin, or its end with an error if it failed."""
+        name = _clean(f"{item.get('server')}/{item.get('tool')}")
+        label = f"{self._styled('mcp:', 'italic', 'magenta')} {self._styled(name, 'bold')}"
+        key = str(item.get("id"))
+        if begun:
+            self._running[key] = (time.monotonic(), name)
+            self._line(f"{label} started")
+            return
+        self._running.pop(key, None)
+        status = item.get("status")
+        colour = "green" if status == "completed" else "red"
+        self._line(f"{label} {self._styled(f'({status})', colour)}")
+        error = item.get("error")
+        if isinstance(error, Mapping):
+            self._line(self._styled(_clean(str(error.get("message"))), "dim"))
+
+    def _call(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent | ToolCallBeginEvent | ToolCallEndEvent) -> None:
+        match msg:
+            case ExecCommandBeginEvent():
+                self._command_began(msg)
+            case ExecCommandEndEvent():
+                self._command_ended(msg)
+            case ToolCallBeginEvent(call_id=call_id, tool=tool):
+                self._running[call_id] = (time.monotonic(), tool)
+            case ToolCallEndEvent(call_id=call_id):
+                self._running.pop(call_id, None)
+
+    def _command_began(self, msg: ExecCommandBeginEvent) -> None:
+        command = _clean(command_line(msg.command))
+        self._line(self._styled("exec", "italic", "magenta"))
+        self._line(f"{self._styled(command, 'bold')} in {msg.cwd}")
+        self._running[msg.call_id] = (time.monotonic(), command)
+        self._newest = msg.call_id
+
     def _command_ended(self, msg: ExecCommandEndEvent) -> None:
         duration = f"in {_duration(msg.duration_s)}:"
+        self._running.pop(msg.call_id, None)
+        if self._newest != msg.call_id:  # something else stands above, so the line says whose end it is
+            self._line(self._styled(_clean(command_line(msg.command)), "bold"))
         if msg.status == "declined":
             self._line(self._styled(f" declined: {msg.stderr}" if msg.stderr else " declined", "yellow"))
             return
@@ -208,12 +283,15 @@ class HumanOutput:
         return _styled(text, styles) if self._colour else text
 
     def _line(self, text: str) -> None:
+        self._newest = ""
         if self._streaming:
             self._streaming = False
             text = f"\n{text}"
         self._write(f"{text}\n")
 
     def _write(self, text: str) -> None:
+        self.clear_status()
+        self.told_at = time.monotonic()
         self._out.write(text)
         self._out.flush()
 

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codex_framework.commands.confinement import Confinements, gate_for
+from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.gates import gate_for
 from codex_framework.contract.errors import CodexError, CommandFailed, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy

@@ -17,6 +17,7 @@ from codex_framework.contract.protocol.events import (
     ExecCommandEndEvent,
     FileChange,
     ItemCompletedEvent,
+    ItemStartedEvent,
     PatchApplyBeginEvent,
     PatchApplyEndEvent,
     PlanUpdateEvent,
@@ -61,6 +62,10 @@ class JsonEvents:
         """Return the first event."""
         return {"type": "thread.started", "thread_id": thread_id}
 
+    def heartbeat(self, elapsed_s: float) -> JsonEvent:
+        """Return the event that shows that the turn goes on, with the ids of the items that are in progress."""
+        return {"type": "heartbeat", "elapsed_s": round(elapsed_s, 1), "running": list(self._running.values())}
+
     def of(self, msg: EventMsg) -> Iterator[JsonEvent]:
         """Return the JSON events for one event of the thread."""
         if msg.is_delta:
@@ -73,8 +78,8 @@ class JsonEvents:
                 self._starting = True
             case WarningEvent(message):
                 yield _completed(self._new_id(), {"type": "error", "message": message})
-            case ItemCompletedEvent(item=item):
-                yield from self._item(item)
+            case ItemStartedEvent() | ItemCompletedEvent():
+                yield from self._item(msg)
             case ExecCommandBeginEvent() | ExecCommandEndEvent():
                 yield from self._command(msg)
             case PatchApplyBeginEvent() | PatchApplyEndEvent():
@@ -95,13 +100,38 @@ class JsonEvents:
                 if plugin is not None:
                     yield {"type": "plugin.event", "plugin": plugin, "event": to_wire(msg)}
 
-    def _item(self, item: Mapping[str, Any]) -> Iterator[JsonEvent]:
+    def _item(self, msg: ItemStartedEvent | ItemCompletedEvent) -> Iterator[JsonEvent]:
+        item = msg.item
+        if item.get("type") == "McpToolCall":
+            yield from self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
+        if isinstance(msg, ItemStartedEvent):
+            return
         match item.get("type"):
             case "AgentMessage":
                 yield _completed(self._new_id(), {"type": "agent_message", "text": item_text(item)})
             case "Reasoning":
                 if text := item_text(item):
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
+
+    def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
+        result = item.get("result")
+        fields: JsonEvent = {
+            "type": "mcp_tool_call",
+            "server": item.get("server"),
+            "tool": item.get("tool"),
+            "arguments": item.get("arguments"),
+            "result": None,
+            "error": item.get("error"),
+            "status": "in_progress" if begun else item.get("status"),
+        }
+        if isinstance(result, Mapping):
+            structured = result.get("structuredContent")
+            fields["result"] = {"content": result.get("content", []), "structured_content": structured}
+        key = f"tool call {item.get('id')}"
+        if begun:
+            yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
+        else:
+            yield _completed(self._end(key), fields)
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:
         fields: JsonEvent = {"type": "command_execution", "command": command_line(msg.command)}

@@ -23,9 +23,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     _repair_streams()
     gc.disable()  # objects from start-up live to the end, so searching them for cycles only costs time
     try:
-        return _guarded(list(sys.argv[1:] if argv is None else argv))
+        status = _guarded(list(sys.argv[1:] if argv is None else argv))
     finally:
         gc.enable()
+    ending = sys.modules.get("codex_framework.cli.ending")
+    if argv is None and ending is not None:  # a run of `exec`, in a process of its own
+        ending.end_process(status)
+    return status
 
 
 def _guarded(argv: list[str]) -> int:
@@ -59,8 +63,10 @@ def _guarded(argv: list[str]) -> int:
 def _bug(error: Exception) -> int:
     if os.environ.get(_TRACEBACK):
         raise error
+    from codex_framework.contract.errors import described
+
     print(
-        f"Error: a bug in codex-framework: {type(error).__name__}: {error}\n"
+        f"Error: a bug in codex-framework: {described(error)}\n"
         f"Run it again with {_TRACEBACK}=1 and report what it prints.",
         file=sys.stderr,
     )
@@ -68,7 +74,7 @@ def _bug(error: Exception) -> int:
 
 
 def _repair_streams() -> None:
-    """Redirect closed streams to /dev/null, and escape characters that the terminal's encoding lacks.
+    """Redirect closed streams to /dev/null, and replace characters that the terminal's encoding lacks.
 
     A closed stream must be replaced. Otherwise the next opened socket or file gets its number, and output is written to it.
     """
@@ -84,6 +90,41 @@ def _repair_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+            if stream.encoding not in ("utf-8", "UTF-8"):
+                _read_plainly(stream)
+
+
+_PLAIN = {
+    "…": "...",
+    "–": "-",
+    "—": "-",
+    "→": "->",
+    "✓": "+",
+    "•": "*",
+    "“": '"',
+    "”": '"',
+    "‘": "'",
+    "’": "'",
+    "\u00a0": " ",
+}
+"""Replacements for our own special characters, and for those that models often use, in encodings that lack them."""
+
+
+def _read_plainly(stream: io.TextIOWrapper) -> None:
+    """Make a stream that is not UTF-8 show plain characters instead of escapes, if there are replacements."""
+    import codecs
+
+    def replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        part = error.object[error.start : error.start + 1]
+        if part in _PLAIN:
+            return _PLAIN[part], error.start + 1
+        alone = UnicodeEncodeError(error.encoding, error.object, error.start, error.start + 1, error.reason)
+        return codecs.backslashreplace_errors(alone)
+
+    codecs.register_error("codex-plain", replaced)
+    stream.reconfigure(errors="codex-plain")
 
 
 def _check_folder() -> None:
@@ -129,13 +170,22 @@ def _dispatch(argv: list[str]) -> int:
         if root.pop("help", False):
             return _command(["--help"], files)
         if root:
-            fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
-            print(f"error: {fact}\n\nFor more information, try '--help'.", file=sys.stderr)
-            return 2
+            return _misplaced(argv, rest)
         return _command(rest, files)
     if argv and argv[0] == "resume":
         return _exec(argv, {})
     return _command(argv)
+
+
+def _misplaced(argv: Sequence[str], rest: Sequence[str]) -> int:
+    """Report options of ``exec`` without ``exec``."""
+    import shlex
+
+    fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
+    task = [*argv[: len(argv) - len(rest)], " ".join(rest)] if rest else [*argv, "PROMPT"]
+    tip = f"  tip: to give the model a task, run: codex-framework exec {shlex.join(task)}"
+    print(f"error: {fact}\n\n{tip}\n\nFor more information, try '--help'.", file=sys.stderr)
+    return 2
 
 
 def _command(argv: list[str], plugin_files: Sequence[str] = ()) -> int:

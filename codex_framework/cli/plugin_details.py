@@ -1,4 +1,4 @@
-"""What ``codex-framework plugins show`` says of one plugin, in text and in JSON."""
+"""The output of ``codex-framework plugins show`` for one plugin, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def problem_as_json(problem: PluginProblem) -> dict[str, Any]:
 
 
 def package_of(report: PluginReport) -> Mapping[str, str]:
-    """Return what the metadata of a plugin's distribution says: summary, home page and where it is installed."""
+    """Return information from the metadata of a plugin's distribution: summary, home page and location."""
     if not report.distribution or report.bundled:
         return {}
     from importlib_metadata import PackageNotFoundError, distribution
@@ -93,14 +93,14 @@ def _home_page(metadata: Any) -> str:
 
 
 def _editable(package: Any) -> str:
-    """Return where an editable installation has its source, or nothing."""
+    """Return the source folder of an editable installation; empty if there is none."""
     try:
-        told = json.loads(package.read_text("direct_url.json") or "{}")
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
     except ValueError:
         return ""
-    if not told.get("dir_info", {}).get("editable"):
+    if not origin.get("dir_info", {}).get("editable"):
         return ""
-    return f"{str(told.get('url', '')).removeprefix('file://')} (editable)"
+    return f"{str(origin.get('url', '')).removeprefix('file://')} (editable)"
 
 
 def _settings(report: PluginReport) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codex_framework.cli import plugin_details as details
+from codex_framework.cli.completion_values import PluginName
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", type=PluginName())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def show(context: click.Context, name: str, *, as_json: bool) -> None:
@@ -89,7 +90,7 @@ def time_(context: click.Context, *, as_json: bool) -> None:
 
 
 @command.command("doctor")
-@click.argument("package")
+@click.argument("package", type=PluginName())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, package: str, *, as_json: bool) -> None:

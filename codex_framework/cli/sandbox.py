@@ -29,7 +29,7 @@ class SandboxCommand(click.Group):
     """The ``sandbox`` group. Arguments that are not a subcommand, or follow ``--``, are the command to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Split the command to run off the end of the arguments."""
+        """Separate the command to run from the other arguments."""
         _, rest, _ = self.make_parser(ctx).parse_args(list(args))
         options = args[: len(args) - len(rest)]
         if rest and (rest[0] not in self.commands or options[-1:] == ["--"]):
@@ -192,6 +192,7 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
     from codex_framework.commands.access import file_access
     from codex_framework.commands.confinement import Confinements
     from codex_framework.commands.process.environment import command_environment
+    from codex_framework.config.credentials import credentials
     from codex_framework.contract.errors import CodexError
     from codex_framework.contract.permissions.file_access import NetworkMode
 
@@ -199,15 +200,15 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
     if not config.cwd.is_dir():
         raise CodexError(f"{config.cwd} is not a folder", slug="cwd", hint="Name a folder with -C.")
     async with await _kernel(config) as kernel:
-        access = file_access(_permissions(kernel, options), config.cwd, os.environ)
+        access = file_access(_permissions(kernel, options), config.cwd, os.environ, kernel.deciding)
         if options["network"] is not None:
             access = access.evolve(network=NetworkMode(options["network"]), network_rules=None)
         settings = kernel.settings()
-        env = command_environment(settings.shell_environment_policy, os.environ, keep=settings.keep_variables)
+        named = credentials(config.tables, (settings.provider, *kernel.registry.builtin_providers.values()))
+        env = command_environment(
+            settings.shell_environment_policy, os.environ, keep=settings.keep_variables, credentials=named
+        )
         wanted = config.get("framework.sandbox")
         confinements = Confinements(kernel.registry.sandboxes, wanted)
-        try:
-            proxy = next(iter(kernel.registry.network_proxies.values()), None)
-            return await run_inherited(confinements, access, argv, str(config.cwd), env, proxy)
-        finally:
-            await confinements.aclose()
+        proxy = next(iter(kernel.registry.network_proxies.values()), None)
+        return await run_inherited(confinements, access, argv, str(config.cwd), env, proxy)

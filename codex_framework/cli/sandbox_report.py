@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codex_framework.commands.access import file_access
-from codex_framework.commands.confinement import choose
+from codex_framework.commands.confinement import choose, probed
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CodexError, SandboxError
-from codex_framework.contract.permissions.file_access import NetworkMode
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_framework.contract.roles.commands import CommandResult
 from codex_framework.contract.roles.sandboxes import Sandbox, SandboxLayer, SandboxReport
 
 if TYPE_CHECKING:
-    from codex_framework.testing.conformance.attacks import Attack
-    from codex_framework.testing.conformance.attempts import Scene
+    from codex_framework.testing.conformance.attempts import Attack, Scene
 
 __all__ = ["examine_sandboxes", "report_lines", "run_attacks"]
 
@@ -33,7 +32,7 @@ _POLICY = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
 
 
 async def examine_sandboxes(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> list[dict[str, Any]]:
-    """Return a report on each sandbox, after running a command in it. Some limits of a system only show then."""
+    """Return a report on each sandbox, after running a command in it. Some limits of a system show only when a command runs."""
     reports = [await _report(name, sandbox) for name, sandbox in sandboxes.items()]
     chosen = next((report for report in reports if report["works"] and wanted in (None, report["name"])), None)
     return [{**report, "chosen": report is chosen} for report in reports]
@@ -41,16 +40,18 @@ async def examine_sandboxes(sandboxes: Mapping[str, Sandbox], wanted: str | None
 
 async def _report(name: str, sandbox: Sandbox) -> dict[str, Any]:
     fault, first_ms = "", None
-    if sandbox.probe().available:
+    if probed(sandbox).available:
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                ended = await _run(sandbox, Path(folder).resolve(), ("/bin/sh", "-c", ":"))
+                work = Path(folder).resolve()
+                access = file_access(permissions_of(_POLICY), work, os.environ)
+                ended = await _run(sandbox, work, ("/bin/sh", "-c", ":"), access)
             fault = "" if ended.exit_code == 0 else f"a trial command ended with {ended.exit_code}: {ended.output}"
         except CodexError as error:
             fault = str(error)
         first_ms = round((time.monotonic() - began) * 1000, 1)
-    report = sandbox.probe()
+    report = probed(sandbox)
     return {
         "name": name,
         "works": report.available and not fault,
@@ -69,17 +70,18 @@ async def _report(name: str, sandbox: Sandbox) -> dict[str, Any]:
 
 
 async def _layers(sandbox: Sandbox) -> tuple[SandboxLayer, ...]:
-    """Check the mechanisms of a sandbox one by one. For an unavailable sandbox they show why it is unavailable."""
+    """Check the mechanisms of a sandbox separately. If the sandbox is unavailable, they show why."""
     try:
         return await sandbox.examine()
     except CodexError:  # the trial command already reported the fault
         return ()
 
 
-async def _run(sandbox: Sandbox, folder: Path, argv: tuple[str, ...], attack: Attack | None = None) -> CommandResult:
+async def _run(
+    sandbox: Sandbox, folder: Path, argv: tuple[str, ...], access: FileAccess, attack: Attack | None = None
+) -> CommandResult:
     """Run a command to its end. Raises the errors of :func:`start_command`."""
-    usual = file_access(permissions_of(_POLICY), folder, os.environ)
-    confinement = sandbox.confine(usual if attack is None else attack.access(usual), folder)
+    confinement = sandbox.confine(access if attack is None else attack.access(access), folder)
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
     gate = None
     if attack is not None and attack.network is NetworkMode.PROXY:
@@ -138,11 +140,11 @@ async def run_attacks(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> d
     from codex_framework.testing.conformance.attempts import made_scene
 
     with made_scene() as scene:
-        sandbox = choose(sandboxes, wanted, file_access(permissions_of(_POLICY), scene.work, os.environ))
-        await _run(
-            sandbox, scene.work, ("/bin/sh", "-c", ":")
-        )  # from now on the report includes what the system allows
-        report = sandbox.probe()
+        access = scene.access()
+        sandbox = choose(sandboxes, wanted, access)
+        # From now on, the report includes the limits of the system.
+        await _run(sandbox, scene.work, ("/bin/sh", "-c", ":"), access)
+        report = probed(sandbox)
         with attacks(scene) as tried:
             results = [
                 {"attack": attack.attempt.what, "result": await _result(sandbox, report, scene, attack)}
@@ -159,7 +161,9 @@ async def _result(sandbox: Sandbox, report: SandboxReport, scene: Scene, attack:
     """
     attack.prepare()
     try:
-        ended = await _run(sandbox, scene.work, attack.attempt.argv, attack)
+        ended = await _run(sandbox, scene.work, attack.attempt.argv, scene.access(), attack)
+        if attack.then is not None:
+            ended = await _run(sandbox, scene.work, attack.then, scene.access(), attack)
     except SandboxError:
         return "refused"
     if not attack.attempt.succeeded(ended.stdout):
