@@ -1,4 +1,4 @@
-"""The framework's side of a confined instance: sends it commands, and receives their start and end."""
+"""The framework's side of a confined instance: sends commands, and receives the reports of their start and end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from codex_plugin_landlock.jail.messages import receive, send
 __all__ = ["SET_UP_S", "ConfinedProcess", "Instance", "InstanceGone", "InstanceRefused"]
 
 SET_UP_S = 10.0
-"""Time limit in seconds for an instance to confine itself, and again for starting a command. Some milliseconds are usual."""
+"""Time limit in seconds for an instance to confine itself, and again for starting a command. Each usually takes milliseconds."""
+
+_END_S = 5.0
+"""Time limit in seconds for an instance to report the end of a killed command. When it expires, the instance is closed."""
 
 _KILLED = "the process that confines commands was killed from outside, and this command with it"
-"""Must not contain "sandbox": this word in a command's output counts as a sign that the sandbox has refused something."""
+"""The text must not contain "sandbox". In a command's output, this word indicates that the sandbox refused something."""
+
+_STUCK = (
+    f"the process that confines commands did not report the end of this one within {_END_S:g} s after it was killed"
+)
 
 
 class InstanceGone(Exception):  # noqa: N818  # an event, not an error
-    """An idle instance was found dead before it got its command."""
+    """An idle instance is unusable: it has ended, or an earlier command left something in it. The new command was not started."""
 
 
 class InstanceRefused(Exception):  # noqa: N818
@@ -54,16 +61,16 @@ class ConfinedProcess(ChildProcess):
 
     @property
     def pid(self) -> int:
-        """The id of the process and its group, as seen from outside."""
+        """The process id outside of the sandbox, which is also the id of the process group."""
         return self._pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group. Nothing happens if it is gone."""
+        """Send a signal to the whole process group, or do nothing if the group is gone."""
         if self._status is None:
             self._instance.signal(number)
 
     async def wait(self) -> int:
-        """Wait for the end and return the status. All descendants have then ended too.
+        """Wait until the process and all its descendants have ended, and return its status.
 
         The status is ``-SIGKILL`` if the process was killed with its sandbox.
         """
@@ -72,7 +79,7 @@ class ConfinedProcess(ChildProcess):
         return self._status
 
     def take_terminal(self) -> int | None:
-        """Return our side of the terminal that the sandbox created in place of the launch's. The caller then owns it.
+        """Return our side of the terminal that the sandbox created to replace the launch's, and make the caller its owner.
 
         None means that the process uses the launch's terminal, or that the terminal was already taken.
         """
@@ -80,11 +87,11 @@ class ConfinedProcess(ChildProcess):
         return terminal
 
     def explain(self) -> str:
-        """Return the reason if the process did not end by itself; ``""`` otherwise."""
+        """Return why the process did not end by itself, or ``""`` otherwise."""
         return self._note
 
     def end(self, status: int, note: str = "") -> None:
-        """Record the end. Called once, by the instance."""
+        """Record that the process has ended. The instance calls this once."""
         self._status = status
         self._note = note
         self._ended.set()
@@ -94,10 +101,10 @@ class Instance:
     """One connection to a confined instance, which runs one command at a time.
 
     Args:
-        connection: A packet socket. The instance has the other end, or will get it.
-        signature: The facts that its mounts depend on.
+        connection: A packet socket. The other end is held by the instance or on its way to it.
+        signature: The facts about the file system that its mounts depend on.
         level: ``namespaces`` or ``landlock``.
-        on_confined: Called when the instance has confined itself, with the enforcing layer of each protection.
+        on_confined: Called when the instance has confined itself, with the layer that enforces each protection.
         set_up_s: Time limit in seconds for its set-up.
     """
 
@@ -127,21 +134,22 @@ class Instance:
         self._released: Callable[[Instance], None] | None = None
         self._refused: Callable[[InstanceRefused], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._killing: asyncio.TimerHandle | None = None
 
     @property
     def alive(self) -> bool:
-        """Whether the process of this idle instance is alive."""
+        """Whether this idle instance can be used. A ready instance sends a message only when it ends."""
         if self._connection.fileno() < 0:
             return False
         try:
-            return bool(self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            return bool(self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)) and not self.ready
         except BlockingIOError:
             return True
         except OSError:
             return False
 
     def listen(self, refused: Callable[[InstanceRefused], None]) -> None:
-        """Watch an instance that has no command yet. ``refused`` is called if it cannot confine itself."""
+        """Watch an instance that has no command yet, and call ``refused`` if it cannot confine itself."""
         self._refused = refused
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._connection, self._read)
@@ -149,19 +157,19 @@ class Instance:
     async def run(
         self, launch: Launch, released: Callable[[Instance], None], gate: NetworkGate | None = None
     ) -> ConfinedProcess:
-        """Start a command. Cancelling this call ends the instance, and the command with it.
+        """Start a command. Cancelling this call ends the instance and its command.
 
         Args:
             launch: The command.
             released: Called when the instance is free again. Not called if the instance has ended.
-            gate: The gate for the traffic of the instance's own network, which replaces any earlier one. None means that
+            gate: The gate for the traffic of the instance's own network. It replaces any earlier gate. None means that
                 there is no gate.
 
         Raises:
-            InstanceGone: The instance ended before it got the command.
+            InstanceGone: The instance ended before it received the command.
             InstanceRefused: The instance could not confine itself, and the command was not started.
             CommandFailed: The command cannot be started.
-            SandboxError: The instance ended during the start, or its set-up hangs.
+            SandboxError: The instance ended while it started the command, or its set-up took too long.
         """
         env = dict(launch.env)
         try:
@@ -172,7 +180,7 @@ class Instance:
             self._released = released
             process = await self._ask({"run": request}, (launch.stdin, launch.stdout, launch.stderr))
         except (CommandFailed, InstanceGone, InstanceRefused):
-            raise  # after the first, the instance is still usable; the others have closed it
+            raise  # only CommandFailed leaves the instance usable; the others have closed it
         except BaseException:
             self.close()
             raise
@@ -180,7 +188,7 @@ class Instance:
         return process
 
     async def _serve(self, gate: NetworkGate) -> ProxyPorts:
-        """Give ``gate`` new listening sockets. Those of an earlier gate are shut down, including all copies."""
+        """Give ``gate`` new listening sockets, and shut down those of an earlier gate, including all copies."""
         if self._gate is not None and self._gate is not gate:
             await self._gate.aclose()
         self._gate = None
@@ -230,6 +238,9 @@ class Instance:
             send(self._connection, {"signal": number})
         except OSError:
             self.close()
+            return
+        if number == signal.SIGKILL and self._killing is None and self._loop is not None:
+            self._killing = self._loop.call_later(_END_S, self._end, _STUCK)
 
     def close(self) -> None:
         """End the instance and everything in it. If it has a command, the command counts as killed."""
@@ -240,6 +251,7 @@ class Instance:
             return
         if self.retire is not None:
             self.retire.cancel()
+        self._cancel_killing()
         self._stop_reading()
         self._connection.close()
         self._stop_listening()
@@ -278,7 +290,7 @@ class Instance:
             except BlockingIOError:
                 return
             except ConnectionResetError:
-                continue  # it ended without reading all of our data; its own last messages come next
+                continue  # the instance ended before it read all data; its last messages follow
             except OSError:
                 message, descriptors = None, []
             if message is None:
@@ -296,6 +308,7 @@ class Instance:
                 _close(descriptors)
         elif "ended" in message:
             process, self._process = self._process, None
+            self._cancel_killing()
             self._free()
             assert process is not None
             process.end(message["ended"])
@@ -303,6 +316,9 @@ class Instance:
             text = message["text"] + (f" (os error {message['failed']})" if message["failed"] else "")
             self._fail(CommandFailed(text, hint="check that the program is on PATH and that the folder exists"))
             self._free()
+        elif "worn" in message:
+            self._fail(InstanceGone("an earlier command has left something in it"))
+            self.close()
         elif "instance" in message:
             self._pid = message["instance"]
         elif "ready" in message:
@@ -318,7 +334,7 @@ class Instance:
             self.close()
 
     def _answer(self, answer: object) -> bool:
-        """Deliver an answer. Return whether anybody is still waiting for it."""
+        """Deliver an answer to the waiting call. Return whether a call was still waiting."""
         starting, self._starting = self._starting, None
         self._cancel_deadline()
         if starting is None or starting.done():
@@ -353,6 +369,11 @@ class Instance:
         deadline, self._deadline = self._deadline, None
         if deadline is not None:
             deadline.cancel()
+
+    def _cancel_killing(self) -> None:
+        killing, self._killing = self._killing, None
+        if killing is not None:
+            killing.cancel()
 
     def _stop_reading(self) -> None:
         self._cancel_deadline()

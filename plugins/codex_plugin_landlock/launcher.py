@@ -28,7 +28,7 @@ _LOG_TAIL = 2000
 
 
 class Launcher:
-    """A small Python process that forks confined instances. It is started when first needed, and again if it was killed.
+    """A small Python process that forks confined instances. It starts on first use, and again if it was killed.
 
     It has no access to this process's memory, environment or descriptors, and it ends when this process ends.
 
@@ -61,8 +61,8 @@ class Launcher:
         Args:
             plan: The data of a plan.
             level: ``namespaces`` or ``landlock``.
-            signature: The facts that its mounts depend on.
-            on_confined: Called when the instance has confined itself, with the enforcing layer of each protection.
+            signature: The facts about the file system that its mounts depend on.
+            on_confined: Called when the instance has confined itself, with the layer that enforces each protection.
             set_up_s: Time limit in seconds for its set-up.
 
         Raises:
@@ -81,7 +81,7 @@ class Launcher:
             self._start()
 
     async def try_layers(self) -> list[tuple[str, str]]:
-        """Try every layer in a disposable process. Return the names of the layers with their faults; ``""`` means that a layer works.
+        """Try every layer in a disposable process. Return each layer's name with its error message, or ``""`` if the layer works.
 
         Raises:
             SandboxError: The launcher does not start, or ended during the trials.
@@ -97,7 +97,7 @@ class Launcher:
         return [(name, fault) for name, fault in message["tried"]]
 
     def _ask(self, message: dict[str, Any]) -> socket.socket:
-        """Send a request together with one end of a new socket, and return the other end, on which the answers arrive."""
+        """Send a request with one end of a new socket pair. Return the other end, which receives the answers."""
         for _ in range(2):
             self.ensure()
             connection = self._connection
@@ -157,7 +157,7 @@ class Launcher:
         self._connection = ours
 
     def _kill(self) -> None:
-        """End the previous launcher, by closing the connection and by a signal."""
+        """Close the connection to the previous launcher and kill it."""
         self._disconnect()
         if self._process is not None:
             self._process.kill()
@@ -176,8 +176,8 @@ class Launcher:
         """End the launcher with all instances. May be called more than once.
 
         Args:
-            idle: Whether no instance runs a command. Then wait only until the launcher has cleaned up, and leave waiting for its
-                end to a thread, because taking down namespaces takes the system about 30 ms.
+            idle: Whether no instance runs a command. If so, wait only until the launcher has cleaned up. A thread waits for its
+                end, because the kernel takes about 30 ms to destroy the namespaces.
         """
         process, self._process = self._process, None
         connection, self._connection = self._connection, None

@@ -1,4 +1,4 @@
-"""Conversion of a turn's access to a plan: plain data for the launcher."""
+"""Conversion of a turn's access into a plan, which is plain data for the launcher."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ _KINDS = {AccessMode.WRITE: WRITABLE, AccessMode.READ: READ_ONLY, AccessMode.DEN
 _LIMITS = ("processes", "memory_bytes", "file_bytes")
 
 _PLACEHOLDER = "placeholder"
-"""The mark of folders that the launcher creates in place of missing names."""
+"""The mark for placeholders, which are folders that the launcher creates at missing paths."""
 
 
 class Plan:
-    """A sandbox's permissions, as paths. It never changes.
+    """The permissions of a sandbox, as paths. Immutable.
 
     Attributes:
-        kinds: The kind of each path: ``writable``, ``read-only`` or ``denied``. The nearest path at or above a given one
-            decides. ``/`` is always included.
-        globs: Patterns of paths that are denied as well. A plan with patterns must be :meth:`resolved` before use.
+        kinds: The kind of each path: ``writable``, ``read-only`` or ``denied``. The nearest path at or above a
+            file applies to it. ``/`` is always included.
+        globs: Patterns for additional denied paths. A plan with patterns must be :meth:`resolved` before use.
         glob_depth: How many folders deep the patterns are searched. None means no limit.
         network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
         limits: ``processes``, ``memory_bytes`` and ``file_bytes``. None means no limit.
         private_tmp: Whether commands have a writable ``/tmp`` of their own.
-        floor: The protections that must be enforced, in order.
-        parts: The paths that differ from their surroundings, and folders that must not be moved; outer ones first.
+        floor: The protections that must be enforced, sorted by name.
+        parts: The paths whose kind differs from their surroundings, and folders that must not be moved. Outer paths come
+            first.
         key: The whole plan as text. Equal plans have equal keys.
     """
 
@@ -83,13 +84,13 @@ class Plan:
 
     @property
     def denies(self) -> bool:
-        """Whether something cannot be read, apart from patterns."""
+        """Whether any path is denied. Patterns are not considered."""
         return DENIED in self.kinds.values()
 
     def resolved(self) -> Plan:
-        """Return the plan with the current matches of its patterns, or itself if it has none. This walks through folders.
+        """Return a plan with the current matches in place of the patterns, or this plan if it has no patterns.
 
-        If a match is a symlink, its target is denied too, unless a rule allows the target or something in it.
+        This searches folders. If a match is a symlink, its target is denied too, unless a rule allows the target or something in it.
 
         Raises:
             SandboxError: A pattern matches too many paths.
@@ -117,10 +118,10 @@ class Plan:
 
 
 def plan_for(access: FileAccess) -> Plan:
-    """Return the plan for an access. No file is read.
+    """Return the plan for ``access``. This reads no files.
 
     Raises:
-        SandboxError: A rule names something that a sandbox can neither grant nor deny.
+        SandboxError: A rule denies ``/proc`` or a path below it, or makes it writable. Commands have their own ``/proc``.
     """
     limits = {name: getattr(access.limits, name) for name in _LIMITS}
     floor = tuple(sorted(access.floor))
@@ -155,9 +156,9 @@ def _check_proc(path: str, access: AccessMode) -> None:
 
 
 def _parts(kinds: Mapping[str, str], *, private_tmp: bool) -> Iterable[Part]:
-    """Return the paths that differ from their surroundings, and the writable folders between these paths.
+    """Return the paths whose kind differs from their surroundings, and the writable folders between these paths.
 
-    A command that may rename a folder could move protected paths in it away and replace them. A folder with a mount of its own
+    By renaming a folder, a command could move the protected paths in it away and replace them. A folder that is a mount point
     cannot be renamed. The sandbox has its own ``/dev``, so every path below it counts as different.
     """
     changed = {"/": kinds["/"]}
@@ -187,7 +188,7 @@ def _between(folder: str, path: str) -> Iterator[str]:
 
 
 def _target(path: str) -> str | None:
-    """Return the target of a symlink; None if the path is not a symlink or its target does not exist."""
+    """Return the target of a symlink, or None if the path is not a symlink or its target does not exist."""
     if not os.path.islink(path) or not os.path.exists(path):  # noqa: PTH110, PTH114
         return None
     return os.path.realpath(path)
@@ -200,7 +201,7 @@ def _utf8(path: str) -> str:
 
 
 def check_entries(data: Mapping[str, Any]) -> None:
-    """Refuse a plan that would need too many rules for single entries, which happens only without namespaces.
+    """Check that a plan does not need too many rules for individual entries. Only sandboxes without namespaces need them.
 
     Args:
         data: The data of a plan.
@@ -220,18 +221,18 @@ def check_entries(data: Mapping[str, Any]) -> None:
 
 
 def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
-    """Return the facts about the file system that a running sandbox depends on, for comparison with :func:`fits`.
+    """Return the facts about the file system that a running sandbox depends on. :func:`fits` compares them.
 
     Args:
         plan: The plan.
-        entries: Whether to include changes of the names in folders whose entries are granted individually.
+        entries: Whether to include the modification times of folders whose entries are allowed individually.
     """
     kinds = {"/": plan.kinds["/"], **{part.path: part.kind for part in plan.parts}}
     facts: list[object] = []
     for path, kind, _ in plan.parts:
         is_private = (
             kinds[enclosing(kinds, path)] == DENIED
-        )  # mounted on a folder of the sandbox, which nobody can remove
+        )  # the mount point belongs to the sandbox, so nobody can remove it
         facts.append(_identity(path) if is_private or kind == WRITABLE else _form(path))
     if entries:
         from codex_plugin_landlock.jail.grants import enumerated
@@ -241,13 +242,13 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
 
 
 def fits(plan: Plan, before: tuple[object, ...], now: tuple[object, ...], *, placed: bool) -> bool:
-    """Return whether a sandbox can be used again, because the facts that it was set up for are unchanged.
+    """Return whether a sandbox can be reused, that is, whether the facts that it was set up for still hold.
 
     Args:
         plan: The plan.
         before: The signature when it was started or last used.
         now: The current signature.
-        placed: Whether it has created placeholders for missing paths. Removing a placeholder removes its mount too.
+        placed: Whether the sandbox has placeholders for missing paths. Removing a placeholder also removes its mount.
     """
     if len(before) != len(now):
         return False

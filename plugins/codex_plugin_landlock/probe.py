@@ -43,7 +43,7 @@ _HINTS = {
     "Landlock": _HINT_FOR_LANDLOCK,
     "seccomp": _HINT_FOR_SECCOMP,
 }
-"""The hints by layer. All other layers need mounts."""
+"""Hints for failed layers. Layers that are not listed depend on mounts."""
 
 _SWITCHES = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=10000"),
@@ -53,11 +53,11 @@ _SWITCHES = {
         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile with `userns`",
     ),
 }
-"""Files whose given content means that user namespaces are refused to ordinary users, with the hint."""
+"""Kernel settings that can forbid user namespaces: the path, the forbidding value, and a hint with the command to allow them."""
 
 
 def probe() -> SandboxReport:
-    """Return a report based on the system's own information. Whether namespaces work is known only after the first sandbox."""
+    """Return a report based on system information. Only the first sandbox shows whether namespaces really work."""
     if sys.platform != "linux":
         return SandboxReport(available=False, reason=f"Landlock requires Linux, and this system is {sys.platform}")
     from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
@@ -95,7 +95,7 @@ def full_report(abi: int) -> SandboxReport:
 
 
 def reduced_report(abi: int, reason: str, hint: str) -> SandboxReport:
-    """Return the report for a sandbox without namespaces, which names its weaknesses."""
+    """Return the report for a sandbox without namespaces, including its weaknesses."""
     from codex_plugin_landlock.jail.protections import PARTLY
 
     return SandboxReport(
@@ -124,13 +124,13 @@ def _protections(*, has_namespaces: bool, abi: int) -> dict[Protection, str]:
 
 
 def with_enforced(report: SandboxReport, enforced: Mapping[str, str]) -> SandboxReport:
-    """Return the report, corrected by the protections of a running sandbox."""
+    """Return the report, updated with the protections that a running sandbox enforces."""
     corrections = {Protection(word): means for word, means in enforced.items()}
     return report.evolve(protections={**report.protections, **corrections})
 
 
 def floor_error(plan: Plan, report: SandboxReport) -> SandboxError | None:
-    """Return the error if this machine cannot enforce a plan's floor; None if it can."""
+    """Return an error if this machine cannot enforce a plan's floor, or None if it can."""
     from codex_plugin_landlock.jail.protections import missing
 
     enforced = {protection.value: means for protection, means in report.protections.items()}
@@ -144,13 +144,13 @@ def floor_error(plan: Plan, report: SandboxReport) -> SandboxError | None:
 
 
 def below_floor(lacking: str, hint: str) -> SandboxError:
-    """Return the error for protections that are not enforced."""
+    """Return the error for protections of the floor that are not enforced."""
     fact = f"`[framework] sandbox_floor` requires protections that the landlock sandbox cannot enforce here: {lacking}"
     return SandboxError(fact, slug="sandbox-floor", hint=hint)
 
 
 def layers_of(tried: Iterable[tuple[str, str]]) -> tuple[SandboxLayer, ...]:
-    """Return the results of trials as layers with hints."""
+    """Convert the results of trials to layers with hints."""
     _, switch = _refusal()
     hints = {"user namespace": switch or HINT_FOR_NAMESPACES, **_HINTS}
     return tuple(SandboxLayer(name, fault, hints.get(name, _HINT_FOR_MOUNTS) if fault else "") for name, fault in tried)

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 __all__ = ["LandlockConfinement", "LandlockSandbox"]
 
 _IDLE_S = 5.0
-"""Seconds after which an unused instance is closed, which also removes its placeholders for missing protected names."""
+"""Seconds after which an idle instance is closed. This also removes its placeholders for missing protected names."""
 
 _WARM_IDLE_S = 30.0
-"""The same for an instance started ahead of time. Models may think longer than that, but starting another one is cheap by then."""
+"""The same for an instance that was started ahead of time. If the model takes longer to respond, a new one starts cheaply."""
 
 _MAX_IDLE = 4
 _ATTEMPTS = _MAX_IDLE + 3
-"""Maximum number of instances tried for one command, because all idle ones may have been killed in the meantime."""
+"""Maximum number of instances tried for one command. All idle ones may have been killed in the meantime."""
 
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
 _PATHS = "check the folders and files in the permissions"
 _EXAMINE = "run `codex-framework sandbox doctor`, which tries every layer"
-"""Hints for mounts that failed, and for other layers."""
+"""Hints for failed mounts, and for other failed layers."""
 
 _DISABLED = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 _NETWORK_VARIABLES: dict[str, dict[str, str]] = {
@@ -44,22 +44,31 @@ _NETWORK_VARIABLES: dict[str, dict[str, str]] = {
     "proxy": {"CODEX_NETWORK_PROXY_ACTIVE": "1"},
     "on": {},
 }
-"""Variables that inform a command about its network (Codex's names)."""
+"""Environment variables that describe the network to a command. The names are those of Codex."""
 
 
 class LandlockSandbox(Sandbox):
-    """A sandbox for Linux that uses namespaces, Landlock and seccomp, or only the last two if namespaces are refused.
+    """A sandbox for Linux that uses namespaces, Landlock and seccomp, or only Landlock and seccomp if namespaces are refused.
 
     Args:
-        level: ``namespaces`` requires namespaces. ``landlock`` works without them, for tests. None uses the best level.
+        level: ``namespaces`` requires namespaces. ``landlock`` never uses them. None uses the best level.
+        hosts_by_port: Whether a list of hosts may be enforced without namespaces, by allowing only the proxy's port numbers.
         python: The interpreter for the launcher (3.11 or newer). None means this process's own.
         set_up_s: Time limit in seconds for confining a process. None means 10 s.
     """
 
     name = "landlock"
 
-    def __init__(self, level: str | None = None, *, python: str | None = None, set_up_s: float | None = None) -> None:
+    def __init__(
+        self,
+        level: str | None = None,
+        *,
+        hosts_by_port: bool = False,
+        python: str | None = None,
+        set_up_s: float | None = None,
+    ) -> None:
         self._wanted = level
+        self._hosts_by_port = hosts_by_port
         self._python = python
         self._set_up_s = set_up_s
         self._report: SandboxReport | None = None
@@ -68,7 +77,7 @@ class LandlockSandbox(Sandbox):
         self._busy: set[Instance] = set()
 
     def probe(self) -> SandboxReport:
-        """Return a report. At first it contains the system's own information; after the first command, what was really enforced."""
+        """Return a report. It is based on system information at first, and on what was enforced after the first command."""
         if self._report is None:
             from codex_plugin_landlock.probe import FULL_LEVEL, probe
 
@@ -76,15 +85,15 @@ class LandlockSandbox(Sandbox):
             if report.available and self._wanted == _NAMESPACES and report.level != FULL_LEVEL:
                 report = SandboxReport(available=False, level=report.level, reason=report.reason, hint=report.hint)
             elif report.available and self._wanted == _LANDLOCK and report.level == FULL_LEVEL:
-                report = self._reduced("the caller disabled them", "enable them")
+                report = self._reduced("`level` of the sandbox is `landlock`", "use the level `namespaces`")
             self._report = report
         return self._report
 
     def confine(self, access: FileAccess, cwd: Path) -> LandlockConfinement:  # noqa: ARG002  # unused
-        """Return the plan for an access.
+        """Return a confinement that enforces ``access``.
 
         Raises:
-            SandboxError: It cannot be enforced here.
+            SandboxError: The access cannot be enforced on this machine.
         """
         report = self.probe()
         if not report.available:
@@ -103,7 +112,7 @@ class LandlockSandbox(Sandbox):
         return _NAMESPACES if self.probe().level == FULL_LEVEL else _LANDLOCK
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan that the current level cannot enforce, or whose floor it does not satisfy.
+        """Check that the current level can enforce a plan and satisfies its floor.
 
         Raises:
             SandboxError: The plan is refused.
@@ -123,6 +132,11 @@ class LandlockSandbox(Sandbox):
                 )
             elif plan.network == "proxy" and abi_version() < ABI_NETWORK:
                 problem, option = "commands cannot be restricted to a network proxy here", ", or use Linux 6.7 or newer"
+            elif plan.network == "proxy" and not self._hosts_by_port:
+                problem = (
+                    "commands cannot be restricted to some hosts here, only to the proxy's port numbers on any host"
+                )
+                option = ", or accept that: set `hosts_by_port = true` in [framework.plugins.landlock]"
             if problem:
                 raise SandboxError(f"{problem}: {report.reason}", hint=(report.hint or HINT_FOR_NAMESPACES) + option)
         error = floor_error(plan, report) if plan.floor else None
@@ -139,7 +153,7 @@ class LandlockSandbox(Sandbox):
 
         gate = _gate(plan, launch)
         plan = await self._resolved(plan)
-        if plan.denies:  # symlinks in the folder's path may be denied
+        if plan.denies:  # symlinks in the path of the working directory may be denied
             launch = launch.evolve(cwd=os.path.realpath(launch.cwd))
         for _ in range(_ATTEMPTS):
             self.check(plan)
@@ -164,11 +178,11 @@ class LandlockSandbox(Sandbox):
         )
 
     async def _resolved(self, plan: Plan) -> Plan:
-        """Return the plan with the current matches of its patterns. The search runs in a thread, because it may take a while."""
+        """Return the plan with its patterns resolved. The search runs in a thread, because it may take a while."""
         return await asyncio.to_thread(plan.resolved) if plan.globs else plan
 
     async def _start_by_ports(self, plan: Plan, launch: Launch, gate: NetworkGate) -> ConfinedProcess:
-        """Start a command that may connect only to the gate's ports, in an instance used for it alone."""
+        """Start a command in an instance of its own, where it may connect only to the gate's ports."""
         ports = await gate.listen()
         env = {**launch.env, **gate.environment(ports)}
         instance = self._open({**plan.data, "ports": [port for port in ports if port]}, _LANDLOCK, ())
@@ -183,7 +197,7 @@ class LandlockSandbox(Sandbox):
         instance.close()
 
     async def examine(self) -> tuple[SandboxLayer, ...]:
-        """Try every layer by itself in a disposable process, regardless of :meth:`probe`.
+        """Try each layer separately in a disposable process, regardless of the result of :meth:`probe`.
 
         Raises:
             SandboxError: The launcher does not start, or ended during the trials.
@@ -195,7 +209,7 @@ class LandlockSandbox(Sandbox):
         return layers_of(await self._running().try_layers())
 
     async def warm(self, plan: Plan) -> None:
-        """Start the launcher and an instance ahead of time, unless one exists, without waiting for it.
+        """Start the launcher and an instance ahead of time, unless an instance exists. Does not wait until it is ready.
 
         Raises:
             SandboxError: The plan cannot be enforced here, or the launcher does not start.
@@ -218,7 +232,7 @@ class LandlockSandbox(Sandbox):
         idle = self._idle.get(plan.key, [])
         if instance in idle:
             idle.remove(instance)
-        with contextlib.suppress(SandboxError):  # the first command meets the same error and can report it
+        with contextlib.suppress(SandboxError):  # the first command gets the same error and reports it
             self._degrade(refused)
             self._warm(plan)
 
@@ -290,7 +304,7 @@ class LandlockSandbox(Sandbox):
         instance.close()
 
     def _degrade(self, refused: InstanceRefused) -> None:
-        """Continue without namespaces if these were refused. The command was not started yet.
+        """Switch to the level without namespaces if namespaces were refused. The command was not started yet.
 
         Raises:
             SandboxError: Another layer failed, or namespaces are required.
@@ -313,7 +327,7 @@ class LandlockSandbox(Sandbox):
         return reduced_report(abi_version(), reason, hint)
 
     async def aclose(self) -> None:
-        """End all instances, with the commands in them, and the launcher. May be called more than once."""
+        """End the launcher and all instances with their commands. May be called more than once."""
         idle = not self._busy
         for instance in (*self._busy, *(instance for unused in self._idle.values() for instance in unused)):
             instance.close()
@@ -327,7 +341,7 @@ def _gate(plan: Plan, launch: Launch) -> NetworkGate | None:
     """Return the gate for a command's traffic, or None if the plan needs none.
 
     Raises:
-        SandboxError: The plan requires a gate, and there is none.
+        SandboxError: The plan requires a gate, but the launch has none.
     """
     if plan.network != "proxy":
         return None
@@ -340,7 +354,7 @@ def _gate(plan: Plan, launch: Launch) -> NetworkGate | None:
 
 
 class LandlockConfinement(Confinement):
-    """A plan from which processes can be started."""
+    """A confinement that starts processes under a plan."""
 
     def __init__(self, sandbox: LandlockSandbox, plan: Plan) -> None:
         self._sandbox = sandbox
@@ -348,10 +362,10 @@ class LandlockConfinement(Confinement):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The variables that describe the network.
+        """The environment variables that describe the network.
 
-        They are ``CODEX_SANDBOX_NETWORK_DISABLED=1`` if nothing outside can be reached, and ``CODEX_NETWORK_PROXY_ACTIVE=1`` with a
-        proxy.
+        ``CODEX_SANDBOX_NETWORK_DISABLED=1`` means that nothing outside can be reached. ``CODEX_NETWORK_PROXY_ACTIVE=1`` means that
+        a proxy is used.
         """
         return dict(_NETWORK_VARIABLES[self.plan.network])
 
@@ -365,6 +379,6 @@ class LandlockConfinement(Confinement):
         return await self._sandbox.start(self.plan, launch)
 
     async def warm(self) -> None:
-        """Start the launcher and one instance without waiting for them. Errors are left to the first command."""
+        """Start the launcher and one instance without waiting for them. Errors are ignored; the first command reports them."""
         with contextlib.suppress(SandboxError):
             await self._sandbox.warm(self.plan)

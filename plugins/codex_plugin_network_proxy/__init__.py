@@ -1,4 +1,4 @@
-"""The network proxy: access to selected hosts for commands, over HTTP, CONNECT and SOCKS5."""
+"""A network proxy that gives commands access to selected hosts over HTTP, CONNECT and SOCKS5."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Classification of addresses as public, or as belonging to this machine or a private network.
+"""Classification of IP addresses as public, loopback, private or otherwise special.
 
-It follows the registries of special-purpose addresses (RFC 6890 and its updates). The networks are listed here because
-``is_global`` of ``ipaddress`` differs between versions of Python.
+The networks are those of the special-purpose address registries (RFC 6890 and its updates). They are listed here because
+``ipaddress.ip_address(...).is_global`` differs between Python versions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 __all__ = ["LOCAL_KINDS", "kind_of"]
 
 LOCAL_KINDS = frozenset({"loopback", "private"})
-"""The kinds that ``allow_local_binding`` allows: this machine and private networks."""
+"""Kinds of addresses that ``allow_local_binding`` permits: this machine and private networks."""
 
 _V4 = [
     (IPv4Network(network), kind)
@@ -22,7 +22,7 @@ _V4 = [
         ("10.0.0.0/8", "private"),
         ("172.16.0.0/12", "private"),
         ("192.168.0.0/16", "private"),
-        ("169.254.0.0/16", "link-local"),  # for example the metadata services of clouds
+        ("169.254.0.0/16", "link-local"),  # includes the metadata services of cloud providers
         ("100.64.0.0/10", "carrier-grade NAT"),
         ("192.0.0.0/24", "reserved"),
         ("192.0.2.0/24", "reserved"),

@@ -1,4 +1,4 @@
-"""The parts of a gate that its HTTP side and its SOCKS side share."""
+"""State shared by the HTTP side and the SOCKS side of a gate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_BLOCKED = 100
 
 
 class Carrier:
-    """The shared parts of a gate.
+    """The state that both sides of a gate share.
 
     Attributes:
         limits: Time and size limits.
         router: Opens connections.
-        blocked: The refused requests, at most 100.
+        blocked: Refused requests, at most the first 100.
     """
 
     def __init__(self, decider: Decider, router: Router, limits: Limits) -> None:
@@ -36,10 +36,12 @@ class Carrier:
         return self._decider.limited
 
     async def admit(self, target: NetworkTarget, gone: asyncio.Future[None], *, is_socket: bool = False) -> None:
-        """Return if the rules for host names and methods let a target be reached. The router checks unix sockets.
+        """Check a target against the rules for hosts and methods, and return if it may be reached.
+
+        For a unix socket, only the method is checked here. The router checks the path.
 
         Raises:
-            RefusedError: The target may not be reached.
+            RefusedError: The rules do not allow the target.
             ConnectionError: The client disconnected while the user was being asked.
         """
         if is_socket:

@@ -1,4 +1,4 @@
-"""Decisions on which targets may be reached: by the rules, or by asking once if no rule matches."""
+"""Decisions about which targets may be reached: by rule, or by asking once if no rule matches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Decider:
-    """The decisions of one gate.
+    """The part of a gate that decides which targets may be reached.
 
     Args:
         ask: As in :meth:`codex_framework.NetworkProxy.gate`.
-        own_ports: Returns the ports on loopback where gates listen: this gate and those of other commands.
+        own_ports: Returns the loopback ports on which gates listen: this gate and the gates of other commands.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Decider:
         return self._limited
 
     async def admit(self, target: NetworkTarget, gone: asyncio.Future[None]) -> None:
-        """Return if the rules for host names and methods let a target be reached.
+        """Check a target against the rules for hosts and methods, and ask if no rule matches it.
 
         Args:
-            gone: Done once the client has disconnected. An open question is then abandoned.
+            gone: A future that is done once the client has disconnected. The call then stops waiting for an answer.
 
         Raises:
-            RefusedError: The target may not be reached.
+            RefusedError: The rules or the answer do not allow the target.
             ConnectionError: The client has disconnected.
         """
         host, port = target.host, target.port
@@ -63,13 +63,13 @@ class Decider:
             await self._check_answer(target, gone)
 
     def check_method(self, target: NetworkTarget) -> None:
-        """Raise RefusedError if the mode does not allow the method, or a tunnel."""
+        """Raise RefusedError if the mode does not allow the method or the tunnel."""
         if self._limited and (target.protocol != "http" or target.method not in _READING_METHODS):
             method = target.method or ("SOCKS" if target.protocol.startswith("socks") else "CONNECT")
             raise refusals.wrong_method(method, host_text(target.host, target.port) if target.port else target.host)
 
     def check_address(self, host: str, port: int, address: str) -> None:
-        """Raise RefusedError unless ``address``, which ``host`` resolves to, may be connected to."""
+        """Raise RefusedError if the rules do not allow ``address``, to which ``host`` resolves."""
         pattern = self._hosts.denied_by(address, port)
         if pattern is not None:
             raise refusals.address_denied(host, port, address, pattern)
@@ -84,11 +84,14 @@ class Decider:
 
     @property
     def questions(self) -> list[asyncio.Task[bool | None]]:
-        """The open questions."""
+        """The tasks of the pending questions."""
         return [question.task for question in self._questions.values()]
 
     def _check_local(self, host: str, port: int) -> None:
-        """Raise RefusedError for local names and addresses. Other names are checked once they are resolved."""
+        """Raise RefusedError if the host is an address or a local name that the rules do not allow.
+
+        Other names are checked after they are resolved.
+        """
         if is_address(host):
             self.check_address(host, port, host)
         elif is_local_name(host) and not self._local and not self._hosts.names(host, port):
@@ -115,7 +118,7 @@ class Decider:
         finally:
             question.waiting -= 1
             if not question.waiting:
-                question.task.cancel()  # has no effect if the question was answered
+                question.task.cancel()  # no effect if the question is already answered
                 if self._questions.get(key) is question:
                     del self._questions[key]
         if not question.task.done():
@@ -131,7 +134,7 @@ class Decider:
 
 
 class _Question:
-    """An open question, and the number of connections that wait for its answer."""
+    """A pending question, and the number of connections that are waiting for its answer."""
 
     def __init__(self, task: asyncio.Task[bool | None]) -> None:
         self.task = task
@@ -139,11 +142,11 @@ class _Question:
 
 
 async def _answer(ask: Ask, target: NetworkTarget) -> bool | None:
-    """Return the answer to a question.
+    """Ask about a target and return the answer.
 
-    None means that asking failed. That refuses the waiting connections, but is not remembered.
+    None means that asking failed. The waiting connections are then refused, but the next request asks again.
     """
     try:
         return await ask(target) is True
-    except Exception:  # no failure while asking may let a connection through
+    except Exception:  # fails closed: an error while asking must not allow a connection
         return None

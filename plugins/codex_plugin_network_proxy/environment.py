@@ -1,4 +1,4 @@
-"""The proxy variables: those set for commands, and those that this process uses for its own connections."""
+"""Proxy variables: those set for commands, and those from which this process takes its upstream proxy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HTTP = (
 )
 _EXCEPTIONS = ("NO_PROXY", "no_proxy", "npm_config_noproxy", "YARN_NO_PROXY", "BUNDLE_NO_PROXY")
 _DIRECT_HOSTS = "localhost,127.0.0.1,::1"
-"""A command reaches the servers that it starts itself without the proxy."""
+"""Hosts reached without the proxy, so that a command can use the servers that it starts itself."""
 
 
 def command_environment(ports: ProxyPorts, rules: NetworkRules) -> dict[str, str]:
-    """Return the variables for a command that can reach the gate at these ports."""
+    """Return the environment variables for a command that can reach the gate at these ports."""
     http = f"http://127.0.0.1:{ports.http}"
     everything = f"socks5h://127.0.0.1:{ports.socks}" if ports.socks else http
     variables = {name: http for word in _BOTH_CASES_HTTP for name in (word, word.lower())}
@@ -46,10 +46,10 @@ def command_environment(ports: ProxyPorts, rules: NetworkRules) -> dict[str, str
 
 
 def upstream_proxies(environ: Mapping[str, str]) -> tuple[dict[str, UpstreamProxy], dict[str, str]]:
-    """Return the proxies that an environment names for ``http`` and ``https``, and the exceptions in ``NO_PROXY``.
+    """Return the proxies that an environment sets for ``http`` and ``https``, and its ``NO_PROXY`` exceptions.
 
     Raises:
-        SandboxError: The URL of a proxy is invalid or of an unsupported kind.
+        SandboxError: The URL of a proxy is invalid or has an unsupported scheme.
     """
     proxies: dict[str, UpstreamProxy] = {}
     for protocol in ("http", "https"):

@@ -40,7 +40,7 @@ class Side(Protocol):
     """A handler for one connection."""
 
     async def run(self) -> None:
-        """Handle the connection to its end."""
+        """Handle the connection until it ends."""
         ...
 
 
@@ -49,8 +49,8 @@ class Gate:
 
     Args:
         rules: The rules for hosts and sockets.
-        ask: Called for targets that no rule matches. None refuses these targets.
-        open_gates: The set of open gates. The gate adds itself and removes itself when it is closed.
+        ask: Called for targets that no rule matches. None means that these targets are refused.
+        open_gates: The set of open gates. The gate adds itself when it starts listening and removes itself when it is closed.
 
     Raises:
         SandboxError: A rule is invalid or unsupported.
@@ -76,18 +76,18 @@ class Gate:
 
     @property
     def blocked(self) -> tuple[BlockedRequest, ...]:
-        """The refused requests so far, at most 100."""
+        """Refused requests so far, at most the first 100."""
         return tuple(self._carrier.blocked)
 
     def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
-        """Return ``HTTP_PROXY`` and similar variables for a command that can reach these ports."""
+        """Return ``HTTP_PROXY`` and similar variables for a command that can reach the gate at these ports."""
         return command_environment(ports, self._rules)
 
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
-        """Start accepting connections from copies of these listening sockets.
+        """Start accepting connections on duplicates of these listening sockets.
 
         Raises:
-            SandboxError: The gate is closed, or the sockets cannot be copied.
+            SandboxError: The gate is closed, or the sockets cannot be duplicated.
         """
         self._check_open()
         try:
@@ -141,7 +141,7 @@ class Gate:
         self._open_gates.add(self)
 
     def _accept_from(self, listener: socket.socket, side: Callable[[Wire], Side]) -> None:
-        listener.setblocking(False)  # noqa: FBT003  # the parameter has no name
+        listener.setblocking(False)  # noqa: FBT003  # the parameter is positional-only
         self._room = self._room or Room()
         task = asyncio.ensure_future(self._accept(listener, side, self._room))
         self._acceptors.add(task)
@@ -171,8 +171,8 @@ class Gate:
         task = asyncio.current_task()
         assert task is not None
         try:
-            accepted.setblocking(False)  # noqa: FBT003  # the parameter has no name
-            with contextlib.suppress(OSError):  # asyncio does not know that this socket is TCP
+            accepted.setblocking(False)  # noqa: FBT003  # the parameter is positional-only
+            with contextlib.suppress(OSError):  # asyncio does not recognise this socket as TCP
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, wire = await loop.connect_accepted_socket(self._router.wire, accepted)
         except BaseException:
@@ -182,17 +182,17 @@ class Gate:
         try:
             await side(wire).run()
         except (ConnectionError, TimeoutError):
-            wire.transport.abort()
+            wire.abort()
         except BaseException:
-            wire.transport.abort()
+            wire.abort()
             raise
         else:
             wire.on_lost = None
             wire.close()
             await asyncio.wait(
                 [wire.lost], timeout=self._carrier.limits.half_closed_s
-            )  # the client must be able to read the rest
-            wire.transport.abort()
+            )  # give the client time to read the rest
+            wire.abort()
 
     def _on_carried(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
@@ -229,7 +229,10 @@ def _listener() -> socket.socket:
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-    """Wait until a connection can be accepted. ``loop.sock_accept`` could lose one when it is cancelled."""
+    """Wait until a connection can be accepted.
+
+    ``loop.sock_accept`` is not used, because it could lose a connection when it is cancelled.
+    """
     ready: asyncio.Future[None] = loop.create_future()
 
     def wake() -> None:

@@ -1,4 +1,4 @@
-"""Normalisation of host names and addresses. No name is resolved here."""
+"""Normalisation of host names and addresses, without name resolution."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _MAX_LENGTH = 253
 
 
 class BadHostError(ValueError):
-    """The text is not a host, or not a host with a port. The message gives the reason."""
+    """The text is not a valid host or ``host:port``. The message states the reason."""
 
 
 @lru_cache(maxsize=1024)
 def clean_host(text: str) -> str:
-    """Return a name in lower case and ASCII without a final dot, or an address in its usual form without brackets.
+    """Return the normalised form of a host name or address.
 
-    IPv4 addresses are accepted in every notation that resolvers accept (``127.1``, ``0x7f.1``, ``2130706433``). An IPv4 address
-    within an IPv6 one (``::ffff:1.2.3.4``) becomes the IPv4 address, because both lead to the same host.
+    A name becomes lower-case ASCII without a trailing dot. An address gets its canonical form without brackets. IPv4 addresses
+    are accepted in every notation that resolvers accept (``127.1``, ``0x7f.1``, ``2130706433``). An IPv4-mapped IPv6 address
+    (``::ffff:1.2.3.4``) becomes the IPv4 address, because both lead to the same host.
 
     Raises:
         BadHostError: The text is neither a name nor an address.
@@ -39,15 +40,17 @@ def clean_host(text: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a clean host is an address, not a name."""
+    """Return whether a normalised host is an address rather than a name."""
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
 def split_authority(text: str, default_port: int | None = None) -> tuple[str, int]:
-    """Return the clean host and the port of ``host:port`` or ``[address]:port``. The port is optional if there is a default.
+    """Return the normalised host and the port of ``host:port`` or ``[address]:port``.
+
+    The port is optional if a default is given.
 
     Raises:
-        BadHostError: The text has another form.
+        BadHostError: The text does not have this form.
     """
     host, port = split_port(text)
     if port is None:
@@ -58,7 +61,7 @@ def split_authority(text: str, default_port: int | None = None) -> tuple[str, in
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """Return the host as written, and the port. The port is None if the text has none.
+    """Return the host as written and the port. None means that the text contains no port.
 
     Raises:
         BadHostError: The port is invalid, or the text is ambiguous.
@@ -75,7 +78,7 @@ def split_port(text: str) -> tuple[str, int | None]:
 
 
 def host_text(host: str, port: int | None = None) -> str:
-    """Format a clean host for URLs and rules."""
+    """Format a normalised host, with its port if one is given, for URLs and rules."""
     host = f"[{host}]" if ":" in host else host
     return host if port is None else f"{host}:{port}"
 
@@ -109,7 +112,7 @@ def _ipv6(text: str) -> str:
 
 
 def _ipv4(text: str, name: str) -> str:
-    """Return the IPv4 address written as one to four numbers, each decimal, octal (``0``) or hexadecimal (``0x``).
+    """Parse an IPv4 address of one to four numbers, each decimal, octal (prefix ``0``) or hexadecimal (``0x``).
 
     The last number fills the remaining bytes.
     """

@@ -1,4 +1,4 @@
-"""The HTTP side of a gate: one client connection and its requests, in order."""
+"""The HTTP side of a gate, which handles the requests of a client connection in order."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
 _MAX_UNSENT = 65_536
-"""Maximum number of bytes that are collected before they are sent."""
+"""Number of buffered response bytes beyond which the buffer is sent."""
 
 
 class _Upstream:
-    """A connection that requests are forwarded on.
+    """A connection on which requests are forwarded.
 
     Attributes:
-        key: Where the connection leads. Requests with the same key may reuse it.
-        proxy: The upstream proxy that the connection leads to, or None if it is direct.
-        used: Whether a request was already forwarded.
+        key: Identifies the destination. Requests with the same key may reuse the connection.
+        proxy: The upstream proxy at the other end. None means that the connection is direct.
+        used: Whether the connection has already carried a request.
         received: Number of bytes received before the current request.
     """
 
@@ -45,18 +45,18 @@ class _Upstream:
 
 
 class _StaleError(Exception):
-    """A kept connection was closed by the other side before it responded."""
+    """The other side closed a reused connection before it responded."""
 
 
 class _BadAnswerError(Exception):
-    """The response broke off or became invalid after its head was forwarded."""
+    """The response was cut off or became invalid after its head was forwarded."""
 
 
 class HttpSide:
     """The handler of one HTTP connection.
 
     Args:
-        carrier: The shared parts of the gate.
+        carrier: The shared state of the gate.
         wire: The client's connection.
     """
 
@@ -69,7 +69,7 @@ class HttpSide:
         self._unsent = b""
 
     async def run(self) -> None:
-        """Handle requests until the client has no more, or the connection cannot carry another one."""
+        """Handle requests until the client sends no more, or the connection cannot be reused."""
         try:
             while await self._next():
                 pass
@@ -87,7 +87,7 @@ class HttpSide:
             return False
         request = read_request(head)
         if not request.has_body:
-            self._client.next_event()  # the end of the message, which is already there
+            self._client.next_event()  # EndOfMessage, which is already available
         target = NetworkTarget(
             request.host,
             request.port,
@@ -134,7 +134,7 @@ class HttpSide:
             self._wire.put_back(self._client.trailing_data[0])
             await self._join(upstream)
         finally:
-            upstream.transport.abort()
+            upstream.abort()
 
     async def _join(self, upstream: Wire) -> None:
         await join(self._wire, upstream, idle_s=self._limits.idle_s, half_closed_s=self._limits.half_closed_s)
@@ -153,7 +153,10 @@ class HttpSide:
             return False
 
     async def _upstream(self, request: ProxyRequest) -> _Upstream:
-        """Return a connection for a request: the previous one if it leads to the same place and is still open, else a new one."""
+        """Return a connection for a request.
+
+        The previous connection is reused if it has the same destination and is still open. Otherwise a new one is opened.
+        """
         previous, self._idle_upstream = self._idle_upstream, None
         router = self._carrier.router
         proxy = None if request.socket else router.upstream_for("http", request.host, request.port)
@@ -211,7 +214,10 @@ class HttpSide:
         return head
 
     async def _send_body(self, upstream: _Upstream, limit: asyncio.Timeout) -> None:
-        """Forward the request's body. A failure closes the upstream connection, which ends the exchange."""
+        """Forward the request's body.
+
+        If the client sends an invalid body, the upstream connection is reset, which ends the exchange.
+        """
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -230,7 +236,7 @@ class HttpSide:
         except h11.RemoteProtocolError:
             upstream.wire.reset()
         except (ConnectionError, h11.LocalProtocolError):
-            return  # the response, or the lack of one, shows the failure
+            return  # _receive detects the failure by the response or its absence
 
     async def _receive(self, request: ProxyRequest, upstream: _Upstream, limit: asyncio.Timeout) -> bool:
         """Forward the response. Return whether the connection has switched to another protocol."""
@@ -299,7 +305,7 @@ class HttpSide:
         return UnreachableError(f"{_authority(request)} sent no valid response: {why}.")
 
     def _keep(self, upstream: _Upstream) -> None:
-        """Keep a connection for the next request if it can carry one; else close it."""
+        """Keep a connection for the next request if it is reusable. Otherwise close it."""
         connection = upstream.h11
         done = connection.our_state is h11.DONE and connection.their_state is h11.DONE
         if done and upstream.wire.idle and not connection.trailing_data[0]:
@@ -312,10 +318,10 @@ class HttpSide:
 
     def _drop(self, upstream: _Upstream | None) -> None:
         if upstream is not None:
-            upstream.wire.transport.abort()
+            upstream.wire.abort()
 
     async def _finish_response(self) -> bool:
-        """Finish a complete response. Return whether the client can send another request."""
+        """End the exchange after a complete response. Return whether the client can send another request."""
         client = self._client
         if client.our_state is h11.DONE and client.their_state is h11.DONE:
             client.start_next_cycle()
@@ -324,7 +330,7 @@ class HttpSide:
         return False
 
     async def _answer(self, status: int, text: str, *, reason: str = "", last: bool = False) -> bool:
-        """Respond in place of the other side. Return whether the client can send another request."""
+        """Send a response from the proxy itself. Return whether the client can send another request."""
         if self._client.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self._wire.reset()
             return False
@@ -338,7 +344,7 @@ class HttpSide:
         self._send(h11.Response(status_code=status, headers=headers, reason=phrase))
         self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
-        async with asyncio.timeout(self._limits.half_closed_s):  # the client may not read its response
+        async with asyncio.timeout(self._limits.half_closed_s):  # in case the client does not read its response
             await self._flush()
         return await self._finish_response()
 
@@ -361,7 +367,7 @@ def _authority(request: ProxyRequest) -> str:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task. An exception in it is a bug in this module and is raised."""
+    """Cancel a task and wait for it. If it failed, that is a bug in this module, and the exception is raised again."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():

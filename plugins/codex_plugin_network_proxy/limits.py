@@ -13,14 +13,14 @@ class Limits(Value, kw_only=True):
     """The limits of a gate. All times are in seconds.
 
     Attributes:
-        head_s: For the head of a request, from its first byte; also for a whole SOCKS greeting.
-        between_s: For the pause between two requests.
-        resolve_s: For resolving a name.
-        connect_s: For connecting, over all addresses of a host.
-        idle_s: For silence during a request or in a tunnel.
-        half_closed_s: For silence in a tunnel that one side has finished sending to.
-        linger_s: For the client to read a refusal before its connection is closed.
-        head_bytes: Size in bytes of the head of a request or response.
+        head_s: Time to receive the head of a request, counted from its first byte, or a whole SOCKS greeting.
+        between_s: Maximum pause between two requests.
+        resolve_s: Time to resolve a name.
+        connect_s: Time to connect to a host, for all its addresses together.
+        idle_s: Maximum silence during a request or in a tunnel.
+        half_closed_s: Maximum silence in a tunnel after one side has finished sending.
+        linger_s: Time for the client to read a refusal before its connection is closed.
+        head_bytes: Maximum size in bytes of the head of a request or response.
     """
 
     head_s: float = 30.0
@@ -34,10 +34,10 @@ class Limits(Value, kw_only=True):
 
 
 class Room:
-    """The limit on concurrent connections of a gate, so that no command can use up this process's file descriptors.
+    """A limit on a gate's concurrent connections, so that no command can exhaust this process's file descriptors.
 
-    A connection uses two descriptors, and a gate may use a quarter of them. Further connections wait in the queue of the
-    listening socket.
+    A connection uses two file descriptors, and a gate may use a quarter of those available. Further connections wait in the
+    queue of the listening socket.
     """
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class Room:
         self._released = asyncio.Event()
 
     async def enter(self) -> None:
-        """Take a slot, and wait for one if all are taken."""
+        """Take a slot. If all slots are taken, wait for one."""
         while self._taken >= self._capacity:
             self._released.clear()
             await self._released.wait()
         self._taken += 1
 
     def leave(self) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         self._taken -= 1
         self._released.set()
 

@@ -16,7 +16,7 @@ __all__ = ["RuledProxy"]
 
 
 class RuledProxy(NetworkProxy):
-    """The network proxy of this plugin. Its gates run on the event loop that opens them, in this process.
+    """The network proxy. Its gates run in this process, on the event loop that opens them.
 
     Args:
         limits: Time and size limits. None means the defaults of :class:`codex_plugin_network_proxy.limits.Limits`.
@@ -32,7 +32,7 @@ class RuledProxy(NetworkProxy):
         self._closed = False
 
     def gate(self, rules: NetworkRules, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None) -> Gate:
-        """Return a gate for one command. No socket is opened before ``serve`` or ``listen``.
+        """Return a gate for one command. No socket is opened before ``serve`` or ``listen`` is called.
 
         Raises:
             SandboxError: A rule is invalid or unsupported, or the proxy is closed.

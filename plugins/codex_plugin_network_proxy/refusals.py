@@ -1,4 +1,4 @@
-"""The texts of refusals and failures."""
+"""Errors for refused and unreachable targets, and their messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RefusedError(Exception):
     """The rules refuse a request.
 
     Attributes:
-        reason: One of the values of ``x-proxy-error``.
+        reason: The value of the ``x-proxy-error`` header.
         text: A paragraph that states what was refused, why, and which setting would allow it.
     """
 
@@ -59,7 +59,7 @@ class UnreachableError(Exception):
 
 
 def not_allowed(host: str, port: int) -> RefusedError:
-    """Return the refusal of a target that no rule matches, when nobody can be asked."""
+    """Return the error for a target that no rule matches, when nobody can be asked."""
     return RefusedError(
         ALLOWLIST,
         f"{host_text(host, port)} is not among the hosts that this command may reach."
@@ -68,7 +68,7 @@ def not_allowed(host: str, port: int) -> RefusedError:
 
 
 def declined(host: str, port: int) -> RefusedError:
-    """Return the refusal of a target that no rule matches, when the answer was no."""
+    """Return the error for a target that no rule matches, when the answer was no."""
     return RefusedError(
         ALLOWLIST,
         f"{host_text(host, port)} is not among the hosts that this command may reach, and the request to reach it was refused."
@@ -77,7 +77,7 @@ def declined(host: str, port: int) -> RefusedError:
 
 
 def denied(host: str, port: int, pattern: str) -> RefusedError:
-    """Return the refusal of a host that a rule denies."""
+    """Return the error for a host that a rule denies."""
     return RefusedError(
         DENYLIST,
         f'{host_text(host, port)} is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains, which overrides every rule'
@@ -86,7 +86,7 @@ def denied(host: str, port: int, pattern: str) -> RefusedError:
 
 
 def address_denied(host: str, port: int, address: str, pattern: str) -> RefusedError:
-    """Return the refusal of a name that resolves to a denied address."""
+    """Return the error for a name that resolves to a denied address."""
     return RefusedError(
         DENYLIST,
         f'{host_text(host, port)} resolves to {address}, which is denied by the rule "{pattern}" = "deny" of {_TABLE}.domains.'
@@ -95,28 +95,28 @@ def address_denied(host: str, port: int, address: str, pattern: str) -> RefusedE
 
 
 def not_local(host: str, port: int, address: str, kind: str, *, by_setting: bool) -> RefusedError:
-    """Return the refusal of a host on this machine or in a network that is not public."""
+    """Return the error for a host on this machine or in a network that is not public."""
     what = f"is a {kind} address" if address == host else f"resolves to {address}, a {kind} address"
     what = "is a name of this machine" if kind == "local" else what
     hints = [f'add "{host_text(address)}" = "allow" to {_TABLE}.domains']
     if by_setting:
         hints.append(f"set {_TABLE}.allow_local_binding = true, so that wildcards apply to such addresses too")
     return RefusedError(
-        ALLOWLIST,  # Codex's reason for this case
+        ALLOWLIST,  # the reason that Codex gives in this case
         f"{host_text(host, port)} {what}. Wildcards and other names do not allow such addresses."
         f" To allow it, {', or '.join(hints)}.",
     )
 
 
 def not_the_proxy(host: str, port: int) -> RefusedError:
-    """Return the refusal of a gate's own port."""
+    """Return the error for a target that is a port of a gate."""
     return RefusedError(
         POLICY, f"{host_text(host, port)} is the network proxy itself, which cannot be reached through itself."
     )
 
 
 def wrong_method(method: str, where: str) -> RefusedError:
-    """Return the refusal of a method that the mode does not allow."""
+    """Return the error for a method that the mode does not allow."""
     return RefusedError(
         METHOD,
         f"{method} to {where} is refused: {_TABLE}.mode is limited, which allows only GET, HEAD and OPTIONS over plain HTTP"
@@ -125,7 +125,7 @@ def wrong_method(method: str, where: str) -> RefusedError:
 
 
 def socket_refused(path: str) -> RefusedError:
-    """Return the refusal of a unix socket that is not allowed."""
+    """Return the error for a unix socket that the rules do not allow."""
     return RefusedError(
         ALLOWLIST,
         f"The socket {path} is not among those that this command may reach."

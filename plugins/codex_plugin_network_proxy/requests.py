@@ -1,4 +1,4 @@
-"""Parsing of requests to an HTTP proxy, and the headers that are forwarded."""
+"""Parsing of requests to an HTTP proxy, and selection of the headers to forward."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ _HOP_BY_HOP = frozenset({
     b"upgrade",
     b"http2-settings",
 })  # fmt: skip
-"""Headers for a single connection (RFC 9110, 7.6.1). ``transfer-encoding`` is written again when the body is forwarded."""
+"""Hop-by-hop headers (RFC 9110, 7.6.1).
+
+``transfer-encoding`` is not listed, because the body is encoded again when it is forwarded.
+"""
 
 _FRAMING = frozenset({b"host", b"content-length", b"transfer-encoding"})
-"""Headers that ``connection`` cannot remove, because the other side would then see a different end of the body."""
+"""Headers that are forwarded even if ``connection`` lists them.
+
+Without them, the other side would see a different end of the body.
+"""
 
 _SOCKET = b"x-unix-socket"
 
@@ -59,7 +65,7 @@ class ProxyRequest(Value, kw_only=True):
         headers: The headers to forward.
         tunnel: Whether this is a ``CONNECT``, which forwards bytes in both directions.
         socket: The path of the unix socket, or None if the target is a host.
-        upgrade: The requested protocols of ``Upgrade``, or None if there are none.
+        upgrade: The protocols requested with ``Upgrade``. None means that no upgrade is requested.
         has_body: Whether a body follows the head.
     """
 
@@ -108,18 +114,18 @@ def read_request(request: Request) -> ProxyRequest:
 
 
 def response_headers(response: Response) -> Headers:
-    """Return the headers of a response that are forwarded to the client."""
+    """Return the headers of a response to forward to the client."""
     headers = [(bytes(name), bytes(value)) for name, value in response.headers.raw_items()]
     dropped = (_words(_values(headers, b"connection")) - _FRAMING) | {b"transfer-encoding"}
     if _values(headers, b"transfer-encoding"):
         dropped |= {
             b"content-length"
-        }  # it is ignored then (RFC 9112, 6.3), and must not be sent once the coding is removed
+        }  # overridden by transfer-encoding (RFC 9112, 6.3), and wrong once that is removed
     return [(name, value) for name, value in headers if (low := name.lower()) not in _HOP_BY_HOP and low not in dropped]
 
 
 def trailers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the trailer fields that are forwarded."""
+    """Return the trailer fields to forward."""
     return [
         (bytes(name), bytes(value))
         for name, value in headers
@@ -138,7 +144,7 @@ def _tunnel(target: str, *, has_body: bool) -> ProxyRequest:
 
 
 def _absolute(method: str, target: str) -> tuple[str, int, str]:
-    """Split ``http://HOST:PORT/PATH`` into host, port and the rest."""
+    """Split ``http://HOST:PORT/PATH`` into host, port and request target."""
     scheme, separator, rest = target.partition("://")
     if not separator or not scheme.isalpha():
         raise BadRequestError(f"{method} {target[:80]} names no host. {_ADVICE}")
@@ -158,7 +164,7 @@ def _absolute(method: str, target: str) -> tuple[str, int, str]:
 
 
 def _local_target(target: str) -> str:
-    """Return the target to send to a unix socket. The host of a URL has no meaning there."""
+    """Return the request target for a unix socket. The host of a URL is removed."""
     if target.startswith("/") or target == "*":
         return target
     return _absolute("GET", target)[2]
@@ -177,7 +183,7 @@ def _with_host(headers: Headers, host: str, port: int) -> Headers:
     """Return the headers with a ``Host`` that matches the URL.
 
     Raises:
-        BadRequestError: The ``Host`` header names another host, so a server could treat the request as one for that host.
+        BadRequestError: The ``Host`` header is invalid or names another host. A server could take the request for one to that host.
     """
     given = _values(headers, b"host")
     if not given:

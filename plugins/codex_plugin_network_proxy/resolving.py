@@ -1,4 +1,4 @@
-"""Name resolution by the system, on threads of its own so that it blocks no other threaded work."""
+"""Name resolution by the system, on dedicated threads so that it does not block other threaded work."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable
 __all__ = ["Resolve", "resolve"]
 
 Resolve = Callable[[str], Awaitable[list[str]]]
-"""Returns the addresses of a name, the preferred one first.
+"""A function that returns the addresses of a name, the preferred one first.
 
-Raises ``socket.gaierror`` if there are none.
+It raises ``socket.gaierror`` if the name has no addresses.
 """
 
 
 async def resolve(host: str) -> list[str]:
-    """Return the addresses of a name. A cancelled lookup continues on its own thread, and nothing waits for it.
+    """Return the addresses of a name.
+
+    If the call is cancelled, the lookup continues on its thread and its result is discarded.
 
     Raises:
         OSError: The name has no addresses (``socket.gaierror``), or it cannot be looked up.
@@ -43,10 +45,10 @@ async def resolve(host: str) -> list[str]:
         try:
             loop.call_soon_threadsafe(deliver, result)
         except RuntimeError:
-            return  # the loop has been closed in the meantime
+            return  # the loop was closed during the lookup
 
     try:
         threading.Thread(target=look_up, name="codex-network-proxy-lookup", daemon=True).start()
     except RuntimeError as error:
-        raise OSError(str(error)) from None  # there are too many threads
+        raise OSError(str(error)) from None  # too many threads
     return await addresses

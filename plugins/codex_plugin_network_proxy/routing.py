@@ -1,4 +1,4 @@
-"""Connections to targets: direct, through the user's own proxy, or to a unix socket."""
+"""Connections to targets: direct, through the user's upstream proxy, or to a unix socket."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from codex_plugin_network_proxy.wire import Wire
 __all__ = ["Router", "UpstreamProxy"]
 
 _STAGGER_S = 0.25
-"""Seconds after which the next address is tried in parallel (RFC 8305)."""
+"""Delay in seconds before the next address is tried in parallel (RFC 8305)."""
 
 _SOCKS = {errno.ECONNREFUSED: 5, errno.ENETUNREACH: 3, errno.EHOSTUNREACH: 4, errno.ETIMEDOUT: 6}
 
 
 class UpstreamProxy(Value):
-    """An upstream proxy.
+    """The user's own proxy, through which a gate connects to hosts.
 
     Attributes:
         authorization: The value of ``proxy-authorization``, or None if the proxy needs no credentials.
@@ -43,16 +43,16 @@ class UpstreamProxy(Value):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers for a request to the proxy."""
+        """The headers to add to a request to the proxy."""
         return [] if self.authorization is None else [(b"Proxy-Authorization", self.authorization)]
 
 
 class Router:
-    """Opens the connections of one gate.
+    """The part of a gate that opens connections.
 
     Args:
-        upstream: The upstream proxy for each protocol, ``http`` and ``https``. A protocol that is missing connects directly.
-        bypassed: Hosts that are reached directly anyway, in the form of ``NO_PROXY``.
+        upstream: The upstream proxies for ``http`` and ``https``. A missing protocol means direct connections.
+        bypassed: The hosts that bypass the upstream proxy, under the key ``no`` in the format of ``NO_PROXY``.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class Router:
         self._open_wires: set[Wire] = set()
 
     def wire(self) -> Wire:
-        """Return one end of a connection that is about to be opened."""
+        """Return a wire for a connection that is about to be opened."""
         return Wire(self._open_wires)
 
     async def aclose(self) -> None:
-        """End all connections, and wait until their sockets are closed."""
+        """End all connections and wait until their sockets are closed."""
         wires = tuple(self._open_wires)
         for wire in wires:
-            wire.transport.abort()
+            wire.abort()
         if wires:
             await asyncio.wait([wire.lost for wire in wires])
 
     def upstream_for(self, protocol: str, host: str, port: int) -> UpstreamProxy | None:
-        """Return the upstream proxy for a host, or None if it is reached directly."""
+        """Return the upstream proxy for a host. None means that the connection is direct."""
         proxy = self._upstream.get("http" if protocol == "http" else "https")
         if proxy is None:
             return None
@@ -96,11 +96,11 @@ class Router:
         return None if bypass else proxy
 
     async def direct(self, host: str, port: int) -> Wire:
-        """Connect to a host. Its name is resolved once, and only checked addresses are connected to.
+        """Connect to a host. Its name is resolved once, and all addresses are checked before connecting.
 
         Raises:
-            RefusedError: An address of the host may not be connected to.
-            UnreachableError: None of the addresses responds.
+            RefusedError: The rules do not allow one of the host's addresses.
+            UnreachableError: The name cannot be resolved, or none of the addresses responds.
         """
         addresses = [host] if is_address(host) else await self._look_up(host)
         for address in addresses:
@@ -118,10 +118,10 @@ class Router:
         return await self._connect(where, addresses, proxy.port, tls_name=proxy.host if proxy.tls else None)
 
     async def tunnel(self, protocol: str, host: str, port: int) -> Wire:
-        """Connect to a host for forwarding bytes: directly, or through a tunnel of the upstream proxy.
+        """Open a byte stream to a host, directly or through a tunnel of the upstream proxy.
 
         Raises:
-            RefusedError, UnreachableError: As :meth:`direct`.
+            RefusedError, UnreachableError: As in :meth:`direct`.
         """
         proxy = self.upstream_for(protocol, host, port)
         if proxy is None:
@@ -131,7 +131,7 @@ class Router:
             async with _time_limit(self._limits.connect_s, "the upstream proxy"):
                 await self._ask_for_tunnel(wire, proxy, host_text(host, port))
         except BaseException:
-            wire.transport.abort()
+            wire.abort()
             raise
         return wire
 
@@ -139,8 +139,8 @@ class Router:
         """Connect to a unix socket.
 
         Raises:
-            RefusedError: The socket may not be connected to.
-            UnreachableError: It does not respond, or is not a socket.
+            RefusedError: The rules do not allow the socket.
+            UnreachableError: The socket does not respond, or the path is not a socket.
         """
         if not path.startswith("/") or "\0" in path or not self._sockets:
             raise refusals.socket_refused(path)
@@ -201,9 +201,10 @@ class Router:
 
 @contextlib.contextmanager
 def _pinned(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the real path of a socket, and a path for connecting to exactly this socket.
+    """Yield the real path of a socket, and a pinned path for connecting to it.
 
-    The second path does not change if a symlink in the first one does.
+    The pinned path leads to the same socket even if a symlink in ``path`` changes. On systems without ``O_PATH`` and
+    ``/proc/self/fd``, it is the real path.
     """
     flag = getattr(os, "O_PATH", None)
     if flag is None or not Path("/proc/self/fd").is_dir():
@@ -264,7 +265,7 @@ async def _discard(tasks: list[asyncio.Task[Wire]], winner: Wire | None) -> None
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(outcome, Wire) and outcome is not winner:
-            outcome.transport.abort()
+            outcome.abort()
 
 
 @contextlib.asynccontextmanager
@@ -284,5 +285,5 @@ async def _time_limit(seconds: float, what: str) -> AsyncIterator[None]:
 def _words(error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror) or not isinstance(error, OSError):
         return str(error.args[-1]) if error.args else type(error).__name__
-    of_tls = hasattr(error, "library")  # an ssl.SSLError has its own numbers
+    of_tls = hasattr(error, "library")  # an ssl.SSLError has its own error numbers
     return os.strerror(error.errno) if error.errno and not of_tls else str(error)

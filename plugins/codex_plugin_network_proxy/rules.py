@@ -1,4 +1,4 @@
-"""The rules of a profile's network, validated once for many lookups."""
+"""The network rules of a profile, validated once and prepared for lookups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOCAL_NAME = "localhost"
 
 
 class _Patterns:
-    """Patterns with the same decision. Lookups return the pattern as it was written."""
+    """A set of patterns that all allow or all deny. Lookups return the pattern as written."""
 
     def __init__(self) -> None:
         self._exact: dict[str, dict[int | None, str]] = {}
@@ -62,7 +62,7 @@ class _Patterns:
         return _at_port(self._any, port)
 
     def names(self, host: str, port: int) -> bool:
-        """Return whether a host is named without a wildcard."""
+        """Return whether a pattern without wildcards names a host."""
         pattern = _at_port(self._exact.get(host), port)
         return pattern is not None and not pattern.startswith("*")
 
@@ -103,7 +103,10 @@ class HostRules:
         return self._denied.match(host, port)
 
     def allowed_by(self, host: str, port: int) -> str | None:
-        """Return the pattern that allows a host and port, regardless of patterns that deny it; None if none does."""
+        """Return the pattern that allows a host and port, or None if none does.
+
+        Patterns that deny the host are not considered.
+        """
         return self._allowed.match(host, port)
 
     def names(self, host: str, port: int) -> bool:
@@ -146,7 +149,7 @@ class SocketRules:
 
 
 def checked_rules(rules: NetworkRules) -> tuple[HostRules, SocketRules]:
-    """Return the rules, validated.
+    """Validate rules and return those for hosts and those for unix sockets.
 
     Raises:
         SandboxError: A rule is invalid or unsupported.

@@ -28,7 +28,7 @@ class _BadGreetingError(Exception):
     """The client does not use SOCKS5, or requests something unsupported.
 
     Attributes:
-        reply: The bytes to reply with; empty if nothing is sent.
+        reply: The bytes to send to the client. Empty means that nothing is sent.
     """
 
     def __init__(self, reply: bytes = b"") -> None:
@@ -40,7 +40,7 @@ class SocksSide:
     """The handler of one SOCKS connection.
 
     Args:
-        carrier: The shared parts of the gate.
+        carrier: The shared state of the gate.
         wire: The client's connection.
     """
 
@@ -49,7 +49,7 @@ class SocksSide:
         self._wire = wire
 
     async def run(self) -> None:
-        """Handle the connection to its end."""
+        """Handle the connection until it ends."""
         limits = self._carrier.limits
         try:
             async with asyncio.timeout(limits.head_s):
@@ -73,7 +73,7 @@ class SocksSide:
             await self._wire.send(_reply(_DONE))
             await join(self._wire, upstream, idle_s=limits.idle_s, half_closed_s=limits.half_closed_s)
         finally:
-            upstream.transport.abort()
+            upstream.abort()
 
     async def _greeting(self) -> NetworkTarget:
         receive = self._wire.receive_exactly
@@ -120,5 +120,5 @@ class SocksSide:
 
 
 def _reply(code: int) -> bytes:
-    """Return a reply. Clients of ``CONNECT`` ignore the address in it."""
+    """Encode a reply. The address in it is zero, because clients ignore it after ``CONNECT``."""
     return bytes((_VERSION, code, 0, _IPV4)) + bytes(6)

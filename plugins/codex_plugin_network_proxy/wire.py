@@ -1,6 +1,6 @@
-"""One end of a connection, and two of them joined.
+"""Connections with flow control, and forwarding of data between two of them.
 
-If data arrives faster than it is sent on, reading pauses, so that it waits in the network and not in memory.
+If data arrives faster than it can be forwarded, reading pauses, so that the data waits in the network and not in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["Wire", "join", "linger"]
 
 _HIGH = 262_144
-"""Maximum number of bytes waiting in either direction."""
+"""Number of bytes that may be buffered in each direction before reading pauses."""
 _LINGER_BYTES = 1_048_576
 
 
@@ -24,12 +24,12 @@ class Wire(asyncio.Protocol):
     """One end of a connection, with :meth:`receive` and :meth:`send`.
 
     Args:
-        open_wires: The set of open wires. The wire adds itself and removes itself when its socket is closed.
+        open_wires: The set of open wires. The wire adds itself when it is connected and removes itself when its socket is closed.
 
     Attributes:
-        gone: Done once the other side has closed its half, or the connection has ended.
-        lost: Done once the connection has ended and its socket is closed.
-        received_at: The loop's time at which the last bytes arrived.
+        gone: A future that is done once the other side has closed its half, or the connection has ended.
+        lost: A future that is done once the connection has ended and its socket is closed.
+        received_at: The time, on the loop's clock, at which the last bytes arrived.
         received: Number of bytes received.
         error: The error that ended the connection, or None if there was none.
         on_lost: Called when the connection ends while it is not joined to another.
@@ -75,7 +75,7 @@ class Wire(asyncio.Protocol):
         self._wake_reader()
 
     def eof_received(self) -> bool:
-        """Handle the end of the other side's half (called by the loop). Our half stays open."""
+        """Handle the end of the other side's data (called by the loop). Our half stays open where that is possible."""
         self._finish()
         half_open = self.can_half_close
         if self._peer is not None:
@@ -105,13 +105,13 @@ class Wire(asyncio.Protocol):
             self.on_lost()
 
     def pause_writing(self) -> None:
-        """Pause the peer, because too much data waits to be sent (called by the loop)."""
+        """Pause reading from the peer, because the write buffer is full (called by the loop)."""
         self._full = True
         if self._peer is not None and not self._peer.gone.done():
             self._peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Resume the peer, because there is room again (called by the loop)."""
+        """Resume reading from the peer, because the write buffer has room again (called by the loop)."""
         self._full = False
         if self._peer is not None and not self._peer.gone.done():
             self._peer.transport.resume_reading()
@@ -120,7 +120,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def can_half_close(self) -> bool:
-        """Whether one half can be closed, which TLS does not support."""
+        """Whether one half can be closed alone, which TLS does not support."""
         return self.transport.can_write_eof()
 
     @property
@@ -169,13 +169,13 @@ class Wire(asyncio.Protocol):
         return data[:count]
 
     def put_back(self, data: bytes) -> None:
-        """Put bytes back, so that the next call of ``receive`` returns them."""
+        """Put bytes back for the next call of ``receive``."""
         if data:
             self._chunks.appendleft(data)
             self._waiting_bytes += len(data)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, and return when there is room for more.
+        """Send bytes. If the write buffer is full, wait until it has room.
 
         Raises:
             ConnectionError: The connection has ended.
@@ -197,7 +197,7 @@ class Wire(asyncio.Protocol):
         if self.gone.done() or not self.can_half_close:
             self.transport.close()
             return
-        with contextlib.suppress(OSError):  # it may have ended in the meantime, which connection_lost reports
+        with contextlib.suppress(OSError):  # the connection may have ended, which connection_lost reports
             self.transport.write_eof()
 
     def close(self) -> None:
@@ -205,12 +205,18 @@ class Wire(asyncio.Protocol):
         self.transport.close()
 
     def reset(self) -> None:
-        """End the connection immediately with a reset, so that the other side does not take it for a regular end."""
+        """End the connection immediately with a reset, so that the other side does not see a regular end."""
         connected: Any = self.transport.get_extra_info("socket")
         if connected is not None and not self.lost.done() and connected.family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+        self.abort()
+
+    def abort(self) -> None:
+        """End the connection immediately and discard unsent data. May be called more than once."""
+        # In Python 3.11, abort() raises if the buffer was sent completely after close().
+        if not self.lost.done():
+            self.transport.abort()
 
     def attach(self, peer: Wire) -> None:
         """Forward all data to ``peer`` from now on, starting with the unread data."""
@@ -266,12 +272,12 @@ async def join(first: Wire, second: Wire, *, idle_s: float, half_closed_s: float
                 events += [first.gone, second.gone]
             await asyncio.wait(events, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        first.transport.abort()
-        second.transport.abort()
+        first.abort()
+        second.abort()
 
 
 async def linger(wire: Wire, for_s: float) -> None:
-    """Close a connection whose client may still be sending, in a way that lets the client read the last response.
+    """Close a connection while the client may still be sending, so that the client can read the last response.
 
     Closing a socket with unread data sends a reset, and a reset can discard data that was sent before.
     """

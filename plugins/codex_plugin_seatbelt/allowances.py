@@ -114,16 +114,16 @@ PREFERENCES = (
     operation("allow", "mach-lookup", _named("global-name", "com.apple.cfprefsd.agent com.apple.cfprefsd.daemon")),
     operation("allow", "user-preference-read"),
 )
-"""Allowed only if nothing is denied, because the daemon reads files on behalf of others."""
+"""Statements for reading preferences. Used only if nothing is denied, because the daemon reads files on behalf of others."""
 
 TRUST_SERVICES = "com.apple.trustd com.apple.trustd.agent com.apple.SystemConfiguration.configd"
-"""Services that check certificates, and that know the system's proxies."""
+"""Services that check certificates and provide the system's proxy settings."""
 
 NETWORK_SERVICES = (
     f"{TRUST_SERVICES} com.apple.SystemConfiguration.DNSConfiguration com.apple.SystemConfiguration.NetworkInformation"
     " com.apple.SystemConfiguration.SCNetworkReachability com.apple.dnssd.service com.apple.networkd com.apple.ocspd"
 )
-"""The same services, and those that resolve names."""
+"""The services in :data:`TRUST_SERVICES`, and those that resolve names."""
 
 DNS_SOCKET = '(literal "/private/var/run/mDNSResponder")'
 
@@ -154,4 +154,4 @@ PLATFORM = (
     "/sbin",
     "/usr",
 )
-"""What programs need to read in order to start, if reading is otherwise refused."""
+"""Paths that programs must read in order to start. They are used if reading is denied by default."""

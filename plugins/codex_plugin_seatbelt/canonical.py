@@ -12,7 +12,7 @@ _PATH_BYTES = 1024
 
 
 def real_path(path: str) -> str:
-    """Return the path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac, its case is that of the volume."""
+    """Return the path without symlinks (``/tmp`` is ``/private/tmp`` on a Mac). On a Mac, its case is as stored on the volume."""
     return _spelled(os.path.realpath(path))
 
 

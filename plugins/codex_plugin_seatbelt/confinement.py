@@ -1,4 +1,4 @@
-"""A plan of the ``seatbelt`` sandbox, from which commands are started."""
+"""The confinement of the ``seatbelt`` sandbox, which starts commands under a profile."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from codex_plugin_seatbelt.regions import Rules, mode_at
 __all__ = ["SeatbeltConfinement"]
 
 _MAX_PINNED = 1000
-"""Maximum number of folders around matches of patterns. Their names must fit in a process's arguments."""
+"""Maximum number of folders that contain matches of patterns. Their names must fit in a process's arguments."""
 
 _LIMIT_SCRIPT = 'set +o posix; ulimit -f "$1" 2>/dev/null; shift; exec "$@"'
 """The script that limits file sizes. It is run by ``bash -p``, which reads no start-up file and counts in KiB in this mode.
 
-It fails if the limit is already lower.
+The script fails if the current limit is already lower.
 """
 
 _KIB = 1024
@@ -55,7 +55,7 @@ class Owner(Protocol):
 
 
 class SeatbeltConfinement(Confinement):
-    """A profile from which processes can be started.
+    """A confinement that starts processes under a profile.
 
     Args:
         sandbox: The sandbox to which it belongs.
@@ -74,10 +74,10 @@ class SeatbeltConfinement(Confinement):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The variables for commands.
+        """The environment variables for commands.
 
-        They are ``CODEX_SANDBOX=seatbelt``, and ``CODEX_SANDBOX_NETWORK_DISABLED=1`` if nothing outside of this machine can be
-        reached.
+        ``CODEX_SANDBOX=seatbelt`` is always set. ``CODEX_SANDBOX_NETWORK_DISABLED=1`` means that nothing outside of this machine
+        can be reached.
         """
         env = {"CODEX_SANDBOX": self._sandbox.name}
         if self.profile.network in (NetworkMode.OFF, NetworkMode.LOOPBACK):
@@ -109,7 +109,7 @@ class SeatbeltConfinement(Confinement):
         return process
 
     async def warm(self) -> None:
-        """Try the profile with a program that does nothing. Errors are left to the first command."""
+        """Try the profile with a program that does nothing. Errors are ignored; the first command reports them."""
         with contextlib.suppress(SandboxError):
             await self._prepare()
 
@@ -135,7 +135,7 @@ class SeatbeltConfinement(Confinement):
         """
         async with self._preparing:
             if self.profile.private_tmp and not (self._tmp and Path(self._tmp).is_dir()):
-                self._tmp = self._sandbox.new_folder()  # the first one, or the sandbox has been closed in the meantime
+                self._tmp = self._sandbox.new_folder()  # on first use, or after the sandbox was closed
             if self._ready:
                 return
             rules = self.profile.rules
@@ -146,7 +146,9 @@ class SeatbeltConfinement(Confinement):
 
 
 def _around_matches(rules: Rules, depth: int | None) -> tuple[str, ...]:
-    """Return the writable folders around the current matches of denied patterns, because a pattern does not follow a moved folder.
+    """Return the writable folders that contain current matches of denied patterns.
+
+    They must not be moved, because a pattern does not follow a moved folder.
 
     Raises:
         SandboxError: There are too many matches or folders.

@@ -1,6 +1,6 @@
-"""The descendants of a command. Seatbelt does not end processes, so those that a command leaves behind must be found.
+"""Tracking of a command's descendants. Seatbelt does not end processes, so those that a command leaves behind must be found.
 
-A process is recognised by its parent or by its group. One that has left its group is found while its parent lives, and its own
+A process is recognised by its parent or by its group. One that has left its group is found while its parent is alive, and its own
 children are then found through it. A process that leaves its group and loses its parent between two checks is missed.
 """
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """A process.
 
     Attributes:
-        started: The start time in the system's own notation. With the id, it distinguishes a process from a later one.
+        started: The start time in the system's own notation. With the id, it distinguishes a process from later ones.
         zombie: Whether the process has already ended.
     """
 
@@ -69,7 +69,7 @@ def _from_ps() -> Iterator[Row]:
 
 
 class Family:
-    """A command and its descendants that have been seen.
+    """A command and its known descendants.
 
     Args:
         leader: The command's process id, which is also its group's id.
@@ -82,11 +82,11 @@ class Family:
 
     @property
     def has_descendants(self) -> bool:
-        """Whether any process except the command itself has been seen."""
+        """Whether any process other than the command itself is known."""
         return bool(self._known.keys() - {self._leader})
 
     def look(self, table: dict[int, Row]) -> list[int]:
-        """Add new descendants, and return the ids of all living ones including the leader, youngest generation last."""
+        """Add new descendants. Return the ids of all living processes including the leader, youngest generation last."""
         with self._looking:
             self._known = {
                 pid: started

@@ -1,4 +1,4 @@
-"""One access for each kind of statement in profiles, for trials on a machine."""
+"""Sample accesses for trials, one for each kind of statement in profiles."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ KINDS = {
     "proxy": FileAccess(network=NetworkMode.PROXY),
     "network": FileAccess(network=NetworkMode.ON),
 }
-"""The accesses by name."""
+"""The sample accesses by name."""

@@ -1,4 +1,4 @@
-"""A trial of ``sandbox-exec`` before a command is passed to it, because its own messages would look like output of the command."""
+"""A trial run of ``sandbox-exec``. Without it, error messages of ``sandbox-exec`` would look like output of the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRIAL_S = 20.0
 
 
 def try_out(argv: tuple[str, ...]) -> None:
-    """Confine a program that does nothing, so that a rejected profile does not look like a failed command.
+    """Run a program that does nothing in the sandbox, so that a rejected profile does not look like a failed command.
 
     Args:
         argv: The whole command line.

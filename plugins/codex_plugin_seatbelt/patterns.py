@@ -1,8 +1,8 @@
-"""Regular expressions for Seatbelt: names in upper and lower case, glob patterns, and the rest of a pattern below a folder.
+"""Regular expressions for Seatbelt: case-insensitive names, glob patterns, and the rest of a pattern below a folder.
 
-Volumes of a Mac usually ignore case, but a *new* ``.GIT`` is matched as it is spelled. So every letter becomes a class of both
-cases. The expressions are in raw strings (``#"..."``), which end at the first ``"`` and have no escapes. So they never contain a
-``"``, and backslashes only in pairs. They use only syntax on which POSIX brackets and Python's agree.
+Mac volumes usually ignore case, but Seatbelt matches a *new* ``.GIT`` as it is spelled. Therefore, every letter becomes a class
+of both cases. The expressions are written in raw strings (``#"..."``), which end at the first ``"`` and have no escapes. They
+never contain a ``"``, and they contain backslashes only in pairs. Their bracket syntax means the same in POSIX and Python.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from codex_framework.contract.permissions.globs import ANYWHERE, CharacterClass,
 __all__ = ["any_case", "below", "components", "residuals"]
 
 _BRACKETED = frozenset(".*+?(){}|$")
-"""Operators that lose their meaning in brackets."""
+"""Operators that are literal inside brackets."""
 
 _ANY_ONE = "[^/]"
-"""The replacement for a character that has no safe spelling (``"``, brackets, ``^``, backslash, controls): any character. It
-excludes slightly more than it should, never less."""
+"""Any character. This replaces characters that cannot be written safely (``"``, brackets, ``^``, backslash, controls). The
+expression then excludes slightly more than intended, never less."""
 
 _UNSPELLABLE = frozenset('"[]^\\')
 
@@ -30,28 +30,28 @@ def components(path: str) -> tuple[str, ...]:
 
 
 def any_case(text: str) -> str:
-    """Return an expression for a relative path, with letters in upper and lower case."""
+    """Return a case-insensitive expression for a relative path."""
     return "".join(map(_character, text))
 
 
 def below(parts: tuple[str, ...]) -> str:
-    """Return an expression for the matches of a pattern's components below a folder, which is put before it with a ``/``.
+    """Return an expression for the matches of a pattern's components below a folder.
 
-    It matches like ``globs.regex_of``, but ignores case.
+    The caller puts the folder and a ``/`` before it. The expression matches like ``globs.regex_of``, but ignores case.
     """
     return expression(parts, _SEATBELT)
 
 
 def residuals(pattern: str, folder: str) -> tuple[tuple[str, ...], ...]:
-    """Return the rest of a pattern for matches strictly below a folder; empty if there can be no such match.
+    """Return the rest of a pattern for matches strictly below a folder. The result is empty if there can be no such match.
 
-    ``/a/**/b`` below ``/a/x`` gives ``**/b``, and below ``/z`` nothing. If there are several possibilities, all are returned.
+    For example, ``/a/**/b`` leaves ``**/b`` below ``/a/x`` and nothing below ``/z``. If a pattern has several rests, all are returned.
     """
     parts = components(pattern)
     states = _closed({0}, parts)
     for name in components(folder):
         states = _closed({next_state for index in states for next_state in _step(parts, index, name)}, parts)
-    # After a matching `**`, the same rest with one folder less is also possible; it is already covered.
+    # The rest that starts with `**` already covers the rest after it.
     covered = {index + 1 for index in states if index < len(parts) - 1 and parts[index] == ANYWHERE}
     return tuple(parts[index:] for index in sorted(states - covered) if index < len(parts))
 
@@ -90,7 +90,7 @@ def _character(character: str) -> str:
 
 
 _SPELLABLE = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]", re.ASCII)
-"""Characters that can be used in brackets. Any other makes a class that matches every character, which denies more, not less."""
+"""Characters that can be used in brackets. With any other, the class matches every character, which denies more, not less."""
 
 
 def _bracketed(found: CharacterClass) -> str:

@@ -39,13 +39,13 @@ class SeatbeltProcess(ChildProcess):
         return self._child.pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group. Nothing happens if it is gone."""
+        """Send a signal to the whole process group, or do nothing if the group is gone."""
         if number == signal.SIGKILL and self._status is None:
             self._family.look(process_table())  # processes that have left the group cannot be found after this signal
         self._child.signal(number)
 
     async def wait(self) -> int:
-        """Wait for the end of the process and of its known descendants, and return the status."""
+        """Wait until the process and its known descendants have ended, and return the status."""
         await asyncio.shield(self._watching)
         assert self._status is not None
         return self._status
@@ -68,7 +68,7 @@ class SeatbeltProcess(ChildProcess):
             if self._family.has_descendants:
                 await asyncio.to_thread(self._family.kill)
             self._status = waiting.result()
-        except asyncio.CancelledError:  # the event loop is shutting down without anybody having waited
+        except asyncio.CancelledError:  # the event loop is shutting down, and nobody has waited
             waiting.cancel()
             self._family.kill()
             raise

@@ -1,7 +1,7 @@
 """The text of a profile, and its parameters.
 
-The text contains no paths. Paths are parameters (``-DNAME=VALUE``), which the compiler uses unchanged. Only patterns, and names
-that must match in upper and lower case, are part of the text, as regular expressions.
+The text contains no paths. Paths are parameters (``-DNAME=VALUE``), which the compiler uses unchanged. Only patterns and
+case-insensitive names are part of the text, as regular expressions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ = "file-read* file-test-existence file-map-executable process-exec"
 _TMP = "/tmp"  # noqa: S108  # the name of the shared folder, not a file of ours
 
 _BOUND_TO_PTY = '(extension "com.apple.sandbox.pty")'
-"""Held by the process that created a pseudo-terminal in the sandbox."""
+"""A filter for the process that created the pseudo-terminal in the sandbox."""
 
 
 class Profile(Value):
@@ -62,7 +62,7 @@ class Profile(Value):
         """Return the complete text and all parameters for one command.
 
         Args:
-            ports: The gate's ports on this machine's loopback.
+            ports: The gate's ports on the loopback address.
             terminal: The command's own terminal. None means that it has none.
             tmp: The command's own temp folder. None means that it has none.
             pinned: Additional folders that can be neither renamed nor removed.
@@ -85,7 +85,7 @@ class Profile(Value):
 
 
 def profile_for(access: FileAccess, real: Callable[[str], str]) -> Profile:
-    """Return the profile for an access.
+    """Return the profile for ``access``.
 
     Args:
         access: The access.

@@ -1,6 +1,6 @@
 """Conversion of an access to regions: readable or writable parts of the file system, each without its exceptions.
 
-Regions only allow, and each is exact by itself. So the precedence of two statements about a path does not matter. Seatbelt's
+Regions only allow access, and each is exact by itself, so the precedence of statements does not matter. Seatbelt's
 precedence is unusual: a later ``deny`` does not always override an earlier ``allow``.
 """
 
@@ -24,11 +24,11 @@ _WRITABLE = (AccessMode.WRITE,)
 
 
 class Rules(Value):
-    """An access with the system's own paths.
+    """The rules of an access, with resolved paths.
 
     Attributes:
-        modes: The access mode of each path. ``/`` is always included. The longest path decides.
-        globs: Patterns. Matches are denied, with everything below them.
+        modes: The access mode of each path. ``/`` is always included. The longest path at or above a file applies to it.
+        globs: Patterns of denied paths. Everything below a match is denied too.
     """
 
     modes: tuple[tuple[str, AccessMode], ...]
@@ -41,7 +41,7 @@ class Region(Value):
     Attributes:
         root: The path.
         without: Excluded paths below it, each with everything below.
-        patterns: The components of patterns below it. Matches are excluded, with everything below.
+        patterns: Patterns below it, as components. Matches are excluded, each with everything below.
     """
 
     root: str
@@ -50,7 +50,7 @@ class Region(Value):
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        """The folders around the exceptions, including the root. A command that could rename them could also rename the exceptions."""
+        """The folders that contain exceptions, including the root. Renaming such a folder would also move the exceptions."""
         folders: dict[str, None] = {}
         for path in self.without:
             parents = (str(parent) for parent in PurePosixPath(path).parents)
@@ -59,15 +59,15 @@ class Region(Value):
 
 
 def rules_of(access: FileAccess, real: Callable[[str], str], platform: Iterable[str] = ()) -> Rules:
-    """Return the rules of an access, with the paths that the system uses.
+    """Return the rules of an access, with resolved paths.
 
-    A symlink that is itself the path of a rule (``.git`` may be one) keeps its rule if that restricts something. Its target gets the
-    same mode if that is stricter.
+    If the path of a restrictive rule is a symlink (``.git`` may be one), the rule applies to the symlink itself. The target gets
+    the same mode if that is stricter.
 
     Args:
         access: The access.
         real: Resolves symlinks.
-        platform: Paths that can also be read if reading is otherwise denied and no rule covers them.
+        platform: System paths that stay readable if reading is denied by default, unless a rule covers them.
     """
     modes: dict[str, AccessMode] = {"/": access.otherwise}
     if any(str(rule.path) == "/" for rule in access.rules):
@@ -102,7 +102,7 @@ def mode_at(rules: Rules, path: str) -> AccessMode:
 
 
 def regions(rules: Rules, *, written: bool) -> tuple[Region, ...]:
-    """Return the writable regions, or the readable ones, ordered by path."""
+    """Return the writable regions if ``written`` is true, otherwise the readable ones, sorted by path."""
     allowed = _WRITABLE if written else _READABLE
     modes = dict(rules.modes)
     result = []
@@ -131,7 +131,7 @@ def _places(path: str, real: Callable[[str], str]) -> tuple[str, str]:
 
 
 def _globs(globs: Iterable[str], real: Callable[[str], str]) -> tuple[str, ...]:
-    """Return each pattern unchanged, and with its prefix resolved."""
+    """Return each pattern twice: unchanged, and with the symlinks in its static prefix resolved."""
     patterns: dict[str, None] = {}
     for glob in globs:
         start = static_prefix(glob)
@@ -160,7 +160,7 @@ def _nearest(modes: Collection[str], path: str) -> str | None:
 
 
 def _exceptions(modes: dict[str, AccessMode], root: str, allowed: Collection[AccessMode]) -> Iterable[str]:
-    """Yield the uppermost paths below a root that are not allowed."""
+    """Yield the topmost paths below a root that are not allowed."""
     for path in sorted(modes):
         if path == root or modes[path] in allowed or not _within(path, root):
             continue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SANDBOX_EXEC", "SeatbeltSandbox"]
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
-"""The only path that is used, because ``PATH`` could lead to any program."""
+"""The path of ``sandbox-exec``. ``PATH`` is not searched, because it could lead to any program."""
 
 _SEATBELT = "Seatbelt"
 
@@ -63,13 +63,13 @@ class SeatbeltSandbox(Sandbox):
         self._folders: list[str] = []
 
     def probe(self) -> SandboxReport:
-        """Return whether this is a Mac with ``sandbox-exec``. Whether it accepts a profile is known after the first command."""
+        """Report whether this is a Mac with ``sandbox-exec``. Only the first command shows whether it accepts a profile."""
         if self._report is None:
             self._report = self._new_report()
         return self._report
 
     def confine(self, access: FileAccess, cwd: Path) -> SeatbeltConfinement:  # noqa: ARG002  # unused
-        """Return the plan for an access. Only the symlinks in its paths are read.
+        """Return a confinement that enforces ``access``. This reads only the symlinks in its paths.
 
         Raises:
             SandboxError: Seatbelt is unavailable, or cannot enforce the floor (slug ``sandbox-floor``).

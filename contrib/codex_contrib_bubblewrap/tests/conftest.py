@@ -23,7 +23,7 @@ def program() -> Iterator[str]:
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bubblewrap-") as folder:
         found = shutil.which("bwrap") or _copied(Path(folder))
         if found is None:
-            pytest.skip("there is no bwrap here; the extra `bwrap` brings one")
+            pytest.skip("bwrap was not found; the extra `bwrap` brings one")
         report = BubblewrapSandbox(BubblewrapSettings(path=found)).probe()
         if not report.available:
             pytest.skip(f"bwrap does not work here: {report.reason}")

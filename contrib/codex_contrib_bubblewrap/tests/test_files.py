@@ -95,7 +95,7 @@ def test_a_folder_that_is_hidden_is_a_command_that_failed(run, place):
 def test_what_cannot_be_mounted_is_told_with_the_reason(run, place):
     many = "".join(f"V{number}=x " for number in range(10))
     access = access_of({place / "work": "write"})
-    with pytest.raises(SandboxError, match="bubblewrap takes 9000 words at most"):
+    with pytest.raises(SandboxError, match="bubblewrap accepts at most 9000 words"):
         run(access, "true", env={f"VARIABLE_{number}": many for number in range(3100)})
 
 

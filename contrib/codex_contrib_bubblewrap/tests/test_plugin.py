@@ -105,9 +105,9 @@ def test_a_program_that_commands_could_change_is_not_trusted(program, place, mon
     sandbox = BubblewrapSandbox(BubblewrapSettings(path=str(own)))
     assert list(candidates(str(own), "")) == [str(own)]
     assert not (place / "executed").exists()
-    with pytest.raises(SandboxError, match="lies where commands may write"):
+    with pytest.raises(SandboxError, match="is in a place that commands can write to"):
         sandbox.confine(FileAccess(), place / "work")
-    with pytest.raises(SandboxError, match="lies where commands may write"):
+    with pytest.raises(SandboxError, match="is in a place that commands can write to"):
         sandbox.confine(FileAccess.writing(place), place / "outside")
     assert sandbox.confine(FileAccess(), place / "outside").program == str(own)
 
@@ -117,7 +117,7 @@ def test_settings_come_from_the_configuration(run_turn, workspace, program, monk
     own = f'[framework]\nsandbox = "bubblewrap"\n[framework.plugins.bubblewrap]\npath = "{program}"\n'
     config = f'sandbox_mode = "workspace-write"\n{own}[sandbox_workspace_write]\nexclude_slash_tmp = true\n'
     script = "cat /proc/1/comm; echo x > ../outside; echo in > inside"
-    run = run_turn("Go.", [call("shell", command=["/bin/sh", "-c", script]), say("Done.")], config=config)
+    run = run_turn("Go.", [call("exec_command", cmd=script, shell="/bin/sh", login=False), say("Done.")], config=config)
     assert "bwrap" in run.outputs[0]
     assert (workspace / "inside").read_text() == "in\n"
     assert not (workspace.parent / "outside").exists()
@@ -136,7 +136,7 @@ def test_a_wrong_setting_is_refused_with_its_place(make_kernel):
 def test_a_floor_that_is_not_held_is_refused(program, place):
     sandbox = BubblewrapSandbox(BubblewrapSettings(path=program))
     sandbox.confine(FileAccess(floor=frozenset({Protection.WRITING, Protection.KERNEL})), place)
-    with pytest.raises(SandboxError, match="asks for: resources") as refused:
+    with pytest.raises(SandboxError, match="missing: resources") as refused:
         sandbox.confine(FileAccess(floor=frozenset({Protection.RESOURCES})), place)
     assert (refused.value.slug, "sandbox_limits" in refused.value.hint) == ("sandbox-floor", True)
     limits = ResourceLimits(memory_bytes=1 << 30, file_bytes=1 << 20)

@@ -35,7 +35,8 @@ ENV = {"PATH": os.environ["PATH"]}
 
 
 def test_a_signal_reaches_the_command_and_what_it_has_started_and_can_be_caught(program, place):
-    script = "trap 'echo caught; exit 5' TERM; (trap 'echo child; exit' TERM; echo ready; while :; do sleep 0.1; done) & wait"
+    # The end of the command ends its PID namespace, and with it a child that has not said its word yet: so it waits for the child.
+    script = "trap 'echo caught; wait; exit 5' TERM; (trap 'echo child; exit' TERM; echo ready; while :; do sleep 0.1; done) & wait"
 
     async def use(plan: Any) -> tuple[int, str]:
         command = await start_command(plan, argv=("/bin/sh", "-c", script), cwd=str(place), env=ENV)

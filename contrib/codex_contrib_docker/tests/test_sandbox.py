@@ -63,7 +63,7 @@ def test_an_engine_that_everybody_could_have_put_there_is_not_asked(engine, work
     bin_folder.mkdir()
     (bin_folder / "docker").symlink_to(engine.program)
     sandbox = engine.sandbox(engine=str(bin_folder / "docker"))
-    with pytest.raises(SandboxError, match="lies where commands may write"):
+    with pytest.raises(SandboxError, match="is in a place that commands can write to"):
         sandbox.confine(access_of({engine.program.parent: "write"}), work)
 
 
@@ -71,7 +71,7 @@ def test_an_engine_that_everybody_could_have_put_there_is_not_asked(engine, work
     ("fault", "image", "reason", "hint"),
     [
         ("down", "work", "Cannot connect to the Docker daemon", "start the engine"),
-        ("hangs", "work", "it does not answer within 3 s", ""),
+        ("hangs", "work", "it did not answer within 3 s", ""),
         ("", "other", "No such image: other", "build or pull the image"),
     ],
 )
@@ -245,7 +245,7 @@ def test_an_engine_that_hangs_is_given_up(engine, work):
     async def use(plan: Any) -> None:
         await run_confined(plan, ("true",), work)
         engine.break_("hangs")
-        with pytest.raises(SandboxError, match="has not started the command within 3 s"):
+        with pytest.raises(SandboxError, match="did not start the command within 3 s"):
             await run_confined(plan, ("true",), work)
         engine.break_("")
 
@@ -253,7 +253,7 @@ def test_an_engine_that_hangs_is_given_up(engine, work):
 
     async def fresh(plan: Any) -> None:
         engine.break_("hangs")
-        with pytest.raises(SandboxError, match="has not started a container within 3 s"):
+        with pytest.raises(SandboxError, match="did not start a container within 3 s"):
             await run_confined(plan, ("true",), work)
         engine.break_("")
 
@@ -273,14 +273,14 @@ def test_an_image_that_has_gone_is_told(engine, work):
 def test_what_is_not_held_is_refused(engine, work):
     sandbox = engine.sandbox()
     assert sandbox.probe().protections.get(Protection.KERNEL) is None
-    with pytest.raises(SandboxError, match="asks for: kernel") as refused:
+    with pytest.raises(SandboxError, match="missing: kernel") as refused:
         sandbox.confine(FileAccess(floor=frozenset({Protection.KERNEL, Protection.WRITING})), work)
     assert refused.value.slug == "sandbox-floor"
-    with pytest.raises(SandboxError, match="asks for: resources"):
+    with pytest.raises(SandboxError, match="missing: resources"):
         sandbox.confine(FileAccess(floor=frozenset({Protection.RESOURCES})), work)
     limits = ResourceLimits(memory_bytes=1 << 30, file_bytes=1 << 20)
     sandbox.confine(FileAccess(floor=frozenset({Protection.RESOURCES}), limits=limits), work)
-    with pytest.raises(SandboxError, match="not by a gate"):
+    with pytest.raises(SandboxError, match="cannot be restricted to a proxy"):
         sandbox.confine(FileAccess(network=NetworkMode.PROXY), work)
     with pytest.raises(SandboxError, match="all files of this machine"):
         sandbox.confine(FileAccess(full=True), work)
@@ -292,7 +292,9 @@ def test_settings_come_from_the_configuration(run_turn, engine):
         f'engine = "{engine.program}"\n[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n'
     )
     run = run_turn(
-        "Go.", [call("shell", command=["/bin/sh", "-c", "echo in a container"]), say("Done.")], config=config
+        "Go.",
+        [call("exec_command", cmd="echo in a container", shell="/bin/sh", login=False), say("Done.")],
+        config=config,
     )
     assert "in a container" in run.outputs[0]
     assert "exec" in [words[0] for words in engine.calls]

@@ -22,10 +22,10 @@ __all__ = ["LANDLOCK", "NAMESPACES", "Refused", "User", "enclose"]
 
 NAMESPACES = "namespaces"
 LANDLOCK = "landlock"
-"""The two levels: all layers, and only Landlock with seccomp."""
+"""The two levels: ``namespaces`` uses all layers, ``landlock`` only Landlock and seccomp."""
 
 _LOOPBACK_IS_UP = ("loopback", "proxy")
-"""Modes with a network namespace whose loopback interface works."""
+"""Network modes that, with namespaces, have a working loopback interface."""
 
 
 class User(NamedTuple):
@@ -40,7 +40,7 @@ class Refused(Exception):  # noqa: N818  # an event, not an error
     """A layer could not be applied.
 
     Attributes:
-        stage: ``namespaces`` (this machine does not grant them), ``mounts``, ``network``, ``limits``, ``privileges``, ``landlock``,
+        stage: ``namespaces`` (unavailable on this machine), ``mounts``, ``network``, ``limits``, ``privileges``, ``landlock``,
             ``seccomp`` or ``floor``.
         error: The system's error.
     """
@@ -60,12 +60,12 @@ def _stage(name: str) -> Iterator[None]:
 
 
 def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
-    """Confine this process as planned, and return the enforcing layer of each protection (:mod:`.protections`).
+    """Confine this process, and return the layer that enforces each protection (:mod:`.protections`).
 
     Args:
-        plan: The data of a plan (``Plan.data``). Without namespaces it may also contain the ``ports`` that may be connected to.
-        level: With ``namespaces``, the process was just started in new namespaces.
-        user: The user outside.
+        plan: The data of a plan (``Plan.data``). Without namespaces, it may also contain the allowed ``ports`` of connections.
+        level: The level. ``namespaces`` requires that the process has just been started in new namespaces.
+        user: The user outside of the sandbox.
 
     Raises:
         Refused: A layer could not be applied, or the plan's floor is not satisfied. The process must end.
@@ -102,13 +102,15 @@ def enclose(plan: dict[str, Any], level: str, user: User) -> dict[str, str]:
         else:
             namespaces.rule_out_privileges()
     with _stage("landlock"):
-        rules = itertools.chain(grants.rules(plan, own_mounts=has_namespaces), outer)
+        granted = itertools.chain(grants.rules(plan, own_mounts=has_namespaces), outer)
         open_tcp = mode == "on" or (has_namespaces and mode in _LOOPBACK_IS_UP)
-        abi = landlock.restrict(rules, network=open_tcp, ports=plan.get("ports", ()))
+        abi = landlock.restrict(granted, network=open_tcp, ports=plan.get("ports", ()))
         for descriptor, _ in outer:
             os.close(descriptor)
     with _stage("seccomp"):
-        seccomp.install(assemble(seccomp.rules_for(network=mode, has_namespaces=has_namespaces)))
+        services = "unix-sockets" not in plan["floor"]
+        rules = seccomp.rules_for(network=mode, has_namespaces=has_namespaces, services=services)
+        seccomp.install(assemble(rules))
     enforced = protections.protections(has_namespaces=has_namespaces, abi=abi, bounded=", ".join(bounded))
     with _stage("floor"):
         lacking = protections.missing(enforced, plan, has_namespaces=has_namespaces)

@@ -1,4 +1,4 @@
-"""Ends every process below this one, even if it has detached itself or keeps forking."""
+"""Ends all descendants of this process, including those that have detached themselves or keep forking."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Ending:
 
     Args:
         alone: Whether signals from this process can reach only its descendants, because it is the first process of its namespace
-            or because Landlock restricts its signals. One signal can then reach all of them, and forking cannot outrun it.
+            or because Landlock restricts its signals. If so, one signal reaches all of them, and they cannot outrun it by forking.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
         self._alone = alone
 
     def end_descendants(self) -> None:
-        """Kill every process below this one, and wait until they are gone."""
+        """Kill all descendants of this process, and wait until they are gone."""
         pause = 0.0
         while True:
             try:
@@ -36,11 +36,11 @@ class Ending:
                 return
             if not self.kill_at_once():
                 end_trees(_children(os.getpid()))
-            time.sleep(pause)  # not a blocking wait, because the list of children may miss one that is being moved
+            time.sleep(pause)  # no blocking wait, because the list of children may miss one that is being reparented
             pause = min(pause + 0.0005, _MAX_PAUSE_S)
 
     def kill_at_once(self) -> bool:
-        """Kill every process below this one with a single signal, if that is possible. Return whether it is."""
+        """Kill all descendants with a single signal if possible. Return whether it is possible."""
         everybody_else = -1
         if self._alone:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -53,21 +53,25 @@ class Ending:
         os._exit(0)
 
 
-def reaped() -> Iterator[tuple[int, int]]:
-    """Reap the children that have ended, and yield the process id and status of each."""
+def reaped(options: int = 0) -> Iterator[tuple[int, int]]:
+    """Reap the children that have ended, and yield the process id and status of each.
+
+    Args:
+        options: Additional options of ``waitpid``, such as ``WUNTRACED`` for children that were stopped.
+    """
     with contextlib.suppress(ChildProcessError):
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | options)
             if pid == 0:
                 return
             yield pid, status
 
 
 def end_trees(roots: Iterable[int]) -> None:
-    """Stop these processes and all below them, then kill them.
+    """Stop these processes and all their descendants, then kill them.
 
-    If they were killed one by one, the others could replace them by forking. Stopped processes still count towards the limit on
-    their number, which ends the race.
+    If they were killed one by one, the others could fork replacements. Stopped processes still count towards the limit on the
+    number of processes, so forking soon fails.
     """
     roots = list(roots)
     stopped: set[int] = set()

@@ -1,7 +1,7 @@
 """The rules for Landlock: folders and files, each with the rights for everything below it.
 
 Landlock does not support exceptions below an allowed folder. With namespaces, mounts provide the exceptions. Without them,
-the surroundings of an exception are allowed entry by entry, for the entries that exist.
+each existing entry next to an exception is allowed individually.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Kinds = Mapping[str, str]
 
 
 def outer_devices() -> list[tuple[int, int]]:
-    """Return grants for possible standard streams of a command, so that opening them again through ``/dev/stdout`` works."""
+    """Return rules for the devices that may be standard streams, so that a command can reopen them through ``/dev/stdout``."""
     devices = []
     for path in ("/dev/null", "/dev/pts"):
         with contextlib.suppress(OSError):
@@ -40,7 +40,9 @@ def outer_devices() -> list[tuple[int, int]]:
 
 
 def rules(plan: dict[str, Any], *, own_mounts: bool) -> Iterator[tuple[int, int]]:
-    """Yield descriptors of folders and files with the rights below each (-1: all). A descriptor is closed when the next is requested.
+    """Yield descriptors of folders and files with the rights below each; -1 means all rights.
+
+    A descriptor is closed when the next one is requested.
 
     Args:
         plan: The data of a plan.
@@ -94,7 +96,7 @@ def _entry_by_entry(kinds: Kinds) -> Iterator[tuple[str, int]]:
 
 
 def enumerated(plan: Mapping[str, Any]) -> list[str]:
-    """Return the folders whose entries are allowed individually without mounts, so that the rules depend on their content."""
+    """Return the folders whose entries must be allowed individually if there are no mounts. The rules depend on their content."""
     folders: list[str] = []
     for _ in allowed(_kinds(plan), folders, listing=False):
         pass
@@ -102,12 +104,12 @@ def enumerated(plan: Mapping[str, Any]) -> list[str]:
 
 
 def count_entries(plan: Mapping[str, Any]) -> int:
-    """Return the number of entries in these folders."""
+    """Return the number of entries in the folders that :func:`enumerated` returns."""
     return sum(len(_names(folder)) for folder in enumerated(plan))
 
 
 def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield paths with rights, outer ones first, so that each existing path can be used according to its kind.
+    """Yield paths with their rights, outer ones first, so that each existing path can be used according to its kind.
 
     Names that are created later in an enumerated folder are not allowed. Protected or denied paths that do not exist are not
     protected. Denied folders that contain something allowed can be listed.
@@ -115,8 +117,8 @@ def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = T
     Args:
         kinds: The kind of each path. ``/`` is included.
         folders: A list to which the enumerated folders are added. None means that they are not needed.
-        listing: Whether to list the entries of folders. Otherwise only paths towards those in ``kinds`` are followed, and the
-            yielded rules are meaningless.
+        listing: Whether to list the entries of folders. Otherwise, only folders that lead to paths in ``kinds`` are
+            visited, and the yielded rules are meaningless.
     """
     inside = {path: kind for path, kind in kinds.items() if path != "/" and os.path.lexists(path)}
     return _allowed("/", kinds["/"], inside, 0, [] if folders is None else folders, listing=listing)
@@ -125,7 +127,7 @@ def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = T
 def _allowed(
     path: str, kind: str, inside: Kinds, given: int, folders: list[str], *, listing: bool
 ) -> Iterator[tuple[str, int]]:
-    """Yield the rules for one path. ``inside``: the kinds below ``path``. ``given``: the rank that a parent folder was allowed."""
+    """Yield the rules for one path. ``inside`` has the kinds below it, and ``given`` is the rank that a parent folder allows."""
     whole = min((kind, *inside.values()), key=_RANK.__getitem__)
     if _RANK[whole] > given:
         yield path, _RIGHTS[whole]
@@ -147,7 +149,7 @@ def _allowed(
 
 
 def _grouped(paths: Kinds, group: Callable[[str], str]) -> dict[str, dict[str, str]]:
-    """Group the paths by a name. The path that is equal to its group's name is omitted."""
+    """Group the paths by the result of ``group``. A path that equals its group's name is omitted."""
     groups: dict[str, dict[str, str]] = {}
     for path, kind in paths.items():
         name = group(path)

@@ -20,6 +20,7 @@ from . import landlock, limits, network
 from .enclosure import NAMESPACES, Refused, User, enclose
 from .ending import Ending, reaped
 from .messages import receive, send
+from .remains import Remains
 from .syscalls import close_but, prctl
 
 __all__ = ["Instance", "live"]
@@ -29,7 +30,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User) -> None:
-    """Confine this process, a new child of the launcher, and serve until the connection ends. Does not return."""
+    """Confine this process, a new child of the launcher, and serve requests until the connection ends. Does not return."""
     try:
         _detach(connection, level)
         children = _children_file()
@@ -40,7 +41,8 @@ def live(connection: socket.socket, plan: dict[str, Any], level: str, user: User
         else:
             signal.signal(signal.SIGTERM, ending.end)
         send(connection, {"ready": level, "enforced": enforced})
-        Instance(connection, children, plan["limits"], ending).serve()
+        remains = Remains(plan) if level == NAMESPACES else None
+        Instance(connection, children, plan["limits"], ending, remains).serve()
     except Refused as refused:
         with contextlib.suppress(OSError):
             _refuse(connection, refused.stage, refused.error)
@@ -66,7 +68,10 @@ def _detach(connection: socket.socket, level: str) -> None:
 
 
 def _children_file() -> int | None:
-    """Open the list of this process's children with their ids outside of the sandbox. It stays readable while it is open."""
+    """Open the list of this process's children, with their ids outside of the sandbox. Return None if that is impossible.
+
+    An open list stays readable after the process has confined itself.
+    """
     try:
         return os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -77,10 +82,16 @@ class Instance:
     """The server for one connection."""
 
     def __init__(
-        self, connection: socket.socket, children: int | None, bounds: dict[str, int | None], ending: Ending
+        self,
+        connection: socket.socket,
+        children: int | None,
+        bounds: dict[str, int | None],
+        ending: Ending,
+        remains: Remains | None,
     ) -> None:
         self._connection = connection
         self._ending = ending
+        self._remains = remains
         self._bounds = bounds
         self._children = children
         self._main: int | None = None
@@ -90,7 +101,7 @@ class Instance:
         signal.signal(signal.SIGCHLD, _ignore)
 
     def serve(self) -> None:
-        """Start commands and report their ends until the other side is gone."""
+        """Start commands and report their ends, until the connection ends or a command has left something behind."""
         waiting = select.poll()
         waiting.register(self._connection, select.POLLIN)
         waiting.register(self._wake, select.POLLIN)
@@ -99,7 +110,9 @@ class Instance:
             if self._wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 512)
-                self._reap()
+                if self._reap() and self._remains is not None and self._remains.found():
+                    send(self._connection, {"worn": True})
+                    return
             if self._connection.fileno() in ready and not self._handle():
                 self._ending.end_descendants()
                 return
@@ -114,13 +127,13 @@ class Instance:
             return self._listen()
         elif self._main is not None:
             if message["signal"] == signal.SIGKILL:
-                self._ending.kill_at_once()  # the group is a part of it; a fork bomb leaves no time for two steps
+                self._ending.kill_at_once()  # this includes the group; a fork bomb leaves no time for two steps
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._main, message["signal"])
         return True
 
     def _listen(self) -> bool:
-        """Send new listening sockets at the proxy's ports. Nobody in the sandbox accepts connections from them."""
+        """Send new sockets that listen on the proxy's ports, and return whether that worked. Only the framework accepts on them."""
         try:
             with network.listening() as sockets:
                 ports = [listener.getsockname()[1] for listener in sockets]
@@ -159,7 +172,6 @@ class Instance:
         finally:
             for descriptor in {*descriptors, *ours}:
                 os.close(descriptor)
-        self._reap()
 
     def _before(self, *, tty: bool) -> Callable[[], None] | None:
         """Return the function to run between fork and exec. None means that nothing is needed, which allows the cheaper vfork."""
@@ -179,20 +191,22 @@ class Instance:
         listed = os.pread(self._children, 4096, 0).split()
         return int(listed[0]) if listed else None  # adopted orphans come after it
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Reap the children that have ended, and report the command's end. Return whether the command was among them."""
         for pid, status in reaped():
             if pid == self._main:
                 self._main = None
                 self._ending.end_descendants()
                 send(self._connection, {"ended": os.waitstatus_to_exitcode(status)})
-                return
+                return True
+        return False
 
 
 def _inner_terminal(given: list[int]) -> tuple[list[int], list[int]]:
     """Open a terminal that has a name inside of this sandbox, with the settings of the given one.
 
-    Returns our side in a list, and the command's side three times. If no terminal is available, returns an empty list and the
-    given descriptors.
+    Returns a list with our side, and a list with the command's side three times. If no terminal is available, returns an empty
+    list and the given descriptors.
     """
     try:
         ours, theirs = os.openpty()

@@ -20,7 +20,7 @@ _RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _PR_SET_NO_NEW_PRIVS = 38
 
 MINIMUM_ABI = 3
-"""Older versions do not cover ``truncate`` (added in Linux 6.2), so files outside of the roots could be emptied."""
+"""The oldest supported ABI. Older ones lack ``truncate`` (added in Linux 6.2), so files outside of the roots could be emptied."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -30,7 +30,7 @@ _BIND_TCP, _CONNECT_TCP = 0b01, 0b10
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL = 0b11
 
 ABI_NETWORK, ABI_SCOPE = 4, 6
-"""The first versions that can restrict TCP, and that can restrict signals and abstract unix sockets to the sandbox."""
+"""The first ABI that can restrict TCP, and the first that can restrict signals and abstract unix sockets to the sandbox."""
 
 
 def abi_version() -> int:
@@ -56,9 +56,9 @@ def restrict(rules: Iterable[tuple[int, int]], *, network: bool, ports: Iterable
     """Confine this process permanently, and return the ABI that was used.
 
     Args:
-        rules: Descriptors of folders or files, each with the rights below it (-1: all). They are not closed.
+        rules: Descriptors of folders or files, each with the rights below it; -1 means all rights. They are not closed.
         network: Whether TCP stays unrestricted.
-        ports: If TCP is restricted, the ports that may still be connected to, on any host. Needs :data:`ABI_NETWORK`.
+        ports: The ports to which connections stay allowed, on any host, if TCP is restricted. Requires :data:`ABI_NETWORK`.
 
     Raises:
         OSError: The rules cannot be enforced. The process is then not confined.

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
 
 
 class Launcher:
-    """The instances that this process has started, and their placeholders."""
+    """The server of this process, with the instances that it has started and their placeholders."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -105,7 +105,7 @@ class Launcher:
             send(connection, {"tried": try_layers(self._user)})
 
     def _end_all(self) -> None:
-        """End all instances with everything in them. Those without namespaces end themselves best, so they get a signal first."""
+        """End all instances with everything in them. Those without namespaces first get a signal to end themselves."""
         until = time.monotonic() + _GRACE_S
         for pid in self._without_namespaces:
             with contextlib.suppress(ProcessLookupError):
@@ -119,7 +119,7 @@ class Launcher:
         Ending().end_descendants()
 
     def _shut_down(self) -> None:
-        """Clean up and close the connection before the namespaces are taken down. No instance runs a command at this point."""
+        """Clean up and close the connection before the namespaces are destroyed. Call this only while no instance runs a command."""
         for pid, created in self._placeholders.items():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,14 +143,19 @@ class Launcher:
             send(connection, {"instance": pid})
 
     def _reap(self) -> None:
-        for pid, _ in reaped():
+        for pid, status in reaped(os.WUNTRACED):
+            if os.WIFSTOPPED(status):
+                # Without namespaces a command can stop the process that confines it. Nothing would then end that command.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                continue
             if (created := self._placeholders.pop(pid, None)) is not None:
                 created.release()
             self._without_namespaces.discard(pid)
         self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """Kill the descendants of an instance without namespaces that was killed itself. They have become our children."""
+        """Kill the processes that a killed instance without namespaces has left. They have become children of the launcher."""
         with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as file:
             end_trees(pid for pid in map(int, file.read().split()) if pid not in self._placeholders)
 

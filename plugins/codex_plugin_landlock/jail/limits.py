@@ -10,16 +10,16 @@ from .system import namespaces_can_be_bounded
 __all__ = ["bound", "bound_memory", "bound_namespace"]
 
 _RECYCLED_FROM = 300
-"""After wrapping around, process ids start here again (Linux: ``RESERVED_PIDS``), so lower ones are never reused."""
+"""The first process id after a wrap-around (Linux: ``RESERVED_PIDS``). Lower ids are never reused."""
 
 _PID_MAX = "/proc/sys/kernel/pid_max"
 _MAX_PROCESSES = 1 << 22
 _UNBOUNDED = 1 << 62
-"""Values from here on mean no limit, because larger numbers do not fit."""
+"""Limits of this value or more are treated as no limit, because larger numbers do not fit."""
 
 
 def bound_namespace(processes: int) -> bool:
-    """Limit this process namespace to about ``processes`` (at most 300 more). Return whether the kernel supports that."""
+    """Limit the size of this process namespace to about ``processes`` (at most 300 more). Return whether the kernel supports that."""
     if not namespaces_can_be_bounded():
         return False
     try:
@@ -31,13 +31,13 @@ def bound_namespace(processes: int) -> bool:
 
 
 def bound(limits: Mapping[str, int | None], *, counted: bool, has_namespaces: bool) -> bool:
-    """Limit this process and its descendants, except for memory. Return whether this limits the number of processes.
+    """Apply all limits except memory to this process and its descendants. Return whether the number of processes is limited.
 
     Args:
         limits: The limits of a plan.
         counted: The result of :func:`.system.counts_processes` outside of the sandbox.
-        has_namespaces: Whether counting starts in this sandbox's user namespace. Otherwise all running processes count too, so
-            their number is added to the limit.
+        has_namespaces: Whether processes are counted in the sandbox's own user namespace. Otherwise, all running processes count
+            too, so their number is added to the limit.
     """
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, limits["file_bytes"])

@@ -1,6 +1,6 @@
-"""The file system of a sandbox: the outermost rule applies to everything, and each part of the plan has its own rule.
+"""The file system of a sandbox. The rule for ``/`` applies to everything except the parts of the plan, which have their own rules.
 
-All trees that stay visible are copied first and attached afterwards, outer ones first. So a part may be anywhere: below
+All trees that stay visible are copied first and attached afterwards, outer ones first. Parts can therefore be anywhere: below
 ``/dev``, below a denied folder, or in a new root.
 """
 
@@ -33,14 +33,16 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 
 _STAGE = DEV
-"""The folder in which a new root is built until it replaces the old one. Any folder that always exists would do."""
+"""The folder in which a new root is built until it replaces the old one. Any folder that always exists would work."""
 
 _REAL, _FRESH, _CLOSED = "real", "fresh", "closed"
-"""The surroundings of a part: files from outside; our own folders that commands may write; our own folders that they may not."""
+"""Types of surroundings: files from outside, the sandbox's own folders that commands may write, and those that they may not."""
 
 
 def separate() -> None:
-    """Hide the mounts made here from the outside. The process must have its own user, mount and process namespaces.
+    """Make all mounts private, so that later changes are not visible outside.
+
+    The process must have its own user, mount and process namespaces.
 
     Raises:
         OSError: Mounting is refused here.
@@ -49,7 +51,7 @@ def separate() -> None:
 
 
 def copies(plan: dict[str, Any]) -> dict[str, int]:
-    """Return detached copies, by path, of the readable or writable parts whose surroundings differ.
+    """Return detached copies, by path, of the readable and writable parts that come from outside and are not only pinned.
 
     Raises:
         OSError: A part cannot be copied; the error names it.
@@ -80,7 +82,7 @@ def cover(plan: dict[str, Any]) -> None:
 
 
 def attach(plan: dict[str, Any], trees: dict[str, int]) -> None:
-    """Attach the copies, outer ones first, and cover denied paths. A new root then becomes ``/``.
+    """Attach the copies, outer ones first, and cover denied paths. If there is a new root, make it ``/``.
 
     Raises:
         OSError: A step failed; the error names it.
@@ -125,7 +127,7 @@ def _tree(part: Part) -> int:
 
 
 def _links(plan: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the symlinks directly below ``/``, such as ``/bin``, whose target is not denied or contains something that is not."""
+    """Return the symlinks directly below ``/``, such as ``/bin``, unless the target is denied and contains no part of the plan."""
     kinds = {"/": plan["root"], **{part.path: part.kind for part in parts(plan)}}
     links = []
     with os.scandir("/") as entries:
@@ -142,8 +144,8 @@ class _View:
     """The file system for commands, while it is being built.
 
     Args:
-        base: The folder in which it is built; empty if it is ``/`` itself.
-        closed_root: Whether its root is one of our own folders.
+        base: The folder in which it is built. Empty means ``/``.
+        closed_root: Whether its root is a new folder that commands may not write.
     """
 
     def __init__(self, base: str, *, closed_root: bool) -> None:
@@ -153,7 +155,7 @@ class _View:
         self._masks: set[str] = set()
 
     def add(self, path: str, tree: int) -> None:
-        """Attach a copy."""
+        """Attach a detached copy at a path."""
         if self._surroundings_of(path) != _REAL:
             self._make_point(path, folder=stat.S_ISDIR(os.fstat(tree).st_mode))
         move_mount(tree, self._base + path)
@@ -168,7 +170,7 @@ class _View:
         self._surroundings[TMP] = _FRESH
 
     def remount(self, part: Part) -> None:
-        """Mount a part without a copy over itself. Such a part is only pinned, or exists only in the sandbox."""
+        """Mount a part that has no copy over itself. Such a part is only pinned, or exists only in the sandbox."""
         where = self._base + part.path
         if self._surroundings_of(part.path) == _FRESH:
             self._make_point(part.path, folder=True)
@@ -200,7 +202,7 @@ class _View:
         os.close(tree)
 
     def finish(self) -> None:
-        """Make our own folders read-only, except those that commands may write."""
+        """Make the sandbox's own folders read-only, except those that commands may write."""
         for mask in self._masks:
             (os.rmdir if os.path.isdir(mask) else os.unlink)(mask)
         for where in (*self._unfinished, self._base + DEV):
@@ -210,7 +212,7 @@ class _View:
         return next(self._surroundings[folder] for folder in above(path) if folder in self._surroundings)
 
     def _make_point(self, path: str, *, folder: bool) -> None:
-        """Create a mount point and its parent folders. They cannot be listed, unless commands may write there."""
+        """Create a mount point and its parent folders. New folders cannot be listed unless commands may write there."""
         where = self._base + path
         if os.path.lexists(where):
             return
@@ -239,6 +241,9 @@ def _mount_devices(where: str, devices: Iterable[tuple[str, int]]) -> None:
     for name, tree in devices:
         path = f"{where}/{name}"
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+        mount_setattr(
+            tree, ATTR_RDONLY | ATTR_NOSUID
+        )  # devices can be written anyway, but their modes and times cannot be changed
         move_mount(tree, path)
         os.close(tree)
     for name, mode in (("pts", 0o755), ("shm", 0o1777)):

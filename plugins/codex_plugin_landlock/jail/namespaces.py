@@ -1,4 +1,4 @@
-"""The namespaces of a sandbox, and dropping all privileges in them."""
+"""Creation of a sandbox's namespaces, and removal of all privileges in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PR_SET_SECUREBITS = 28
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _LOCKED_SECUREBITS = 0xEF
-"""No privileges for uid 0, none kept across a change of ids, and no ambient ones; all locked."""
+"""Locked settings: uid 0 has no privileges, a change of ids keeps none, and there are no ambient ones."""
 
 _CAPSET = 126 if MACHINE == "x86_64" else 91
 _CAP_VERSION_3 = 0x20080522
@@ -22,7 +22,9 @@ _MAX_CAPABILITIES = 64
 
 
 def enter(*, network: bool) -> int:
-    """Fork into new user, mount, process, IPC, host-name and cgroup namespaces, and a network one unless ``network``.
+    """Fork into new user, mount, process, IPC, host-name and cgroup namespaces.
+
+    Unless ``network`` is true, the child also gets a new network namespace.
 
     Returns 0 in the child and the child's id in the parent.
 
@@ -39,7 +41,9 @@ def set_dumpable(*, dumpable: bool) -> None:
 
 
 def map_identity(uid: int, gid: int) -> None:
-    """Keep the user's ids in the new user namespace. A process that is not dumpable cannot open its own map.
+    """Keep the user's ids in the new user namespace.
+
+    The process is dumpable meanwhile, because otherwise it could not open its own maps.
 
     Raises:
         OSError: The system refused it.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 __all__ = ["HTTP_PORT", "SOCKS_PORT", "listening", "raise_loopback"]
 
 HTTP_PORT, SOCKS_PORT = 3128, 8081
-"""The ports at which a command finds its proxy (Codex's ports)."""
+"""The ports of the proxy inside of a sandbox, which are the same as Codex's."""
 
 _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
 _UP = 0x1
@@ -34,9 +34,9 @@ def raise_loopback() -> None:
 
 @contextlib.contextmanager
 def listening() -> Iterator[tuple[socket.socket, ...]]:
-    """Yield listening sockets at the proxy's ports, for HTTP and for SOCKS.
+    """Yield sockets that listen on the proxy's ports, for HTTP and for SOCKS.
 
-    They are closed here afterwards, because the process that they were sent to has its own copies.
+    They are closed on exit, because the process that receives them has its own copies.
 
     Raises:
         OSError: A port is in use.

@@ -1,4 +1,4 @@
-"""The parts of a plan, which are paths whose rule differs from their surroundings. Pure, and without expensive imports."""
+"""The parts of a plan: paths whose rule differs from their surroundings. This module is pure and avoids expensive imports."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 WRITABLE, READ_ONLY, DENIED = "writable", "read-only", "denied"
-"""The kinds of paths: everything is allowed; only reading and executing; nothing. A kind applies to everything below the path."""
+"""The kinds of paths: all access, only reading and executing, or no access. A kind applies to everything below the path."""
 
 DEV, PROC, TMP = "/dev", "/proc", "/tmp"  # noqa: S108
-"""Folders that a sandbox has for itself; the last one only on request."""
+"""Folders that a sandbox replaces with its own. ``/tmp`` is replaced only on request."""
 
 
 class Part(NamedTuple):
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     Attributes:
         path: The path.
         kind: ``writable``, ``read-only`` or ``denied``.
-        pinned: Whether its surroundings are of the same kind. The mount then only prevents moving it, to protect what it contains.
+        pinned: Whether its surroundings are of the same kind. Its mount then only prevents moving it, which protects its content.
     """
 
     path: str
@@ -61,9 +61,9 @@ def enclosing(changed: Mapping[str, Any], path: str) -> str:
 
 
 def wanted(plan: Mapping[str, Any]) -> list[str]:
-    """Return the paths that must exist outside, outer ones first.
+    """Return the paths that must exist outside of the sandbox, outer ones first.
 
-    Commands may not create these paths, so there must be something to mount over.
+    Commands must not be able to create these paths, so something must exist there to mount over.
     """
     listed = parts(plan)
     kinds = {"/": plan["root"], **{part.path: part.kind for part in listed if not part.pinned}}

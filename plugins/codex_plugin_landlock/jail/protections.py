@@ -66,7 +66,7 @@ PARTLY = {
     "shared-memory": "seccomp; /dev/shm is shared",
     "terminals": "seccomp: no injected input; other terminals of the user can be opened",
 }
-"""The partial protections without namespaces, with their gaps."""
+"""Protections that are only partly enforced without namespaces, with their gaps."""
 
 
 def missing(enforced: Mapping[str, str], plan: Mapping[str, Any], *, has_namespaces: bool) -> dict[str, str]:

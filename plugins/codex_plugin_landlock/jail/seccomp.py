@@ -1,13 +1,12 @@
-"""The system-call filter of the jail: the common rules, those for what it shares with the system, and its installation."""
+"""The system-call filter of the jail: the common rules, the rules for resources shared with the system, and the installation."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from codex_framework.toolkit.confinement.seccomp import (
     REFUSED,
-    UNKNOWN,
     Check,
     Instruction,
     Rule,
@@ -26,13 +25,9 @@ _STREAM, _TYPE = 1, 0xF
 _TCP = 6
 _MSG_FASTOPEN = 0x20000000
 _WORD = 0xFFFFFFFF
-_SET_UID = 0o4000
-_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit that distinguishes O_TMPFILE from O_DIRECTORY
-_DEVICE_KINDS = (0o020000, 0o060000)
-_KIND = 0o170000
 
 _REFUSED_WITHOUT_IPC_NAMESPACE = """
-    shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
+    shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl
 """.split()  # noqa: SIM905
 
 _ON_OTHERS = {
@@ -46,34 +41,42 @@ _ON_OTHERS = {
     "migrate_pages": 0,
     "move_pages": 0,
 }
-"""Calls that take the id of another process, with the position of this argument."""
+"""System calls that take the id of another process, with the position of this argument."""
+
+_ON_USERS = {"setpriority": 2, "ioprio_set": 3}
+"""System calls whose first argument can select all processes of a user, with the value that selects them."""
+
+_FIRST_PROCESS = 1
+"""The id of the process that starts the commands of a sandbox with namespaces. Later commands inherit its attributes."""
 
 
-def rules_for(*, network: str, has_namespaces: bool) -> Rules:
+def rules_for(*, network: str, has_namespaces: bool, services: bool = True) -> Rules:
     """Return the rules of a sandbox by system call. The first rule that applies is used.
 
     Args:
         network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
         has_namespaces: Whether the sandbox has its own namespaces.
+        services: Whether the network access ``on`` includes unix sockets with a name.
     """
-    rules = common_rules(network)
-    rules["openat2"] = (UNKNOWN,)  # its flags are in memory, so libc must use the older call
-    rules["mknod"] = (refused_if(Check(1, _KIND, _DEVICE_KINDS)), _set_uid(1))
-    rules["mknodat"] = (refused_if(Check(2, _KIND, _DEVICE_KINDS)), _set_uid(2))
-    rules["chmod"] = rules["fchmod"] = rules["creat"] = (_set_uid(1),)
-    rules["fchmodat"] = rules["fchmodat2"] = (_set_uid(2),)
-    rules["open"] = (refused_if(Check(1, _CREATES, (0,), among=False), Check(2, _SET_UID, (_SET_UID,))),)
-    rules["openat"] = (refused_if(Check(2, _CREATES, (0,), among=False), Check(3, _SET_UID, (_SET_UID,))),)
+    rules = common_rules(network, services=services)
+    rules["mq_open"] = rules["mq_unlink"] = (REFUSED,)  # Landlock refuses to open a queue, but not to create it
+    rules |= {name: tuple(_on_others(name, has_namespaces=has_namespaces)) for name in _ON_OTHERS}
     if not has_namespaces:
         if network == "proxy":
             rules |= _to_ports()
         rules |= dict.fromkeys(_REFUSED_WITHOUT_IPC_NAMESPACE, (REFUSED,))
-        rules |= {name: (refused_if(Check(position, None)),) for name, position in _ON_OTHERS.items()}
     return rules
 
 
-def _set_uid(argument: int) -> Rule:
-    return refused_if(Check(argument, _SET_UID, (_SET_UID,)))
+def _on_others(name: str, *, has_namespaces: bool) -> Iterator[Rule]:
+    """Yield the rules for a call that can change another process. With namespaces, only the first process must be protected."""
+    position = _ON_OTHERS[name]
+    other = Check(position, _WORD, (_FIRST_PROCESS,)) if has_namespaces else Check(position, None)
+    yield refused_if(
+        other, *([Check(2, None)] if has_namespaces and name == "prlimit64" else [])
+    )  # reading is harmless
+    if name in _ON_USERS:
+        yield refused_if(Check(0, _WORD, (_ON_USERS[name],)))
 
 
 def _to_ports() -> Rules:
@@ -81,7 +84,7 @@ def _to_ports() -> Rules:
     own = socket_rules("proxy")
     return {
         "socket": (
-            own["socket"][0],  # only the internet
+            own["socket"][0],  # only internet sockets
             refused_if(Check(1, _TYPE, (_STREAM,), among=False)),
             refused_if(Check(2, _WORD, (0, _TCP), among=False)),  # Landlock does not cover MPTCP and SCTP
         ),
@@ -93,7 +96,7 @@ def _to_ports() -> Rules:
 
 
 def _opens_fast(argument: int) -> Check:
-    """Check for data in a connection's first packet, which connects without asking Landlock."""
+    """Return a check for data in a connection's first packet (TCP Fast Open), which connects without a Landlock check."""
     return Check(argument, _MSG_FASTOPEN, (_MSG_FASTOPEN,))
 
 

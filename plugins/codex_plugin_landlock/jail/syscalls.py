@@ -1,4 +1,4 @@
-"""System calls that Python lacks, through ctypes. Every failure is an :class:`OSError` that names the call."""
+"""System calls that Python lacks, made through ctypes. A failed call raises an :class:`OSError` that names it."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def detach(path: str) -> None:
-    """Unmount ``path`` with everything below it, as soon as nobody uses it any more.
+    """Unmount ``path`` with everything below it, as soon as it is no longer in use.
 
     Raises:
         OSError: The call failed.

@@ -1,4 +1,4 @@
-"""What this system can do, for a report without a sandbox. Without expensive imports."""
+"""Checks of what this system supports, for reports before any sandbox exists. They avoid expensive imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["counts_processes", "has_seccomp", "namespaces_can_be_bounded"]
 _PR_GET_SECCOMP = 21
 
 _PID_MAX_PER_NAMESPACE = (6, 14)
-"""The first kernel whose ``kernel.pid_max`` is per process namespace. In older ones it is global."""
+"""The first kernel version whose ``kernel.pid_max`` is per process namespace. In older ones it is global."""
 
 
 def has_seccomp() -> bool:
@@ -28,7 +28,7 @@ def has_seccomp() -> bool:
 
 
 def counts_processes() -> bool:
-    """Return whether the system counts this user's processes. It does not for root outside of every user namespace."""
+    """Return whether the system counts this user's processes. It does not count those of root outside of user namespaces."""
     if os.geteuid() != 0:
         return True
     with open("/proc/self/uid_map") as file:

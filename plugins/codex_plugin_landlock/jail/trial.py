@@ -1,4 +1,4 @@
-"""A trial of every layer by itself, in a disposable process, with the system's error if the layer does not work."""
+"""Trials of each layer in a disposable process. If a layer does not work, the result is the system's error message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Layer(NamedTuple):
 
 
 def try_layers(user: User) -> list[tuple[str, str]]:
-    """Return the layers by name with their faults. An empty text means that a layer works."""
+    """Try each layer, and return its name with an error message, which is empty if the layer works."""
     return [(layer.name, _outcome(layer, user)) for layer in _LAYERS]
 
 

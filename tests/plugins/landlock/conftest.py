@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # an ordinary user may not be able to read it later
 import json
 import os
 import shutil

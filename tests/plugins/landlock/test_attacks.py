@@ -45,6 +45,7 @@ REDUCED_GAPS = {
     "xattr_outside",
     "inode_flags",
     "git_chmod",
+    "device_times",
     # names that do not exist yet
     # no process namespace
     "see_victim",

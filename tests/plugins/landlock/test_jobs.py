@@ -25,7 +25,7 @@ JOBS = {
         "touch m && chmod 750 m && touch -d 2001-01-01 m && stat -c '%a %Y' m && rm m",
         "750 978307200\n",
     ),
-    "set-group folder": ("mkdir s && chmod 2775 s && stat -c %a s && rmdir s", "2775\n"),
+    "folder in a set-group folder": ("mkdir shared/s && stat -c %a shared/s && rmdir shared/s", "2755\n"),
     "tar": (
         "mkdir t && echo 1 > t/a && tar czf t.tgz t && rm -r t && tar xzf t.tgz && cat t/a && rm -r t t.tgz",
         "1\n",
@@ -107,6 +107,9 @@ def test_ordinary_jobs_work(harness, level, user):
     jobs = {name: job for name, job in JOBS.items() if name not in NEEDS or shutil.which(NEEDS[name])}
     uid = harness.ORDINARY_UID if user == "ordinary" and os.geteuid() == 0 else os.geteuid()
     place = harness.make_place(uid)
+    (place.work / "shared").mkdir()
+    os.chown(place.work / "shared", uid, -1)
+    (place.work / "shared").chmod(0o2775)
     try:
         if level == "landlock":
             shutil.rmtree(place.work / ".git")  # beside it, new names are refused at this level

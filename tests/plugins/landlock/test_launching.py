@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.commands.confinement import denied
+from codex_framework.commands.confinement import Confinements, denied
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CommandFailed, SandboxError
-from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 ENV = {"PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
@@ -208,6 +210,41 @@ def test_a_killed_launcher_ends_its_commands_and_is_replaced(level, place):
     assert not (place.work / "late").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
+def test_a_command_that_signals_its_supervisor_hangs_nobody(level, place, number):
+    """With namespaces it is the first process, which such signals do not reach."""
+
+    async def work(sandbox, start):
+        script = f"sleep 0.1; kill -{int(number)} $PPID; sleep 0.2; echo on"
+        began = time.monotonic()
+        ended = await (await start("sh", "-c", script, timeout_ms=3000)).wait()
+        assert time.monotonic() - began < 2.5, "it ends long before its time is over"
+        return ended.exit_code, ended.stdout, await output_of(start("echo", "next"))
+
+    code, said, after = with_sandbox(level, place, work)
+    assert (code, said) == ((0, "on\n") if level == "namespaces" else (128 + signal.SIGKILL, ""))
+    assert after == "next\n"
+
+
+def test_an_instance_that_does_not_report_an_end_is_given_up(level, place, monkeypatch):
+    monkeypatch.setattr("codex_plugin_landlock.instances._END_S", 0.2)
+
+    async def work(sandbox, start):
+        command = await start("sleep", "100")
+        (instance,) = sandbox._busy
+        real = instance._connection
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(real)
+        with real, theirs:
+            instance._connection = ours  # nobody answers there
+            loop.add_reader(ours, instance._read)
+            await asyncio.wait_for(command.kill(), 10)
+        return (await command.wait()).stderr
+
+    assert "did not report the end of this one" in with_sandbox(level, place, work)
+
+
 def test_a_launcher_killed_while_idle_is_replaced(level, place):
     async def work(sandbox, start):
         await output_of(start("true"))
@@ -308,9 +345,58 @@ def test_placeholders_go_when_the_sandbox_goes(place, harness):
         return inside, await output_of(start("sh", "-c", "exec 2>&1; touch .codex/x; ls -A"))
 
     inside, again = with_sandbox("namespaces", place, work)
-    assert inside == ".agents\n.codex\n.git\nfile\n"
+    assert inside == ".agents\n.aws\n.codex\n.git\nfile\n"
     assert again == f"touch: cannot touch '.codex/x': Read-only file system\n{inside}"
     assert names(place.work) == [".git", "file"]
+
+
+def locked(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def test_what_a_killed_launcher_left_goes_when_a_session_without_a_sandbox_starts(place, harness):
+    """Those of a sandbox that is running stay."""
+    if reason := harness.reason_to_skip("namespaces", "root" if os.geteuid() == 0 else "ordinary"):
+        pytest.skip(reason)
+    other = place.work / "other"
+    other.mkdir()
+
+    async def work(sandbox, start):
+        assert (await output_of(start("ls", "-A"))) == ".agents\n.aws\n.codex\n.git\nfile\nother\n"
+        os.kill(sandbox._launcher.pid, signal.SIGKILL)
+        sandbox._launcher._process.wait()
+        while locked(place.work / ".codex"):  # by an instance that is just being ended
+            await asyncio.sleep(0.01)
+        running = LandlockSandbox("namespaces")
+        access = FileAccess.writing(other, read_only=[other / ".git"])
+        command = await start_command(
+            running.confine(access, other), argv=["cat"], cwd=str(other), env=ENV, keep_stdin_open=True
+        )
+        confinements = Confinements({}, None)
+        left = names(place.work)
+        for folder in (other, place.work):
+            await confinements.warm(FileAccess(full=True, network=NetworkMode.ON), folder)
+        at_once = names(place.work)
+        for _ in range(1000):
+            if names(place.work) != left:
+                break
+            await asyncio.sleep(0.02)
+        held = names(other)
+        await command.kill()
+        await running.aclose()
+        return left, at_once, names(place.work), held
+
+    left, at_once, then, held = with_sandbox("namespaces", place, work)
+    assert left == at_once == [".agents", ".aws", ".codex", ".git", "file", "other"]
+    assert then == [".git", "file", "other"], "the repository is no placeholder"
+    assert held == [".git"]
 
 
 def test_a_root_that_is_replaced_is_noticed(level, place):

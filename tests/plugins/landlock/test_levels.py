@@ -81,11 +81,12 @@ def test_elsewhere_the_report_says_that_this_is_not_linux(monkeypatch):
 
 def test_nothing_of_the_sandbox_is_loaded_before_it_is_needed():
     code = (
-        "import sys; import codex_plugin_landlock as plugin; plugin.codex_sandboxes();"
+        "import sys, types; import codex_plugin_landlock as plugin;"
+        " plugin.codex_sandboxes(types.SimpleNamespace(settings=lambda kind: kind()));"
         " print([name for name in sys.modules if name == 'ctypes' or name.startswith('codex_plugin_landlock.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(["codex_plugin_landlock.sandbox"])
+    assert done.stdout.strip() == str(["codex_plugin_landlock.sandbox", "codex_plugin_landlock.settings"])
 
 
 def test_closing_twice_and_unused_is_fine():

@@ -152,6 +152,7 @@ BOMBS = {
 @pytest.mark.parametrize(
     "bomb", [pytest.param(bomb, marks=() if bomb == "sessions" else pytest.mark.thorough) for bomb in BOMBS]
 )
+@pytest.mark.parametrize("mode", ROOT_IS_THOROUGH, indirect=True)
 def test_a_fork_bomb_ends_when_its_time_is_up(harness, mode, bomb):
     marker = uuid.uuid4().hex
 
@@ -159,7 +160,7 @@ def test_a_fork_bomb_ends_when_its_time_is_up(harness, mode, bomb):
         await output_of(start("true"))
         if not sandbox.probe().protections[Protection.PROCESS_COUNT]:
             return "unbounded"
-        ended = await (await start(*BOMBS[bomb], env={**ENV, "MARKER": marker}, timeout_ms=400, drain_ms=0)).wait()
+        ended = await (await start(*BOMBS[bomb], env={**ENV, "MARKER": marker}, timeout_ms=250, drain_ms=0)).wait()
         return ended.exit_code, await output_of(start("echo", "next"))
 
     found = run_commands(harness, mode, ResourceLimits(processes=MOST), work)

@@ -107,11 +107,11 @@ async def run(confinement, place, argv, gate=None, env=ENV):
     return (await run_confined(confinement, argv, place.work, env={**env, **confinement.env}, gate=gate)).output
 
 
-def with_network(level, place, network, work, *, interpreter=None, **access):
+def with_network(level, place, network, work, *, interpreter=None, hosts_by_port=True, **access):
     """``work(sandbox, run)`` with a sandbox whose commands have that network."""
 
     async def main():
-        sandbox = LandlockSandbox(level, python=interpreter)
+        sandbox = LandlockSandbox(level, python=interpreter, hosts_by_port=hosts_by_port)
         try:
             confinement = sandbox.confine(place.access().evolve(network=network, **access), place.work)
             return await work(sandbox, lambda *args, **options: run(confinement, place, *args, **options))
@@ -374,6 +374,56 @@ def test_at_the_level_without_namespaces_a_floor_on_the_network_rules_a_proxy_ou
     with pytest.raises(SandboxError) as caught:
         with_network("landlock", place, NetworkMode.PROXY, work, floor=frozenset({Protection.NETWORK}))
     assert (caught.value.slug, "network" in str(caught.value)) == ("sandbox-floor", True)
+
+
+def test_without_namespaces_a_list_of_hosts_is_refused_unless_ports_are_accepted(harness, place):
+    usable(harness, "landlock")
+
+    async def work(sandbox, run):
+        raise AssertionError
+
+    with pytest.raises(SandboxError, match="cannot be restricted to some hosts here") as caught:
+        with_network("landlock", place, NetworkMode.PROXY, work, hosts_by_port=False)
+    assert "hosts_by_port = true" in caught.value.hint
+
+
+def test_with_namespaces_a_list_of_hosts_needs_no_setting(own, place):
+    async def work(sandbox, run):
+        async with gates("here") as (gate,):
+            return await run(FETCH, gate)
+
+    assert with_network(own, place, NetworkMode.PROXY, work, hosts_by_port=False) == "here\n"
+
+
+MANAGER = python(
+    "import multiprocessing\n"
+    "with multiprocessing.Manager() as manager:\n kept = manager.list([1]); kept.append(2); print(list(kept))"
+)
+TRACER = python(
+    "import ctypes, os, time\nlibc = ctypes.CDLL(None, use_errno=True)\nchild = os.fork()\n"
+    "if child == 0: time.sleep(60)\n"
+    "print(libc.ptrace(16, child, 0, 0), os.WIFSTOPPED(os.waitpid(child, 0)[1]))\nos.kill(child, 9)"
+)
+NAMED = python(
+    "import socket\ntry: socket.socket(socket.AF_UNIX); print('made')\nexcept PermissionError: print('refused')"
+)
+
+
+def test_with_the_network_on_unix_sockets_and_tracing_work(level, place):
+    async def work(sandbox, run):
+        env = {**ENV, "TMPDIR": str(place.work / "tmp")}
+        return [await run(MANAGER, env=env), await run(TRACER), await run(NAMED)]
+
+    (place.work / "tmp").mkdir()
+    assert with_network(level, place, NetworkMode.ON, work) == ["[1, 2]\n", "0 True\n", "made\n"]
+
+
+def test_a_floor_on_unix_sockets_refuses_them_with_the_network_on_too(level, place):
+    async def work(sandbox, run):
+        return [await run(NAMED), await run(python("import socket; print(len(socket.socketpair()))"))]
+
+    floor = frozenset({Protection.UNIX_SOCKETS})
+    assert with_network(level, place, NetworkMode.ON, work, floor=floor) == ["refused\n", "2\n"]
 
 
 def test_limits_and_a_proxy_go_together(own, place):

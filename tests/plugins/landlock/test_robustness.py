@@ -214,7 +214,7 @@ def test_nothing_outlives_a_killed_kernel(place, harness, tmp_path):
         kernel.kill()
         kernel.wait()
         assert started
-        assert len((place.work / "seen").read_text().split()) == 5, kernel.stdout.read()
+        assert len((place.work / "seen").read_text().split()) == 6, kernel.stdout.read()
     assert eventually(lambda: not marked(marker))
     assert eventually(lambda: sorted(path.name for path in place.work.iterdir()) == [".git", "file", "seen"])
 
@@ -242,10 +242,12 @@ def test_a_sandbox_that_does_not_answer_is_given_up(level, place):
     async def work(sandbox, confinement, start):
         await (await start("true")).wait()
         ((instance,),) = sandbox._idle.values()
+        os.kill(sandbox._launcher.pid, signal.SIGSTOP)  # it would end an instance that is stopped
         os.kill(instance._pid, signal.SIGSTOP)
         with pytest.raises(SandboxError, match=r"did not answer within 0\.5 s"):
             await start("touch", "ran")
-        os.kill(instance._pid, signal.SIGCONT)
+        for pid in (instance._pid, sandbox._launcher.pid):
+            os.kill(pid, signal.SIGCONT)
         return (await (await start("echo", "next")).wait()).output
 
     assert with_sandbox(level, place, work, set_up_s=0.5) == "next\n"

@@ -35,7 +35,7 @@ def test_a_proxy_that_heeds_only_allow_is_found():
     assert "a request to loopback that is allowed and denied is answered with 'HTTP/1.1 200 OK', not with 403" in found
     assert "POST in limited mode is answered with 'HTTP/1.1 200 OK', not with 403" in found
     assert "SOCKS in limited mode is answered with 0, not 2" in found
-    assert "gate() takes {'*': 'deny'}; it has to raise SandboxError" in found
+    assert "gate() takes {'*': 'deny'}; it must raise SandboxError" in found
 
 
 def test_a_proxy_that_refuses_everything_is_found():
@@ -46,7 +46,7 @@ def test_a_proxy_that_refuses_everything_is_found():
         "a tunnel to loopback that a wildcard allows, with allow_local_binding is answered with 'HTTP/1.1 403" in found
     )
     assert "GET in limited mode is answered with" in found
-    assert "listen() gives a port for SOCKS5 that is switched off" in found
+    assert "listen() returns a port for SOCKS5 that is switched off" in found
 
 
 def test_a_proxy_that_never_asks_is_found():
@@ -91,7 +91,7 @@ def test_a_proxy_that_is_no_proxy_is_found():
             pass
 
     found = violations(Changed(wrap=lambda gate: Nothing()))
-    assert "listen() gives (9, 9), not ProxyPorts" in found
-    assert "environment() gives {'HTTP_PROXY': 1}, not a mapping of strings" in found
+    assert "listen() returns (9, 9), not ProxyPorts" in found
+    assert "environment() returns {'HTTP_PROXY': 1}, not a mapping of strings" in found
     found = violations(object())
     assert "gate" in found

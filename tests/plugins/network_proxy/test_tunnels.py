@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 
 import pytest
 
 from codex_plugin_network_proxy.limits import Limits
+from codex_plugin_network_proxy.wire import Wire
 
 
 async def echo(reader, writer):
@@ -108,6 +110,27 @@ async def test_much_passes_unchanged_at_any_speed(net, host, how):
         got += data
     await feeding
     assert bytes(got) == sent + b"bye"
+
+
+async def test_a_wire_that_has_sent_what_waited_can_be_ended_again():
+    """A transport of Python 3.11 raises if it is aborted after close() has sent what was left."""
+    loop = asyncio.get_running_loop()
+    faults = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    ours, theirs = socket.socketpair()
+    _, wire = await loop.connect_accepted_socket(lambda: Wire(set()), sock=ours)
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    wire.transport.write(bytes(1_000_000))
+    assert wire.transport.get_write_buffer_size() > 0
+    wire.close()
+    assert len(await reader.read()) == 1_000_000
+    await wire.lost
+    wire.abort()
+    wire.reset()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    writer.close()
+    assert faults == []
 
 
 @HOW

@@ -1,4 +1,4 @@
-"""The sandbox ``bubblewrap``: the hook. What is heavy is imported where it is used, never here."""
+"""The hooks of the sandbox ``bubblewrap``. Slow imports are in the functions that need them."""
 
 from __future__ import annotations
 

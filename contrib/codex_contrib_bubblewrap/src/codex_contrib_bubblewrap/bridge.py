@@ -1,4 +1,4 @@
-"""The way from a sandbox with a network of its own to the gate: listening sockets in there, which the gate serves from out here."""
+"""The connection of a sandbox's own network to the gate: listening sockets inside, which the gate serves from outside."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from codex_framework import NetworkGate, ProxyPorts, SandboxError
 __all__ = ["PORTS", "join"]
 
 PORTS = ProxyPorts(http=3128, socks=8081)
-"""The ports in the sandbox (Codex's). Its network is new, so nobody else has them."""
+"""The ports in the sandbox (Codex's). Its network is new, so they are free."""
 
 _JOINING_S = 10.0
 _LISTENING = Path(__file__).with_name("listening.py")
 
 
 async def join(gate: NetworkGate, pid: int) -> None:
-    """Let the gate serve the network of a process that has not begun its work yet.
+    """Let the gate serve the network of a process that has not started its work yet.
 
     Raises:
-        SandboxError: The network cannot be joined.
+        SandboxError: The network cannot be entered.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -57,5 +57,5 @@ async def join(gate: NetworkGate, pid: int) -> None:
 def _refused(reason: str) -> SandboxError:
     return SandboxError(
         f"the gate to the network cannot be opened in the sandbox: {reason}",
-        hint="let the landlock sandbox confine commands (`[framework] sandbox`), or switch the network on or off as a whole",
+        hint="use the landlock sandbox (`[framework] sandbox`), or switch the network on or off entirely",
     )

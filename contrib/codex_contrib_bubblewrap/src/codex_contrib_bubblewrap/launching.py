@@ -1,4 +1,4 @@
-"""Starting one command: what can be told beforehand is told, bubblewrap is started, held until all is ready, and let go."""
+"""The start of one command: checks in advance, then bubblewrap, which waits until everything is ready."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from codex_contrib_bubblewrap.limits import limit
 from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
 from codex_contrib_bubblewrap.process import BubblewrapProcess
 from codex_contrib_bubblewrap.relay import Relay
-from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, SandboxError
+from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError
 from codex_framework.toolkit.confinement.launching import check_start, check_text, start_error
 from codex_framework.toolkit.confinement.placeholders import Placeholders
+from codex_framework.toolkit.signals import default_signals
 
 __all__ = ["Launching", "Plan"]
 
 _DIAGNOSIS_S = 10.0
 _NOWHERE = "/proc/self/no-such-program"
-"""What a diagnosis lets bubblewrap execute: nothing."""
+"""The program for a diagnosis, which does not exist, so that bubblewrap executes nothing."""
 
 
 class Plan(NamedTuple):
-    """What the starts of one plan have in common.
+    """The common data of the starts of one plan.
 
     Attributes:
         program: bubblewrap's path.
-        private_folder: What stands in for ``/tmp``; empty if nothing does.
-        began, ended: Tell the sandbox of its processes.
+        private_folder: The replacement for ``/tmp``; empty if there is none.
+        began, ended: Inform the sandbox about its processes.
     """
 
     program: str
@@ -57,19 +58,19 @@ class Launching:
         self._relay: Relay | None = None
 
     async def run(self) -> BubblewrapProcess:
-        """Start the command. Raises as :meth:`codex_framework.Confinement.start`."""
+        """Start the command. Raises the same errors as :meth:`codex_framework.Confinement.start`."""
         env = dict(self._launch.env)
         if self._access.network is NetworkMode.PROXY:
             if self._launch.gate is None:
                 raise SandboxError(
-                    "commands may reach the network by a gate only, and there is none",
+                    "commands may use the network only through a proxy, and this command has none",
                     hint="enable a plugin that offers a network proxy (`codex-framework plugins` lists them)",
                 )
             env |= self._launch.gate.environment(PORTS)
         check_text(self._launch.argv, env)
         check_start(self._launch)
         through = self._through()
-        if self._access.denied_globs:  # folders are walked
+        if self._access.denied_globs:  # folders must be searched
             layout = await asyncio.to_thread(layout_of, self._access)
         else:
             layout = layout_of(self._access)
@@ -82,7 +83,7 @@ class Launching:
         )
         if len(options) >= MOST_OPTIONS:
             raise SandboxError(
-                f"bubblewrap takes {MOST_OPTIONS} words at most, and {len(options)} would be needed",
+                f"bubblewrap accepts at most {MOST_OPTIONS} words, but {len(options)} would be needed",
                 hint="deny folders instead of many single files, and pass fewer variables",
             )
         self._placeholders = Placeholders(layout.placeholders)
@@ -94,12 +95,12 @@ class Launching:
             raise
 
     async def abandon(self) -> None:
-        """End what was begun, since nobody waits for it any more."""
+        """End the unfinished start, because nobody waits for it any longer."""
         if self._process is not None:
             self._process.kill()
 
     def _through(self) -> tuple[str, ...]:
-        """What makes the terminal the command's own, before it becomes the command."""
+        """Return the program that makes the terminal the command's own before it runs the command."""
         if not self._launch.tty:
             return ()
         program = shutil.which("setsid", path=os.defpath + ":/usr/bin")
@@ -117,13 +118,13 @@ class Launching:
             if pid is not None:
                 await self._prepare(process, pid)
         except asyncio.CancelledError:
-            if self._process is not None:  # what waits must not be let go before it is killed
+            if self._process is not None:  # the waiting process must not continue before it is killed
                 self._process.kill()
                 await self._process.begun()
             raise
         finally:
             os.close(pause)
-            os.close(go)  # and so the pause ends
+            os.close(go)  # this ends the wait
         if not await process.executed(b"\0".join(map(os.fsencode, through[:-1]))):
             await process.wait()
             raise await self._failure(options)
@@ -137,44 +138,46 @@ class Launching:
             ours.callback(os.close, write)
             words = [*options, "--block-fd", str(pause), "--json-status-fd", str(write)]
             passed = [pause, write]
-            rules = seccomp.filter_for(self._access.network)
+            services = Protection.UNIX_SOCKETS not in self._access.floor
+            rules = seccomp.filter_for(self._access.network, services=services)
             if rules:
                 passed.append(_memory(ours, rules))
                 words += ["--seccomp", str(passed[-1])]
             passed.append(_memory(ours, _packed(words)))
             try:
-                process = subprocess.Popen(  # below a millisecond, and atomic with respect to cancellation
-                    [BubblewrapProcess.mark, "--args", str(passed[-1]), "--", *argv],
-                    executable=self._plan.program,
-                    cwd="/",
-                    env={},  # nothing of the command's environment may change what bubblewrap does
-                    stdin=relay.streams[0],
-                    stdout=relay.streams[1],
-                    stderr=relay.streams[2],
-                    pass_fds=passed,
-                    start_new_session=True,
-                )
+                with default_signals():
+                    process = subprocess.Popen(  # below a millisecond, and atomic with respect to cancellation
+                        [BubblewrapProcess.mark, "--args", str(passed[-1]), "--", *argv],
+                        executable=self._plan.program,
+                        cwd="/",
+                        env={},  # nothing of the command's environment may change what bubblewrap does
+                        stdin=relay.streams[0],
+                        stdout=relay.streams[1],
+                        stderr=relay.streams[2],
+                        pass_fds=passed,
+                        start_new_session=True,
+                    )
             except OSError as error:
                 os.close(read)
                 if error.errno == errno.E2BIG:
-                    raise start_error(errno.E2BIG, hint="Pass less on the command line.") from error
+                    raise start_error(errno.E2BIG, hint="Shorten the command line.") from error
                 raise SandboxError(
-                    f"{self._plan.program} cannot be started: {error.strerror}", hint="install bubblewrap anew"
+                    f"{self._plan.program} cannot be started: {error.strerror}", hint="reinstall bubblewrap"
                 ) from error
         self._process = started = BubblewrapProcess(process, read, own_session=self._launch.tty, ended=self._end)
         self._plan.began(started)
         return started
 
     async def _prepare(self, process: BubblewrapProcess, pid: int) -> None:
-        """While bubblewrap's child waits: limits, and the way to the gate."""
+        """Set the limits and connect the gate while bubblewrap's child waits."""
         try:
             limit(pid, self._access.limits)
         except ProcessLookupError:
-            return  # it has ended by itself; the reason is told from its end
+            return  # it has ended by itself; the reason is reported at its end
         except OSError as error:
             process.kill()
             raise SandboxError(
-                f"the limits of `sandbox_limits` cannot be put on: {error.strerror}", hint="raise or remove them"
+                f"the limits of `sandbox_limits` cannot be set: {error.strerror}", hint="raise or remove them"
             ) from error
         if self._access.network is NetworkMode.PROXY and self._launch.gate is not None:
             try:
@@ -184,7 +187,7 @@ class Launching:
                 raise
 
     def _end(self) -> None:
-        """Everything is over: pass the rest of the output on, and let go of the placeholders."""
+        """Clean up after the end: pass on the rest of the output, and release the placeholders."""
         if self._process is not None:
             self._plan.ended(self._process)
         if self._relay is not None:
@@ -194,18 +197,18 @@ class Launching:
             self._placeholders.release()
 
     async def _failure(self, options: tuple[str, ...]) -> SandboxError | CommandFailed:
-        """Why bubblewrap has ended without a command: it is run again with the same options, and nothing to execute."""
+        """Find out why bubblewrap ended without a command, by running it again with the same options and nothing to execute."""
         said = await asyncio.to_thread(self._diagnosis, options)
         if _NOWHERE in said:
             program = self._launch.argv[0]
             return CommandFailed(
                 f"{program} cannot be executed in the sandbox",
-                hint="Check that the permissions let it be read, and the interpreter that it names.",
+                hint="Check that the permissions allow it and the interpreter that it names to be read.",
             )
         if "chdir" in said:
-            return start_error(errno.ENOENT, hint=f"Check that the permissions let {self._launch.cwd!r} be read.")
+            return start_error(errno.ENOENT, hint=f"Check that the permissions allow {self._launch.cwd!r} to be read.")
         return SandboxError(
-            f"bubblewrap could not set up the sandbox: {said or 'it gives no reason'}",
+            f"bubblewrap could not set up the sandbox: {said or 'it gave no reason'}",
             hint="check the writable folders and protected paths it names",
         )
 
@@ -224,7 +227,7 @@ class Launching:
                     timeout=_DIAGNOSIS_S,
                 )
             except subprocess.TimeoutExpired:
-                return "it does not come back"
+                return "it does not respond"
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return said[-1].removeprefix("bwrap: ") if said else ""
 
@@ -234,7 +237,7 @@ def _packed(words: Iterable[str]) -> bytes:
 
 
 def _memory(ours: contextlib.ExitStack, data: bytes) -> int:
-    """A descriptor from which the data can be read."""
+    """Return a descriptor from which the data can be read."""
     descriptor = os.memfd_create("codex-bubblewrap")
     ours.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as file:

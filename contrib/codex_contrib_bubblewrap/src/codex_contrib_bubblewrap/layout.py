@@ -1,4 +1,4 @@
-"""From a turn's access to mounts: which paths get one, and which folders have to be made first. Looks at files, changes none."""
+"""Computes the mounts for a turn's access, and the folders to create first. Reads the file system without changing it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Layout(NamedTuple):
     """A file system.
 
     Attributes:
-        root: What may be done where no mount speaks.
-        mounts: Outer ones first.
-        placeholders: Folders that do not exist and have to, so that there is something to mount over; also among the mounts.
-        links: Symlinks right below the root by name, where the root is hidden and they lead to something that is not.
-        devices: The machine's own devices, in place of a few harmless ones.
+        root: The mode of paths without a mount.
+        mounts: The mounts, outer ones first.
+        placeholders: Missing folders that must be created, so that there is something to mount over. They are among the mounts too.
+        links: Symlinks directly below a hidden root, by name, that lead to visible paths.
+        devices: Whether to use the machine's own devices instead of a few harmless ones.
     """
 
     root: AccessMode
@@ -38,7 +38,7 @@ _UNLIMITED = Layout(AccessMode.WRITE, (), devices=True)
 
 
 def layout_of(access: FileAccess) -> Layout:
-    """The file system for an access, as files stand now.
+    """Return the file system for an access, from the current state of files.
 
     Raises:
         SandboxError: Mounts cannot enforce it: a protected symlink could be replaced, or too much matches.
@@ -54,7 +54,7 @@ def layout_of(access: FileAccess) -> Layout:
 
 
 class _Plan(MountPlan):
-    """The mounts, with the sandbox's own ``/tmp`` among them where the access asks for it."""
+    """The mounts, including the sandbox's own ``/tmp`` if the access requires it."""
 
     def __init__(self, access: FileAccess) -> None:
         super().__init__(access, access.mode_of(Path("/")))
@@ -81,7 +81,7 @@ class _Plan(MountPlan):
         return mode is AccessMode.DENY or super().refuses_link(path, mode)
 
     def _is_covered(self, path: str) -> bool:
-        """Whether the sandbox's own /tmp stands in front of a path."""
+        """Return whether the sandbox's own /tmp covers a path."""
         if not self._private or not is_below(path, _PRIVATE):
             return False
         return not any(

@@ -1,4 +1,4 @@
-"""Limits of a command's processes, put on bubblewrap's child while it waits, and so inherited by all that comes of it."""
+"""Limits of a command's processes. They are set on bubblewrap's waiting child and inherited by all its descendants."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from codex_framework.contract.permissions.file_access import ResourceLimits
 __all__ = ["counts_by_namespace", "limit"]
 
 _COUNTED_SINCE = (5, 14)
-"""Linux that counts processes by user namespace; before, a user's processes all counted together."""
+"""The Linux version that counts processes by user namespace. Older versions count all processes of a user together."""
 
 
 def counts_by_namespace() -> bool:
-    """Whether this system counts so."""
+    """Return whether this system counts processes by user namespace."""
     found = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return found is not None and (int(found[1]), int(found[2])) >= _COUNTED_SINCE
 
 
 def limit(pid: int, limits: ResourceLimits) -> None:
-    """Put the limits on a process.
+    """Set the limits of a process.
 
     Raises:
-        OSError: It is refused, or the process is gone.
+        OSError: The system refuses it, or the process has ended.
     """
     for which, wanted in _wanted(limits).items():
         _, hard = resource.prlimit(pid, which)

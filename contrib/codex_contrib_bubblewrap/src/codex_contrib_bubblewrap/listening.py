@@ -1,8 +1,8 @@
-"""Run by ``python -I -S``: opens listening sockets on the loopback address of another process's network, and hands them back.
+"""Opens listening sockets on the loopback address of another process's network, and passes them back. Run by ``python -I -S``.
 
     python listening.py PID DESCRIPTOR PORT...
 
-The sockets go over the unix socket DESCRIPTOR, in the order of the ports. Only the standard library is used.
+The sockets are sent over the unix socket DESCRIPTOR, in the order of the ports. Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _FREEBIND = 15
-"""``IP_FREEBIND``: the address may not be there yet; the network comes up a moment later."""
+"""``IP_FREEBIND``: the address may not exist yet, because the network is set up a moment later."""
 
 _BACKLOG = 128
 
 
 def main() -> None:
-    """Join the network and open the sockets."""
+    """Enter the network and open the sockets."""
     pid, descriptor, *ports = map(int, sys.argv[1:])
     libc = ctypes.CDLL(None, use_errno=True)
     opened = [

@@ -1,4 +1,4 @@
-"""From a file system layout and a network mode to bubblewrap's options. Pure."""
+"""Converts a file system layout and a network mode to bubblewrap's options, without I/O."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from codex_framework import AccessMode, NetworkMode
 __all__ = ["MOST_OPTIONS", "options_of"]
 
 MOST_OPTIONS = 9000
-"""How many words bubblewrap takes at most (its MAX_ARGS)."""
+"""Maximum number of words that bubblewrap accepts (its MAX_ARGS)."""
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _OWN = ("/", "/dev", "/proc")
-"""What is mounted in any case; a hidden /dev or /proc is mounted over."""
+"""Paths that are always mounted. A hidden /dev or /proc is mounted over."""
 
 
 def options_of(
     layout: Layout, network: NetworkMode, *, cwd: str, env: Mapping[str, str], private: str
 ) -> tuple[str, ...]:
-    """The options, up to the command.
+    """Yield the options, up to the command.
 
     Args:
-        layout: What is mounted where.
-        network: Only ``on`` leaves the machine's network in place.
-        cwd: Where the command starts; real.
-        env: The command's whole environment. It is set inside, so that it cannot change what bubblewrap itself does.
-        private: The folder that stands in for ``/tmp`` where the layout says so.
+        layout: The mounts.
+        network: The network access. Only ``on`` keeps the machine's network.
+        cwd: The real path of the command's working folder.
+        env: The command's whole environment. It is set inside, so that it cannot affect bubblewrap itself.
+        private: The folder that replaces ``/tmp`` if the layout requires it.
     """
     words = [*_NAMESPACES]
     if network is not NetworkMode.ON:
@@ -63,7 +63,11 @@ def _mounts(layout: Layout, private: str) -> Iterator[str]:
             case Kind.READABLE if path not in _OWN:
                 yield from ("--ro-bind", path, path)
             case Kind.HIDDEN_FILE:
-                yield from ("--ro-bind", "/dev/null", path)  # a device, on a mount without devices: it cannot be opened
+                yield from (
+                    "--ro-bind",
+                    "/dev/null",
+                    path,
+                )  # a device on a mount without devices, so it cannot be opened
             case Kind.HIDDEN_FOLDER:
                 yield from ("--perms", "0000", "--tmpfs", path)
             case Kind.PASSABLE:
@@ -73,7 +77,7 @@ def _mounts(layout: Layout, private: str) -> Iterator[str]:
 
 
 def _sealed(layout: Layout) -> Iterator[str]:
-    """What is made read-only at last, when everything is in place."""
+    """Yield the options that finally make mounts read-only, when everything is in place."""
     yield from (path for path, kind in layout.mounts if kind in (Kind.HIDDEN_FOLDER, Kind.PASSABLE))
     if not any(path == "/proc" for path, _ in layout.mounts):
         yield "/proc"

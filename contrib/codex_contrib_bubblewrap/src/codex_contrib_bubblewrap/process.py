@@ -17,25 +17,25 @@ from codex_framework import ChildProcess
 __all__ = ["BubblewrapProcess"]
 
 _MARK = "codex-bubblewrap"
-"""What bubblewrap is called in the process list. A command that has another name there has been started."""
+"""The name of bubblewrap in the process list. A process with another name there is the started command."""
 
 _SIGNALLED = 128
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.0005, 0.01
-"""Pauses between looks whether the command has been started; they double."""
+"""First and maximum pause between checks whether the command has been started, in seconds. The pause doubles."""
 
 
 class BubblewrapProcess(ChildProcess):
-    """A running bubblewrap, which tells on a pipe what becomes of its command.
+    """A running bubblewrap, which reports the state of its command on a pipe.
 
     The tree is: bubblewrap; its child, first process and init of the process namespace, leader of a new session and group; the
-    command, in that group. Only SIGKILL reaches an init from outside, so a signal to the group reaches the command and what it
-    has started, and nothing else. A command on a terminal is put into a session of its own by ``setsid``.
+    command, in that group. Only SIGKILL reaches an init from outside, so a signal to the group reaches exactly the command and its
+    descendants. ``setsid`` puts a command on a terminal into a session of its own.
 
     Args:
-        process: Just started, with :attr:`mark` as its first word.
+        process: The process, just started with :attr:`mark` as its first word.
         status: The reading end of ``--json-status-fd``; closed here.
-        own_session: The command leads a session of its own: it has a terminal.
-        ended: Called once, when everything is over.
+        own_session: Whether the command leads its own session, because it has a terminal.
+        ended: Called once, when everything has ended.
     """
 
     mark = _MARK
@@ -70,17 +70,17 @@ class BubblewrapProcess(ChildProcess):
         return self._process.pid if leader is None else leader
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole process group; nothing happens when it is gone."""
+        """Send a signal to the whole process group. Nothing happens if it is gone."""
         if self._ended.is_set():
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End everything in the sandbox, as soon as it can be.
+        """End everything in the sandbox as soon as possible.
 
-        It is the init that is killed: bubblewrap's child hangs on to its parent's life only when it is about to start the command,
-        so one whose parent was killed before would go on alone.
+        This kills the init, because bubblewrap's child only ends with its parent once it is about to start the command. If its
+        parent was killed earlier, it would continue alone.
         """
         self._doomed = True
         if self._init is not None and not self._ended.is_set():
@@ -88,22 +88,22 @@ class BubblewrapProcess(ChildProcess):
                 os.kill(self._init, signal.SIGKILL)
 
     async def wait(self) -> int:
-        """The status (negative N: ended by signal N). Bubblewrap tells both ``exit 137`` and SIGKILL as 137: here they are -9."""
+        """The status (negative N: ended by signal N). Bubblewrap reports both ``exit 137`` and SIGKILL as 137; here both are -9."""
         await self._ended.wait()
         status = self._process.returncode if self._exit_code is None else self._exit_code
         ended_by = status - _SIGNALLED
         return -ended_by if ended_by in signal.valid_signals() else status
 
     async def begun(self) -> int | None:
-        """Wait for bubblewrap's child; its process id, or None where there is none because bubblewrap has ended before."""
+        """Wait for bubblewrap's child. Return its process id, or None if bubblewrap has ended before."""
         await self._told.wait()
         return self._init
 
     async def executed(self, through: bytes = b"") -> bool:
-        """Wait until the command has been started, or bubblewrap has ended; whether it has been.
+        """Wait until the command has been started or bubblewrap has ended. Return whether it has been started.
 
         Args:
-            through: The beginning of the command line of a program that starts the command in its turn.
+            through: The start of the command line of an intermediate program that starts the command.
         """
         pause = _FIRST_LOOK_S
         while not self._ended.is_set():
@@ -134,7 +134,7 @@ class BubblewrapProcess(ChildProcess):
         return True
 
     def _read(self) -> None:
-        """Take in what bubblewrap tells: one JSON object a line."""
+        """Read bubblewrap's reports: one JSON object per line."""
         while True:
             try:
                 data = os.read(self._status, 4096)
@@ -145,9 +145,9 @@ class BubblewrapProcess(ChildProcess):
             self._text += data
             *lines, self._text = self._text.split(b"\n")
             for line in lines:
-                told = json.loads(line)
-                self._init = told.get("child-pid", self._init)
-                self._exit_code = told.get("exit-code", self._exit_code)
+                report = json.loads(line)
+                self._init = report.get("child-pid", self._init)
+                self._exit_code = report.get("exit-code", self._exit_code)
             if self._init is not None:
                 self._told.set()
                 if self._doomed:
@@ -162,7 +162,7 @@ class BubblewrapProcess(ChildProcess):
 
     def _reap(self) -> None:
         if self._process.poll() is None:
-            return  # something else traces the process: its end is told, its status is not there yet
+            return  # something else traces the process, so its end is known but its status is not available yet
         if self._waiting is not None:
             self._loop.remove_reader(self._waiting)
             os.close(self._waiting)
@@ -176,7 +176,7 @@ class BubblewrapProcess(ChildProcess):
 
     def _wait_in_thread(self) -> None:
         self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody is waiting
             self._loop.call_soon_threadsafe(self._reap)
 
 

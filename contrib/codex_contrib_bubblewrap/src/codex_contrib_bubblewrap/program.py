@@ -1,4 +1,4 @@
-"""Which ``bwrap`` is run, and whether it can do its work on this machine."""
+"""The choice of the ``bwrap`` to run, and the test whether it works on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIAL = (
     *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--", "true"),
 )
-"""Everything that a command's sandbox asks of the system."""
+"""All features of the system that a command's sandbox needs."""
 
 _PROC_HINT = "use a machine, or a container, whose /proc is not masked (Docker: --security-opt systempaths=unconfined)"
 _NAMESPACE_HINT = (
@@ -31,11 +31,11 @@ _NAMESPACE_HINT = (
 
 
 def candidates(path: str | None, search: str) -> Iterator[str]:
-    """The programs that come into question, first choice first, without links.
+    """Return the candidate programs as real paths, first choice first.
 
     Args:
-        path: The one a person has named; then there is no other.
-        search: A ``PATH``. What lies where others may have put it is passed over.
+        path: The configured program. If it is set, there is no other candidate.
+        search: A ``PATH``. Programs in places that others may write are skipped.
     """
     named = (path,) if path is not None else trusted_programs(("bwrap",), search)
     for program in dict.fromkeys(map(os.path.realpath, named)):
@@ -44,7 +44,7 @@ def candidates(path: str | None, search: str) -> Iterator[str]:
 
 
 def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
-    """The program to confine commands of this access with: one that none of them can have put there or changed.
+    """Return the program for commands with this access: one that none of them can have created or changed.
 
     Raises:
         SandboxError: There is none.
@@ -55,17 +55,17 @@ def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
             return program
     if found:
         raise SandboxError(
-            f"{found[0]} lies where commands may write, so it cannot be trusted to confine them",
+            f"{found[0]} is in a place that commands can write to, so it cannot be trusted to confine them",
             hint="set `[framework.plugins.bubblewrap] path` to one outside of the working folder and the writable folders",
         )
-    raise SandboxError("there is no bwrap here", slug="no-sandbox", hint=HINT)
+    raise SandboxError("bwrap was not found", slug="no-sandbox", hint=HINT)
 
 
 @functools.lru_cache(maxsize=8)
 def trial(program: str) -> tuple[str, str]:
-    """Run ``true`` in a sandbox with all namespaces: why that does not work, and a hint; empty texts where it does.
+    """Run ``true`` in a sandbox with all namespaces. Return the reason of a failure and a hint; empty texts if it works.
 
-    Some five milliseconds, once for each program.
+    This takes about five milliseconds, once for each program.
     """
     try:
         done = subprocess.run(
@@ -77,7 +77,7 @@ def trial(program: str) -> tuple[str, str]:
             env={"PATH": os.defpath},
         )
     except subprocess.TimeoutExpired:
-        return f"{program} does not come back within {_TRIAL_S:g} s", HINT
+        return f"{program} did not finish within {_TRIAL_S:g} s", HINT
     except OSError as error:
         return f"{program} cannot be run: {error.strerror}", HINT
     if done.returncode == 0:

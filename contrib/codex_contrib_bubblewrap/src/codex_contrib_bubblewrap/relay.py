@@ -1,7 +1,7 @@
 """Pipes in place of files as standard streams.
 
-A command may open its standard streams anew by way of ``/proc/self/fd``, and would then write to the file itself, past all mounts.
-So a stream that is a file or a folder outside is read and written here.
+A command can reopen its standard streams through ``/proc/self/fd``, and would then write to the file itself, bypassing all mounts.
+So a stream that is a file or folder outside is read and written here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHUNK = 1 << 16
 
 
 class Relay:
-    """Passes on between the descriptors of a launch and those that a command gets.
+    """Copies data between the descriptors of a launch and those of the command.
 
     Attributes:
         streams: stdin, stdout and stderr for the command.
@@ -39,19 +39,19 @@ class Relay:
         self.streams = (streams[0], streams[1], streams[2])
 
     def started(self) -> None:
-        """The command has its own copies now: begin to pass on."""
+        """Start copying, because the command has its own descriptors now."""
         self.close()
         for thread in self._pending:
             thread.start()
 
     def close(self) -> None:
-        """Let go of the command's ends."""
+        """Close the command's ends."""
         theirs, self._theirs = self._theirs, []
         for descriptor in theirs:
             os.close(descriptor)
 
     def finish(self) -> None:
-        """Wait until all output has been passed on. The command has ended, so there is an end to it."""
+        """Wait until all output has been copied. Call it after the command's end."""
         for thread in self._outputs:
             thread.join()
 
@@ -73,7 +73,7 @@ def _is_file(descriptor: int) -> bool:
 
 
 def _pass_on(source: int, target: int) -> None:
-    with contextlib.suppress(OSError):  # nobody reads any more, or the disk is full: the command sees its pipe break
+    with contextlib.suppress(OSError):  # nobody reads any longer, or the disk is full; the command gets a broken pipe
         while data := os.read(source, _CHUNK):
             rest = memoryview(data)
             while rest:

@@ -1,4 +1,4 @@
-"""The sandbox ``bubblewrap``: each command gets a bwrap of its own."""
+"""The sandbox ``bubblewrap``, with one bwrap process per command."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LEVEL = "namespaces+seccomp"
 
 
 class BubblewrapSandbox(Sandbox):
-    """Confines commands on Linux by the program bubblewrap.
+    """Confines commands on Linux with the program bubblewrap.
 
     Args:
-        settings: What a person has set.
-        search: Instead of ``PATH``: where ``bwrap`` is looked for.
+        settings: The settings of the plugin.
+        search: The search path for ``bwrap``, instead of ``PATH``.
     """
 
     name = "bubblewrap"
@@ -51,13 +51,13 @@ class BubblewrapSandbox(Sandbox):
         self._running: set[BubblewrapProcess] = set()
 
     def probe(self) -> SandboxReport:
-        """What works here, found out by running ``true`` in a sandbox."""
+        """Report what works here, by running ``true`` in a sandbox."""
         if self._report is None:
             self._report = self._probed()
         return self._report
 
     def confine(self, access: FileAccess, cwd: Path) -> BubblewrapConfinement:
-        """The plan for an access.
+        """Return the plan for an access.
 
         Raises:
             SandboxError: It cannot be enforced here.
@@ -76,9 +76,9 @@ class BubblewrapSandbox(Sandbox):
         return BubblewrapConfinement(self, program, access)
 
     def folder(self) -> Path:
-        """The folder for private folders; made at first use.
+        """The folder for private folders, created at first use.
 
-        It lies in /tmp, in front of which a private folder stands: so no command that has one can get at it.
+        It is in /tmp, which a private folder covers, so commands with a private folder cannot access it.
         """
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="codex-bubblewrap-"))  # made safely
@@ -89,11 +89,11 @@ class BubblewrapSandbox(Sandbox):
         self._running.add(process)
 
     def ended(self, process: BubblewrapProcess) -> None:
-        """Forget it."""
+        """Forget a process."""
         self._running.discard(process)
 
     async def aclose(self) -> None:
-        """End what still runs, and remove our folder. Safe to call twice."""
+        """End running processes, and remove our folder. Safe to call twice."""
         running = list(self._running)
         for process in running:
             process.kill()
@@ -153,7 +153,7 @@ def _report() -> SandboxReport:
 
 
 def _counts_processes() -> bool:
-    """Whether a limit of processes holds for a sandbox alone: since Linux 5.14, and never for the machine's root."""
+    """Return whether a process limit applies to one sandbox alone: since Linux 5.14, and never for the machine's root."""
     from codex_contrib_bubblewrap.limits import counts_by_namespace
 
     return os.geteuid() != 0 and counts_by_namespace()
@@ -170,12 +170,12 @@ class BubblewrapConfinement(Confinement):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where the network is not simply on."""
+        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` unless the network is on."""
         return {} if self.access.network is NetworkMode.ON else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 
     @property
     def private_folder(self) -> str:
-        """What stands in for ``/tmp``: it stays from one command of the plan to the next."""
+        """The replacement for ``/tmp``, which all commands of the plan share."""
         if not self.access.private_tmp:
             return ""
         if self._private is None or not self._private.is_dir():
@@ -187,7 +187,7 @@ class BubblewrapConfinement(Confinement):
         """Start a process under the plan.
 
         Raises:
-            SandboxError: It cannot be confined; nothing of it has run.
+            SandboxError: It cannot be confined. It was not started.
             CommandFailed: The program or folder does not exist or cannot be executed.
         """
         from codex_contrib_bubblewrap.launching import Launching, Plan
@@ -201,6 +201,6 @@ class BubblewrapConfinement(Confinement):
             raise
 
     async def warm(self) -> None:
-        """Load what the first command needs; there is nothing else to get ready."""
+        """Import the modules for the first command. There is nothing else to prepare."""
         with contextlib.suppress(ImportError):
             import codex_contrib_bubblewrap.launching  # noqa: F401

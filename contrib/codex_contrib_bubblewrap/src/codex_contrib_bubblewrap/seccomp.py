@@ -1,6 +1,6 @@
-"""The system-call filter: what a command is refused besides what mounts and namespaces keep from it. Given to ``--seccomp``.
+"""The system-call filter for ``--seccomp``, in addition to mounts and namespaces.
 
-A list of what is refused, with ``EPERM``; all else passes. What it leaves is named in the README.
+It lists the calls to refuse with ``EPERM``; all others pass. The README names its limits.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ __all__ = ["filter_for", "instructions", "supported"]
 
 
 def supported() -> bool:
-    """Whether the system-call numbers of this machine are known."""
+    """Return whether the system-call numbers of this machine are known."""
     return platform.machine() in MACHINES
 
 
 @functools.lru_cache(maxsize=8)
-def filter_for(network: NetworkMode) -> bytes:
-    """The program for this machine, as ``--seccomp`` wants it; empty where its numbers are not known."""
-    return packed(instructions(network, platform.machine())) if supported() else b""
+def filter_for(network: NetworkMode, *, services: bool = True) -> bytes:
+    """Return the program for this machine in the form of ``--seccomp``; empty if its numbers are unknown.
+
+    Args:
+        network: The network access.
+        services: Whether unix sockets with a name are allowed with the network ``on``.
+    """
+    return packed(instructions(network, platform.machine(), services=services)) if supported() else b""
 
 
-def instructions(network: NetworkMode, machine: str) -> list[Instruction]:
-    """The program: one block for each refused system call that the machine has."""
+def instructions(network: NetworkMode, machine: str, *, services: bool = True) -> list[Instruction]:
+    """Return the program, with one block for each refused system call that the machine has."""
     architecture, numbers = MACHINES[machine]
-    return assemble(common_rules(network.value), numbers, architecture)
+    return assemble(common_rules(network.value, services=services), numbers, architecture)

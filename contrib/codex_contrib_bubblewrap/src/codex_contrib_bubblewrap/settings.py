@@ -8,10 +8,10 @@ __all__ = ["BubblewrapSettings"]
 
 
 class BubblewrapSettings(Value, kw_only=True):
-    """What a person can set.
+    """The settings of the plugin.
 
     Attributes:
-        path: The program, absolute; None: the first ``bwrap`` on ``PATH`` that commands cannot change.
+        path: The absolute path of the program. None means the first ``bwrap`` on ``PATH`` that commands cannot change.
     """
 
     path: str | None = None

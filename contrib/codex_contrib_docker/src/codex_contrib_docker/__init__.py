@@ -1,4 +1,4 @@
-"""The sandbox ``docker``: the hook. What is heavy is imported where it is used, never here."""
+"""The hooks of the sandbox ``docker``. Slow imports are in the functions that need them."""
 
 from __future__ import annotations
 

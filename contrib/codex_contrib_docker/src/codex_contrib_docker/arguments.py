@@ -1,4 +1,4 @@
-"""The words for the engine: how a container is made, how a command is started in it, how one is signalled. Pure."""
+"""The engine's arguments for creating a container, and for starting and signalling commands in it. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codex_framework.contract.permissions.file_access import ResourceLimits
 __all__ = ["STATUS_FOLDER", "Container", "exec_words", "kill_words", "run_words"]
 
 STATUS_FOLDER = "/.codex-status"
-"""Where commands in the container tell that they have been started."""
+"""The folder in which commands in the container report that they have been started."""
 
 _START = """\
 status=$1 folder=$2; shift 2
@@ -26,18 +26,18 @@ esac
 say $$
 exec "$@"
 """
-"""Run by the container's ``sh``: it becomes the command, once it has told its process id, or why it cannot."""
+"""Run by the container's ``sh``. It reports its process id, or why the command cannot start, and then becomes the command."""
 
 
 class Container(NamedTuple):
-    """What a container is made of.
+    """The properties of a container.
 
     Attributes:
         owner: User and group id of this process.
-        keep_id: Map the own user to itself (Podman without root).
-        memory_mb: Of all processes together; None: no limit.
+        keep_id: Whether to map the own user to itself (Podman without root).
+        memory_mb: The memory limit of all processes together in MB. None means no limit.
         status: The folder of this machine that is mounted at :data:`STATUS_FOLDER`.
-        covers: The folders that are put over hidden ones, by path.
+        covers: The folders that cover hidden ones, by path.
     """
 
     image: str
@@ -53,7 +53,7 @@ class Container(NamedTuple):
 
 
 def run_words(container: Container) -> tuple[str, ...]:
-    """``run``: the container lives as long as its standard input is open, so it ends with this process, whatever ends that."""
+    """Return the arguments of ``run``. The container ends when its stdin is closed, and so with this process in any case."""
     uid, gid = container.owner
     words = ["run", "--rm", "--interactive", "--init", "--pull", "never", "--name", container.name]
     words += [
@@ -86,16 +86,16 @@ def run_words(container: Container) -> tuple[str, ...]:
 def exec_words(
     container: str, *, token: str, argv: Sequence[str], cwd: str, env: Mapping[str, str], env_file: str, tty: bool
 ) -> tuple[str, ...]:
-    """``exec``: start a command.
+    """Return the arguments of ``exec`` that start a command.
 
     Args:
-        container: Its name.
-        token: The name of the file in which the command tells that it has been started.
-        argv: Program and arguments.
-        cwd: Where it starts.
-        env: Its variables; only those with several lines are on the command line, which others can see.
-        env_file: A file with the others.
-        tty: Its standard streams are a terminal.
+        container: The container's name.
+        token: The name of the file in which the command reports its start.
+        argv: The program and its arguments.
+        cwd: The working folder.
+        env: The variables. Only those with several lines are put on the command line, which others can see.
+        env_file: A file with the other variables.
+        tty: Whether its standard streams are a terminal.
     """
     lines = [word for name, value in env.items() if "\n" in value for word in ("--env", f"{name}={value}")]
     terminal = ["--tty"] if tty else []
@@ -116,7 +116,7 @@ def exec_words(
 
 
 def kill_words(container: str, pid: int, number: int) -> tuple[str, ...]:
-    """``exec``: send a signal to the group of a command, which is a session of its own."""
+    """Return the arguments of ``exec`` that send a signal to the group of a command, which has its own session."""
     return ("exec", container, "sh", "-c", 'kill -"$1" "-$2" 2>/dev/null || :', "sh", str(number), str(pid))
 
 
@@ -129,14 +129,14 @@ def _mounts(layout: Layout, covers: Mapping[str, str]) -> Iterator[str]:
                 yield from ("--mount", _bind(path, path, read_only=True))
             case Kind.HIDDEN_FILE:
                 yield from ("--mount", _bind("/dev/null", path, read_only=True))
-            case Kind.HIDDEN_FOLDER | Kind.PASSABLE:  # not by --tmpfs: Podman mounts all of those before anything else
+            case Kind.HIDDEN_FOLDER | Kind.PASSABLE:  # not by --tmpfs, because Podman mounts these before anything else
                 yield from ("--mount", _bind(covers[path], path, read_only=True))
             case Kind.PRIVATE:
                 yield from ("--tmpfs", f"{path}:rw,nosuid,nodev,exec,mode=1777")
 
 
 def _bind(source: str, target: str, *, read_only: bool = False) -> str:
-    """A value of ``--mount``. It is read as a line of CSV, so what has a comma or a quote in it is quoted."""
+    """Return a value of ``--mount``. It is parsed as a line of CSV, so values with commas or quotes are quoted."""
     fields = ["type=bind", f"source={source}", f"target={target}", *(["readonly"] if read_only else [])]
     return ",".join(
         '"' + field.replace('"', '""') + '"' if any(mark in field for mark in ',"') else field for field in fields

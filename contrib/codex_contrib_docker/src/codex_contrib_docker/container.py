@@ -1,4 +1,4 @@
-"""A running container: made once, used by any number of commands, gone when this process is."""
+"""A running container, created once and used by any number of commands. It ends with this process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _READY = b"ready\n"
 
 
 class RunningContainer:
-    """One container. Its first process is ``cat``: it gives back what it is told, which shows that it is there.
+    """One container. Its first process is ``cat``, whose echo shows that the container is running.
 
     Args:
-        engine: Makes it.
-        container: What it is made of.
+        engine: The engine that creates it.
+        container: Its properties.
     """
 
     def __init__(self, engine: Engine, container: Container) -> None:
@@ -41,14 +41,14 @@ class RunningContainer:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, as far as is known."""
+        """Whether it is running, as far as is known."""
         return self._process is not None and self._process.returncode is None and not self._closed
 
     async def start(self) -> None:
-        """Make it, and wait until it is there.
+        """Create it, and wait until it is running.
 
         Raises:
-            SandboxError: It cannot be made.
+            SandboxError: It cannot be created.
         """
         self._placeholders = Placeholders(self.container.layout.placeholders)
         try:
@@ -73,7 +73,7 @@ class RunningContainer:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(self._engine.timeout_s):
-                with contextlib.suppress(ConnectionError):  # it has ended already
+                with contextlib.suppress(ConnectionError):  # it has already ended
                     process.stdin.write(_READY)
                     await process.stdin.drain()
                 answer = await process.stdout.readline()
@@ -81,21 +81,21 @@ class RunningContainer:
                     await process.wait()
         except TimeoutError:
             raise SandboxError(
-                f"the engine has not started a container within {self._engine.timeout_s:g} s",
-                hint="see whether the engine works (`docker run --rm IMAGE true`), or raise `[framework.plugins.docker] timeout_s`",
+                f"the engine did not start a container within {self._engine.timeout_s:g} s",
+                hint="check whether the engine works (`docker run --rm IMAGE true`), or raise `[framework.plugins.docker] timeout_s`",
             ) from None
         if answer != _READY:
             raise refusal("the engine cannot start a container", self.last_words())
 
     def last_words(self) -> str:
-        """What the engine has said of this container."""
+        """Return the engine's messages about this container."""
         with contextlib.suppress(ValueError):
             size = os.fstat(self._said.fileno()).st_size
             return os.pread(self._said.fileno(), size, 0).decode("utf-8", "replace").strip()
         return ""
 
     async def aclose(self) -> None:
-        """End it, with all that runs in it. Safe to call twice."""
+        """End it, with all its commands. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -104,8 +104,8 @@ class RunningContainer:
             assert process.stdin is not None
             process.stdin.close()
             patience = _ENDING_S
-            if not await _ends(process, 0.2):  # commands in it hold nothing up, but an engine may
-                status, _ = await self._engine.told("rm", "--force", self.name)
+            if not await _ends(process, 0.2):  # commands in it do not delay the end, but an engine may
+                status, _ = await self._engine.call("rm", "--force", self.name)
                 patience = _ENDING_S if status == 0 else 0.2
             if not await _ends(process, patience):
                 with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The engine's command line program: found, asked, and its complaints turned into errors with a hint."""
+"""The engine's command line program: finding it, running it, and converting its messages to errors with hints."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _NAMES = ("docker", "podman")
 _HINTS = (
     (
         ("cannot connect", "connection refused", "daemon running", "error during connect"),
-        "start the engine (`systemctl start docker`), and see that this user may use it (`docker info`)",
+        "start the engine (`systemctl start docker`), and check that this user may use it (`docker info`)",
     ),
-    (("permission denied",), "let this user use the engine (`docker info` has to work), or use Podman without root"),
+    (("permission denied",), "let this user use the engine (`docker info` must work), or use Podman without root"),
     (
         ("no such image", "image not known", "unable to find image", "did not resolve", "no such object"),
-        "build or pull the image that `[framework.plugins.docker] image` names; it is never pulled unasked",
+        "build or pull the image that `[framework.plugins.docker] image` names; it is never pulled automatically",
     ),
     (("executable file not found", "no such file or directory"), "use an image that has `sh`, `cat` and `kill`"),
     (("already in use",), "remove the container of that name"),
 )
-"""Words of an engine's complaint, in lower case, and what helps."""
+"""Words in an engine's message, in lower case, and the hint."""
 
 
 class Engine:
-    """A program that takes the words of ``docker``.
+    """A program with the command line of ``docker``.
 
     Args:
-        program: Absolute.
-        timeout_s: How long it may take for one thing.
+        program: The absolute path.
+        timeout_s: Time limit for one operation in seconds.
     """
 
     def __init__(self, program: str, timeout_s: float) -> None:
@@ -45,11 +45,11 @@ class Engine:
 
     @property
     def keeps_id(self) -> bool:
-        """Whether it is Podman without root, which has to be told to leave the user's id as it is."""
+        """Whether it is Podman without root, which needs an option to keep the user's id."""
         return Path(self.program).name.startswith("podman") and os.geteuid() != 0
 
     def ask(self, *words: str, within_s: float) -> tuple[int, str]:
-        """Run it to its end: status and what it said, all of it; -1 where it does not come back or cannot be run."""
+        """Run it to its end. Return its status and whole output; the status is -1 if it does not end or cannot be run."""
         try:
             done = subprocess.run(
                 [self.program, *words],
@@ -61,23 +61,23 @@ class Engine:
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            return -1, f"it does not answer within {within_s:g} s"
+            return -1, f"it did not answer within {within_s:g} s"
         except OSError as error:
             return -1, f"{self.program} cannot be run: {error.strerror}"
         return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
-    async def told(self, *words: str) -> tuple[int, str]:
-        """The same without holding up others, within the timeout."""
+    async def call(self, *words: str) -> tuple[int, str]:
+        """Run it like :meth:`ask`, without blocking the event loop, within the timeout."""
         return await asyncio.to_thread(lambda: self.ask(*words, within_s=self.timeout_s))
 
 
 def find(wanted: str | None, search: str) -> Iterator[str]:
-    """The programs that come into question, first choice first.
+    """Return the candidate programs, first choice first.
 
     Args:
-        wanted: A name, or an absolute path; None: Docker's, then Podman's.
-        search: A ``PATH``. What lies in this process's working folder or where everybody may write is passed over, since to ask it
-            would be to trust it.
+        wanted: A name or an absolute path. None means Docker's, then Podman's.
+        search: A ``PATH``. Programs in this process's working folder, or in folders that everybody may write, are skipped, because
+            running them would mean to trust them.
     """
     if wanted is not None and Path(wanted).is_absolute():
         if os.access(wanted, os.X_OK):
@@ -87,13 +87,15 @@ def find(wanted: str | None, search: str) -> Iterator[str]:
 
 
 def refusal(what: str, said: str) -> SandboxError:
-    """An error with the engine's last words, and a hint by what they are."""
+    """Return an error with the engine's last message, and a hint that depends on it."""
     lowered = said.lower()
-    hint = next((hint for words, hint in _HINTS if any(word in lowered for word in words)), "see what the engine says")
-    return SandboxError(f"{what}: {_last_line(said) or 'it gives no reason'}", hint=hint)
+    hint = next(
+        (hint for words, hint in _HINTS if any(word in lowered for word in words)), "check the message of the engine"
+    )
+    return SandboxError(f"{what}: {_last_line(said) or 'it gave no reason'}", hint=hint)
 
 
 def _last_line(said: str) -> str:
-    """The last line that says something; the client's closing advice does not."""
+    """Return the last meaningful line, without the client's closing advice."""
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("Run 'docker")]
     return lines[-1] if lines else ""

@@ -1,4 +1,4 @@
-"""From a turn's access to what of this machine is in a container. Looks at files, changes none."""
+"""Computes which parts of this machine are in a container for a turn's access. Reads the file system without changing it."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _OF_THE_IMAGE = (
     "/sys",
     "/run",
 )
-"""Folders of which the container has its own, unless the settings name them: read rules for them are about the system's programs."""
+"""Folders that come from the image unless the settings name them. Read rules for them are meant for the system's programs."""
 
 _TMP = "/tmp"  # noqa: S108  # one of the container's own, in memory, unless the access shows this machine's
 
 
 class Layout(NamedTuple):
-    """What is mounted, outer ones first, and which folders have to be made before, so that there is something to mount over."""
+    """The mounts, outer ones first, and the missing folders to create before, so that there is something to mount over."""
 
     mounts: tuple[Mount, ...]
     placeholders: tuple[str, ...] = ()
 
 
 def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = (), own: Iterable[str] = ()) -> Layout:
-    """What is in a container for an access, as files stand now.
+    """Return the layout of a container for an access, from the current state of files.
 
     Args:
         access: The permissions.
-        cwd: The folder that commands work in; real.
-        folders: Further ones that are shown where they may be read.
-        own: Folders of ours that no command may see.
+        cwd: The real path of the commands' working folder.
+        folders: Further folders to show if they may be read.
+        own: Our own folders, which no command may see.
 
     Raises:
-        SandboxError: Mounts cannot enforce it, or it takes in the whole machine.
+        SandboxError: Mounts cannot enforce it, or it includes the whole machine.
     """
     if access.full or access.mode_of(Path("/")) is AccessMode.WRITE:
         raise SandboxError(
-            "all files of this machine cannot be given to a container",
-            hint="choose a profile that names the folders to write, or let another sandbox confine commands (`[framework] sandbox`)",
+            "a container cannot be given all files of this machine",
+            hint="choose a profile that names the writable folders, or use another sandbox (`[framework] sandbox`)",
         )
     plan = _Plan(access, (cwd, *folders))
     for rule in access.rules:
@@ -68,7 +68,7 @@ def layout_of(access: FileAccess, cwd: str, folders: Iterable[str] = (), own: It
 
 
 class _Plan(MountPlan):
-    """The mounts of a container, which shows nothing of this machine but these."""
+    """The mounts of a container, which shows nothing else of this machine."""
 
     def __init__(self, access: FileAccess, shared: tuple[str, ...]) -> None:
         super().__init__(access, AccessMode.DENY)
@@ -87,11 +87,11 @@ class _Plan(MountPlan):
 
 
 def covers(layout: Layout, folder: Path) -> dict[str, str]:
-    """Make what is put over hidden folders: empty ones, but for the places of what is shown in them. By path.
+    """Create the folders that cover hidden ones, by path. They are empty except for the mount points of visible paths.
 
     Args:
         layout: The mounts.
-        folder: Where to make them; empty.
+        folder: The empty folder in which to create them.
     """
     made: dict[str, str] = {}
     for path, kind in layout.mounts:

@@ -1,4 +1,4 @@
-"""A command in a container: the engine's client out here, and the command's own process id in there."""
+"""A command in a container: the engine's client outside, and the command's process id inside."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["DockerProcess"]
 _SIGNALLED = 128
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
 _GONE_S = 5.0
-"""How long the client may take to notice that its command has been killed."""
+"""How long the client may take to notice that its command was killed, in seconds."""
 
 
 class DockerProcess(ChildProcess):
     """A started command.
 
     Args:
-        client: The engine's ``exec``, leader of a session out here.
+        client: The engine's ``exec``, which leads a session outside.
         container: The container's name.
-        status: The file in which the command tells its process id, or why it cannot be started.
-        ended: Called once, when everything is over.
+        status: The file in which the command reports its process id, or why it cannot be started.
+        ended: Called once, when everything has ended.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class DockerProcess(ChildProcess):
 
     @property
     def pid(self) -> int:
-        """The client's process id: the command's own says nothing out here."""
+        """The client's process id, because that of the command has no meaning outside."""
         return self._client.pid
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command's group, by another ``exec``: it arrives a little later. Nothing happens when it has ended."""
+        """Send a signal to the command's group by another ``exec``, so it arrives a little later. Nothing happens after the end."""
         if self._watcher.done():
             return
         self._signals.put_nowait(number)
@@ -59,17 +59,17 @@ class DockerProcess(ChildProcess):
             self._sender = asyncio.create_task(self._send())
 
     async def wait(self) -> int:
-        """The status (negative N: ended by signal N; an engine tells both ``exit 137`` and SIGKILL as 137: here they are -9)."""
+        """The status (negative N: ended by signal N; an engine reports both ``exit 137`` and SIGKILL as 137; here both are -9)."""
         status = await asyncio.shield(self._watcher)
         ended_by = status - _SIGNALLED
         return -ended_by if ended_by in signal.valid_signals() else status
 
-    async def told(self, within_s: float) -> str:
-        """Wait for what the command tells of its start.
+    async def started(self, within_s: float) -> str:
+        """Wait for the command's report of its start.
 
         Returns:
-            ``""`` once it has been started; ``missing``, ``refused`` or ``folder`` where it cannot be; ``ended`` where the client has
-            ended and nothing was told; ``late``.
+            ``""`` once it has been started; ``missing``, ``refused`` or ``folder`` if it cannot be started; ``ended`` if the client
+            has ended without a report; ``late`` after the time limit.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
@@ -83,7 +83,7 @@ class DockerProcess(ChildProcess):
         return "late"
 
     async def abandon(self) -> None:
-        """End it, whatever state it is in."""
+        """End it, in any state."""
         if self._inner is not None:
             self.signal(signal.SIGKILL)
         else:
@@ -92,7 +92,7 @@ class DockerProcess(ChildProcess):
         await self.wait()
 
     async def aclose(self) -> None:
-        """Wait until nothing of it is under way any more. The container has been ended before."""
+        """Wait until all its work has ended. Call it after the end of the container."""
         with contextlib.suppress(ProcessLookupError):
             if self._client.returncode is None and not await self._gone(_GONE_S):
                 self._client.kill()
@@ -102,7 +102,7 @@ class DockerProcess(ChildProcess):
             await asyncio.wait(under_way)
 
     def _word(self) -> str:
-        """What the command has told."""
+        """Return the command's report."""
         if not self._said:
             self._said = self._read()
             if self._said.isdecimal():
@@ -110,7 +110,7 @@ class DockerProcess(ChildProcess):
         return self._said
 
     def _read(self) -> str:
-        """What the file says; it lies where commands may write, so it is looked at with care."""
+        """Return the content of the file. Commands may write it, so it is not trusted."""
         try:
             descriptor = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -126,10 +126,10 @@ class DockerProcess(ChildProcess):
         while not self._signals.empty():
             number = self._signals.get_nowait()
             if self._inner is not None:
-                await self._engine.told(*kill_words(self._container, self._inner, number))
+                await self._engine.call(*kill_words(self._container, self._inner, number))
             if number == signal.SIGKILL and not await self._gone(_GONE_S):
                 with contextlib.suppress(ProcessLookupError):
-                    self._client.kill()  # the engine does not answer, or something else holds the output
+                    self._client.kill()  # the engine does not respond, or another process keeps the output open
 
     async def _gone(self, within_s: float) -> bool:
         done, _ = await asyncio.wait((self._watcher,), timeout=within_s)
@@ -137,12 +137,12 @@ class DockerProcess(ChildProcess):
 
     async def _watch(self) -> int:
         status = await self._client.wait()
-        self._word()  # the file is removed soon
+        self._word()  # before the file is removed
         self._sweeper = asyncio.create_task(self._sweep())
         return status
 
     async def _sweep(self) -> None:
-        """End what the command has left in its group. Nobody waits for that."""
+        """End the processes that the command has left in its group, without waiting for this."""
         if self._inner is not None:
-            await self._engine.told(*kill_words(self._container, self._inner, signal.SIGKILL))
+            await self._engine.call(*kill_words(self._container, self._inner, signal.SIGKILL))
         self._on_end()

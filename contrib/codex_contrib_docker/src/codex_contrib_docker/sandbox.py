@@ -35,21 +35,25 @@ if TYPE_CHECKING:
 __all__ = ["DockerConfinement", "DockerSandbox"]
 
 _PROBE_S = 3.0
-"""An engine answers in some 50 milliseconds; what is found out holds for as long as the kernel lives, so a busy one gets its time."""
-_NO_IMAGE = 'set `[framework.plugins.docker] image = "..."` to an image that is there and has what commands need'
+"""Time limit in seconds. An engine usually responds in 50 ms, but the result is kept for the kernel's life, so busy ones get more
+time."""
+_NO_IMAGE = (
+    'set `[framework.plugins.docker] image = "..."` to an available image that has the programs that commands need'
+)
 _NO_ENGINE = "install Docker or Podman, or set `[framework.plugins.docker] engine`"
 _ERRORS = {"missing": errno.ENOENT, "refused": errno.EACCES, "folder": errno.ENOENT}
 
 
 class DockerSandbox(Sandbox):
-    """Confines commands by containers of Docker or Podman.
+    """Confines commands in containers of Docker or Podman.
 
     Args:
-        settings: What a person has set.
-        search: Instead of ``PATH``: where the engine's program is looked for.
+        settings: The settings of the plugin.
+        search: The search path for the engine's program, instead of ``PATH``.
     """
 
     name = "docker"
+    close_timeout_s = 30.0  # an engine under load takes several seconds to remove a container
 
     def __init__(self, settings: DockerSettings | None = None, *, search: str | None = None) -> None:
         self.settings = settings or DockerSettings()
@@ -60,13 +64,13 @@ class DockerSandbox(Sandbox):
         self._plans: list[DockerConfinement] = []
 
     def probe(self) -> SandboxReport:
-        """Whether there is an engine that has the image; it is asked once."""
+        """Report whether there is an engine with the image. The engine is called once."""
         if self._report is None:
             self._report = self._probed()
         return self._report
 
     def confine(self, access: FileAccess, cwd: Path) -> DockerConfinement:
-        """The plan for an access.
+        """Return the plan for an access.
 
         Raises:
             SandboxError: A container cannot enforce it.
@@ -75,18 +79,18 @@ class DockerSandbox(Sandbox):
 
         report = self.probe()
         if not report.available:
-            raise SandboxError(f"no container can be had here: {report.reason}", slug="no-sandbox", hint=report.hint)
+            raise SandboxError(f"containers do not work here: {report.reason}", slug="no-sandbox", hint=report.hint)
         check_floor("a container", report, access, bounds_memory=self.settings.memory_mb is not None)
         if access.network is NetworkMode.PROXY:
             raise SandboxError(
-                "a container reaches the network as a whole or not at all, not by a gate",
-                hint="let another sandbox confine commands (`[framework] sandbox`), or choose a profile without allowed hosts",
+                "a container has the whole network or none; it cannot be restricted to a proxy",
+                hint="use another sandbox (`[framework] sandbox`), or choose a profile without allowed hosts",
             )
-        layout_of(access, os.path.realpath(cwd), self.settings.folders)  # refuses what cannot be
+        layout_of(access, os.path.realpath(cwd), self.settings.folders)  # raises an error for an impossible access
         engine = self.engine
         if within_reach(engine.program, access, cwd):
             raise SandboxError(
-                f"{engine.program} lies where commands may write, so it cannot be trusted to confine them",
+                f"{engine.program} is in a place that commands can write to, so it cannot be trusted to confine them",
                 hint="set `[framework.plugins.docker] engine` to a program outside of the writable folders",
             )
         plan = DockerConfinement(self, access, os.path.realpath(cwd))
@@ -95,7 +99,7 @@ class DockerSandbox(Sandbox):
 
     @property
     def engine(self) -> Engine:
-        """The engine that was found.
+        """Return the engine.
 
         Raises:
             SandboxError: There is none.
@@ -105,13 +109,13 @@ class DockerSandbox(Sandbox):
         return self._engine
 
     def folder(self) -> Path:
-        """A folder for what passes between us and containers; made at first use."""
+        """A folder for files exchanged with containers, created at first use."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="codex-docker-")).resolve()
         return self._folder
 
     async def aclose(self) -> None:
-        """End all containers, with what runs in them. Safe to call twice."""
+        """End all containers and their commands. Safe to call twice."""
         plans, self._plans = self._plans, []
         await asyncio.gather(*(plan.aclose() for plan in plans))
         if self._folder is not None:
@@ -123,7 +127,7 @@ class DockerSandbox(Sandbox):
 
         search = os.environ.get("PATH", os.defpath) if self._search is None else self._search
         if sys.platform == "win32":
-            return SandboxReport(available=False, reason="there are no such containers here", hint="use WSL")
+            return SandboxReport(available=False, reason="containers on Windows are not supported", hint="use WSL")
         if self.settings.image is None:
             return SandboxReport(available=False, reason="no image is configured", hint=_NO_IMAGE)
         program = next(find(self.settings.engine, search), None)
@@ -157,7 +161,7 @@ def _report(engine: str, settings: DockerSettings) -> SandboxReport:
             Protection.RESOURCES: "--memory, file size limit, where configured",
         },
         partly={
-            Protection.TERMINALS: "own /dev/pts: the person's are not there; typing into the command's own is not prevented",
+            Protection.TERMINALS: "own /dev/pts: the user's terminals are not there; typing into the command's own is not prevented",
             Protection.UNIX_SOCKETS: "those in mounted folders can be reached, and abstract ones where the network is on",
             Protection.KERNEL: "no capabilities, no_new_privs, and the engine's own system-call filter, which lets more through",
             Protection.LIFETIME: "a command's process group ends with it; what has left the group ends with the container",
@@ -179,14 +183,14 @@ class DockerConfinement(Confinement):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` where there is no network."""
+        """``CODEX_SANDBOX_NETWORK_DISABLED=1`` if there is no network."""
         return {} if self._access.network is NetworkMode.ON else {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 
     async def start(self, launch: Launch) -> DockerProcess:
         """Start a process under the plan.
 
         Raises:
-            SandboxError: It cannot be confined; nothing of it has run.
+            SandboxError: It cannot be confined. It was not started.
             CommandFailed: The program or folder does not exist in the container or cannot be executed.
         """
         check_text(launch.argv, launch.env)
@@ -195,7 +199,7 @@ class DockerConfinement(Confinement):
             container = await self._container()
             process = await self._exec(container, launch)
             try:
-                word = await process.told(self._sandbox.settings.timeout_s)
+                word = await process.started(self._sandbox.settings.timeout_s)
             except BaseException:
                 await process.abandon()
                 raise
@@ -206,19 +210,19 @@ class DockerConfinement(Confinement):
             await process.abandon()
             if word == "late":
                 raise SandboxError(
-                    f"the engine has not started the command within {self._sandbox.settings.timeout_s:g} s",
-                    hint="see whether the engine works, or raise `[framework.plugins.docker] timeout_s`",
+                    f"the engine did not start the command within {self._sandbox.settings.timeout_s:g} s",
+                    hint="check whether the engine works, or raise `[framework.plugins.docker] timeout_s`",
                 )
-            status, said = await self._sandbox.engine.told("exec", container.name, "sh", "-c", ":")
+            status, said = await self._sandbox.engine.call("exec", container.name, "sh", "-c", ":")
             if status == 0 or last:
                 from codex_contrib_docker.engine import refusal
 
                 raise refusal("the engine has ended without starting the command", said or container.last_words())
-            await self._drop(container)  # it has been killed behind our back, and nothing has run: try another one
+            await self._drop(container)  # the container was killed from outside, and nothing has run, so use a new one
         raise AssertionError("unreachable")
 
     async def warm(self) -> None:
-        """Make the container. What goes wrong shows again with the first command."""
+        """Create the container. Errors are ignored here, because the first command reports them."""
         import contextlib
 
         with contextlib.suppress(SandboxError):
@@ -232,7 +236,7 @@ class DockerConfinement(Confinement):
         await asyncio.gather(*(process.aclose() for process in list(self._processes)))
 
     async def _container(self) -> RunningContainer:
-        """The running one, or a new one where there is none or files have come and gone that mounts depend on."""
+        """Return the running container, or a new one if there is none or files that mounts depend on were created or removed."""
         from codex_contrib_docker.arguments import Container
         from codex_contrib_docker.container import RunningContainer
         from codex_contrib_docker.layout import covers, layout_of
@@ -306,7 +310,7 @@ class DockerConfinement(Confinement):
         except OSError as error:
             listed.unlink()
             if error.errno == errno.E2BIG:
-                raise start_error(errno.E2BIG, hint="Pass less on the command line.") from error
+                raise start_error(errno.E2BIG, hint="Shorten the command line.") from error
             raise SandboxError(f"{engine.program} cannot be run: {error.strerror}", hint=_NO_ENGINE) from error
 
         def ended() -> None:
@@ -327,7 +331,7 @@ def _failed(word: str, launch: Launch) -> CommandFailed:
 
 
 def _check_names(env: Mapping[str, str]) -> None:
-    """Refuse variables that a file of variables cannot name."""
+    """Refuse variables whose names a file of variables cannot contain."""
     wrong = next((name for name in env if "\n" in name or name.startswith("#")), None)
     if wrong is not None:
-        raise CommandFailed(f"there can be no variable named {wrong!r}", hint="Give the variable another name.")
+        raise CommandFailed(f"a variable cannot have the name {wrong!r}", hint="Rename the variable.")

@@ -8,17 +8,17 @@ __all__ = ["DockerSettings"]
 
 
 class DockerSettings(Value, kw_only=True):
-    """What a person can set.
+    """The settings of the plugin.
 
     Attributes:
-        image: What containers are made of. It has to be there already, with ``sh``, ``cat`` and ``kill`` in it. Without one, the
+        image: The image of containers. It must exist locally and contain ``sh``, ``cat`` and ``kill``. Without an image, the
             sandbox is not available.
-        engine: ``docker``, ``podman`` or the absolute path of a program that takes the same words; None: the first of both on
+        engine: ``docker``, ``podman`` or the absolute path of a program with the same command line. None means the first of both on
             ``PATH``.
-        folders: Absolute folders of this machine that are in the container besides the working folder and what rules name,
-            readable where the permissions say so. Without that, commands see the image's files there, or nothing.
-        memory_mb: How much memory all commands of a container may use together; None: what ``sandbox_limits`` says.
-        timeout_s: How long the engine may take to start a container or a command.
+        folders: Absolute folders of this machine that are in the container in addition to the working folder and the folders of
+            rules, as readable as the permissions allow. Otherwise commands see the image's files there, or nothing.
+        memory_mb: Memory limit for all commands of a container together in MB. None means that of ``sandbox_limits``.
+        timeout_s: Time limit for the engine to start a container or a command, in seconds.
     """
 
     image: str | None = None

@@ -262,6 +262,34 @@ def set_uid_created():
     os.open(W + "/suid", os.O_CREAT | os.O_WRONLY, 0o4755)
 
 
+def set_gid_file():
+    os.chmod(W + "/file", 0o2755)
+
+
+def set_gid_by_descriptor():
+    os.fchmod(os.open(W + "/file", os.O_RDONLY), 0o2755)
+
+
+def set_gid_created():
+    os.open(W + "/sgid", os.O_CREAT | os.O_WRONLY, 0o2755)
+
+
+def set_gid_node():
+    os.mknod(W + "/sgid-node", stat.S_IFREG | 0o2755)
+
+
+def device_times():
+    os.utime("/dev/full")
+
+
+def new_message_queue():
+    sys_(240, 180, (KEY + "new").encode(), os.O_RDWR | os.O_CREAT, 0o600, None)
+
+
+def priority_of_user():
+    os.setpriority(os.PRIO_USER, os.getuid(), os.getpriority(os.PRIO_PROCESS, 0))
+
+
 def device_node():
     os.mknod(W + "/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
 
