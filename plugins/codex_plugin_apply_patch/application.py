@@ -1,9 +1,10 @@
-"""Carries out one call: reads the patch, asks, writes, tells."""
+"""Runs one call: reads the patch, requests approval, writes files, and reports."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from codex_framework.contract.roles.tools import PatchRequest
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.descriptions import ARGUMENTS
 from codex_plugin_apply_patch.disk import Disk
-from codex_plugin_apply_patch.grammar import InvalidPatch, parse
+from codex_plugin_apply_patch.grammar import DeleteHunk, Hunk, InvalidPatch, parse
 from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary
 from codex_plugin_apply_patch.steps import StepFailed, perform
 
@@ -22,11 +23,11 @@ __all__ = ["apply"]
 
 
 class _Request(NamedTuple):
-    """What a call asks for.
+    """The content of a call.
 
     Attributes:
-        workdir: Where relative paths start; None is the turn's folder.
-        prefix: Stands before the output: a call that was made for a shell call answers in that one's form.
+        workdir: The folder from which relative paths start. None means the turn's folder.
+        prefix: The text before the output. A call that was made from a shell call answers in the form of that call.
     """
 
     patch: str
@@ -35,18 +36,17 @@ class _Request(NamedTuple):
 
 
 async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
-    """Carry out one call, of either kind.
+    """Run one call, of either kind.
 
-    Files are read and written on the event loop: a patch takes milliseconds, and so an interrupt finds it done or not begun,
-    never half done.
+    Files are read and written on the event loop. This takes milliseconds, and an interrupt cannot stop a patch half way.
 
     Raises:
-        ToolError: The patch is none, or does not fit; nothing was written.
-        ToolRefused: It may not be applied.
+        ToolError: The patch is invalid or does not match the files; nothing was written.
+        ToolRefused: The patch must not be applied.
     """
     request = _request(call)
     cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
-    disk = Disk(str(cwd), may_read=lambda path: context.access.may_read(Path(path)))
+    disk = Disk(str(cwd), access=context.access)
     steps = _planned(request.patch, disk)
     changes = changes_of(steps)
     await _approve(steps, changes, disk, context)
@@ -61,11 +61,38 @@ def _request(call: ToolCall) -> _Request:
     return _Request(found["input"], found.get("workdir"), found.get("prefix", ""))
 
 
+class _SingleOperations:
+    """Checks that no two hunks of a patch are for the same file, even under different names.
+
+    It would be unclear whether the second hunk refers to the original file or to the result of the first one.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._seen: set[str] = set()
+
+    def check(self, hunk: Hunk) -> None:
+        """Note a hunk's file.
+
+        Raises:
+            InvalidPatch: An earlier hunk was for the same file.
+        """
+        path = self._disk.absolute(hunk.path)
+        names = {path}
+        with contextlib.suppress(ValueError):  # a NUL character, which reading the file reports
+            names |= self._disk.names(path, itself=isinstance(hunk, DeleteHunk))
+        if names & self._seen:
+            raise InvalidPatch(f"multiple operations target {path}")
+        self._seen |= names
+
+
 def _planned(patch: str, disk: Disk) -> list[Step]:
     try:
         hunks = parse(_clean(patch))
         plan = Plan(disk)
+        single = _SingleOperations(disk)
         for hunk in hunks:
+            single.check(hunk)
             plan.add(hunk)
     except (InvalidPatch, PlanFailed) as error:
         raise ToolError(f"apply_patch verification failed: {_clean(str(error))}") from error
@@ -75,29 +102,40 @@ def _planned(patch: str, disk: Disk) -> list[Step]:
 
 
 def _clean(text: str) -> str:
-    """Text that can be written as UTF-8: half surrogate pairs (from JSON escapes) become U+FFFD."""
+    """Return text that can be encoded as UTF-8. Halves of surrogate pairs (from JSON escapes) become U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 async def _approve(steps: Sequence[Step], changes: Mapping[str, FileChange], disk: Disk, context: ToolContext) -> None:
-    """Ask for the files that are really written: symlinks on the way are followed first.
+    """Request approval for the real paths of the files, with symlinks resolved. Later, only these paths are written.
 
     Raises:
-        ToolRefused: It may not be done.
+        ToolRefused: It is not allowed.
     """
+    shown = changes_of(steps, place=disk.target)
+    places = [place for step in steps for place in _places(step, disk)]
     try:
         _check_symlinks(steps, disk, context)
-        await context.approve_patch(PatchRequest(changes=changes_of(steps, place=disk.target)))
+        await context.approve_patch(PatchRequest(changes=shown))
     except ToolRefused as error:
         context.emit(_begin(changes, context, auto_approved=False))
         context.emit(_end(changes, context, "declined", stderr=str(error)))
         raise
+    disk.approve(places)
+
+
+def _places(step: Step, disk: Disk) -> Iterator[str]:
+    """Yield the real paths that a step writes or removes."""
+    if step.after is not None:
+        yield disk.target(step.move_to or step.path)
+    if step.after is None or step.move_to is not None:
+        yield disk.place(step.path)
 
 
 def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> None:
-    """Refuse to delete a symlink whose own place may not be written: permissions only look at where it leads."""
+    """Refuse to delete a symlink in a folder that must not be written, because permissions only check its target."""
     if context.access.full:
         return
     for step in steps:
@@ -105,7 +143,7 @@ def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> 
             continue
         place = disk.place(step.path)
         if place != disk.target(step.path) and context.access.mode_of(Path(place)) is not AccessMode.WRITE:
-            raise ToolRefused(f"patch rejected: {step.path} is a symlink outside of what may be written")
+            raise ToolRefused(f"patch rejected: {step.path} is a symlink in a folder that must not be written")
 
 
 def _carry_out(

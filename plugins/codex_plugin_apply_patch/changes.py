@@ -1,4 +1,4 @@
-"""The steps of a plan as the changes that events and approvals show."""
+"""Conversion of a plan's steps to the changes in events and approvals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["changes_of", "readable"]
 
 
 def changes_of(steps: Iterable[Step], *, place: Callable[[str], str] = str) -> dict[str, FileChange]:
-    """Changes by absolute path; several steps on one file are shown as one.
+    """Return the changes by absolute path. Several steps on one file become one change.
 
     Args:
-        place: Gives the path to show for a path of a step.
+        place: Returns the path to show for a path of a step.
     """
     befores: dict[str, str | None] = {}
     changes: dict[str, FileChange] = {}
@@ -45,7 +45,7 @@ def _change(
 
 
 def readable(text: str) -> str:
-    """Text that JSON can carry: bytes that were no UTF-8 become U+FFFD."""
+    """Return text that JSON can contain. Bytes that were not UTF-8 become U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

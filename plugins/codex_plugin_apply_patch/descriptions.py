@@ -1,4 +1,4 @@
-"""What models read of the tool."""
+"""The texts about the tool for models."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from codex_framework import Argument
 __all__ = ["ARGUMENTS", "FREEFORM", "FUNCTION", "LARK"]
 
 FREEFORM = (
-    "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain "
-    "text; do not put it into JSON or a code fence."
+    "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain text, "
+    "without JSON or a code fence."
 )
 
 FUNCTION = """Edits files: adds, changes, moves and deletes any number of them in one patch.
 
 `input` is the patch as text. It starts with the line `*** Begin Patch` and ends with the line `*** End Patch`; between them \
-stands one section for each file:
+is one section for each file:
 
 *** Add File: PATH
-    A new file. Each of its lines follows, with `+` before it.
+    Creates a file. Each of its lines follows, with `+` before it.
 *** Delete File: PATH
     Nothing follows.
 *** Update File: PATH
@@ -66,11 +66,11 @@ text: /[^\n]+/
 
 %import common.LF
 """
-"""The grammar that a freeform call has to follow, for the model's side (Lark syntax)."""
+"""The grammar of a freeform call, for the model's server (Lark syntax)."""
 
 ARGUMENTS = {
     "input": Argument("string", "The whole patch, from '*** Begin Patch' on.", required=True),
-    # What the interceptor adds.
+    # Added by the interceptor.
     "workdir": Argument("string", hidden=True),
     "prefix": Argument("string", hidden=True),
 }

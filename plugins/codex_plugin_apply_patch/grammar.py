@@ -1,6 +1,6 @@
-"""The patch format: what a patch says, and how its text is read.
+"""The patch format: the content of a patch, and its parser.
 
-Standard library only, and little of it: the ``apply_patch`` command loads this file without ``site-packages``.
+It uses only little of the standard library, because the ``apply_patch`` command loads this file without ``site-packages``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _HEREDOC_OPENINGS = frozenset(("<<EOF", "<<'EOF'", '<<"EOF"'))
 
 
 class InvalidPatch(Exception):  # noqa: N818  # named by what it says
-    """The text is no patch.
+    """The text is not a valid patch.
 
     Attributes:
-        message: What is wrong.
-        line: 1-based line of the patch, where the fault has one.
+        message: The problem.
+        line: The line of the patch, from 1. None if the problem has no line.
     """
 
     def __init__(self, message: str, line: int | None = None) -> None:
@@ -73,7 +73,7 @@ class InvalidPatch(Exception):  # noqa: N818  # named by what it says
 
 
 class _Value:
-    """Equality and repr by fields (``dataclasses`` would cost the command several milliseconds of start-up)."""
+    """Equality and repr by fields, because importing ``dataclasses`` would take the command several milliseconds."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ class _Value:
 
 
 class AddHunk(_Value):
-    """Make a file, or replace one. ``content`` is its whole text."""
+    """Create or replace a file. ``content`` is its whole text."""
 
     __slots__ = ("content", "path")
 
@@ -110,12 +110,12 @@ class DeleteHunk(_Value):
 
 
 class Chunk(_Value):
-    """One place of a file that changes.
+    """One change of a file.
 
     Attributes:
-        context: A line that stands somewhere above the place (the text after ``@@``), or None.
+        context: A line somewhere above the change (the text after ``@@``), or None.
         lines: ``(mark, text)``; the mark is a space (kept), ``-`` (removed) or ``+`` (new).
-        end_of_file: Whether the old lines are the last ones of the file.
+        end_of_file: Whether the old lines are at the end of the file.
     """
 
     __slots__ = ("context", "end_of_file", "lines")
@@ -127,7 +127,7 @@ class Chunk(_Value):
 
 
 class UpdateHunk(_Value):
-    """Change a file, and move it where ``move_to`` says so."""
+    """Change a file, and move it to ``move_to`` if that is set."""
 
     __slots__ = ("chunks", "move_to", "path")
 
@@ -141,12 +141,12 @@ Hunk = AddHunk | DeleteHunk | UpdateHunk
 
 
 def parse(text: str) -> tuple[Hunk, ...]:
-    """Read a patch.
+    """Parse a patch.
 
-    Lenient where models are known to slip: space around the markers and headers, a ``<<EOF`` wrapper around the whole.
+    Common mistakes of models are accepted: space around the markers and headers, and a ``<<EOF`` wrapper around the patch.
 
     Raises:
-        InvalidPatch: And nothing else, whatever the text is.
+        InvalidPatch: The text is invalid. No other exception is raised.
     """
     reader = Reader()
     lines = _body(text)
@@ -157,17 +157,17 @@ def parse(text: str) -> tuple[Hunk, ...]:
 
 
 def opens_heredoc(line: str) -> bool:
-    """Whether the line is the opening of a heredoc that some models wrap around a patch."""
+    """Return whether the line opens a heredoc, which some models put around a patch."""
     return line.rstrip(SPACES) in _HEREDOC_OPENINGS
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines without their ends (LF or CRLF)."""
+    """Return the lines without their ends (LF or CRLF)."""
     return [line[:-1] if line.endswith("\r") else line for line in text.split("\n")]
 
 
 def _body(text: str) -> list[str]:
-    """The lines from ``BEGIN`` to ``END``, both included."""
+    """Return the lines from ``BEGIN`` to ``END``, inclusive."""
     lines = split_lines(text.strip(SPACES))
     try:
         _check_markers(lines)
@@ -187,7 +187,7 @@ def _check_markers(lines: list[str]) -> None:
 
 
 class Reader:
-    """Reads a patch line by line; what is complete so far can be looked at any time.
+    """Parses a patch line by line. The hunks so far are available at any time.
 
     Example:
         >>> reader = Reader()
@@ -205,7 +205,7 @@ class Reader:
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
-        """The hunks so far, the one that is being read included."""
+        """The hunks so far, including the incomplete last one."""
         if self._open is None:
             return tuple(self._done)
         return (*self._done, self._open.hunk())
@@ -214,7 +214,7 @@ class Reader:
         """Read the next line, without its end.
 
         Raises:
-            InvalidPatch: The patch is wrong from here on.
+            InvalidPatch: The patch is invalid at this line.
         """
         self._number += 1
         if self._number == 1:
@@ -233,10 +233,10 @@ class Reader:
         self._header(line.strip(SPACES))
 
     def finish(self) -> None:
-        """Read the last line, which is ``END`` with whatever space around it.
+        """Read the last line, which is ``END`` with optional space around it.
 
         Raises:
-            InvalidPatch: The last hunk lacks something.
+            InvalidPatch: The last hunk is incomplete.
         """
         self._number += 1
         self._close()
@@ -274,17 +274,17 @@ class _Added:
         self._lines: list[str] = []
 
     def take(self, line: str, _number: int) -> bool:
-        """Whether the line belongs to the hunk."""
+        """Take a line. Return whether it belongs to the hunk."""
         if not line.startswith("+"):
             return False
         self._lines.append(f"{line[1:]}\n")
         return True
 
     def check(self, _number: int) -> None:
-        """Nothing can be missing: a file may be empty."""
+        """Do nothing, because a file may be empty."""
 
     def hunk(self) -> Hunk:
-        """The hunk as far as it was read."""
+        """The hunk so far."""
         return AddHunk(self._path, "".join(self._lines))
 
 
@@ -300,10 +300,10 @@ class _Updated:
         self._lines: list[tuple[str, str]] | None = None
 
     def take(self, line: str, number: int) -> bool:
-        """Whether the line belongs to the hunk.
+        """Take a line. Return whether it belongs to the hunk.
 
         Raises:
-            InvalidPatch: It belongs nowhere.
+            InvalidPatch: The line does not belong to any hunk.
         """
         if self._lines is None:
             return self._between(line, number)
@@ -328,7 +328,7 @@ class _Updated:
         return True
 
     def _between(self, line: str, number: int) -> bool:
-        """Take a line that stands before, between or after chunks."""
+        """Take a line before, between or after chunks."""
         bare = line.rstrip(SPACES)
         if number == self._number + 1 and bare.startswith(MOVE):
             self._move_to = bare[len(MOVE) :]
@@ -354,7 +354,7 @@ class _Updated:
         self._lines = None
 
     def check(self, number: int) -> None:
-        """Look whether something is missing.
+        """Check that nothing is missing.
 
         Raises:
             InvalidPatch: There is no chunk, or one without lines.
@@ -365,7 +365,7 @@ class _Updated:
             raise InvalidPatch(f"Update file hunk for path '{self._path}' is empty", self._number)
 
     def hunk(self) -> Hunk:
-        """The hunk as far as it was read."""
+        """The hunk so far."""
         chunks = self._chunks
         if self._lines:
             chunks = [*chunks, Chunk(self._context, tuple(self._lines))]

@@ -1,7 +1,7 @@
 """Turns shell calls that only run ``apply_patch`` into calls of the tool.
 
-So a patch is shown, approved and applied as one, however the model has asked for it. Everything that is not surely such a call
-is left to the shell.
+So a patch is shown, approved and applied as a whole, however the model requested it. Any call that is not certainly of this kind is
+left to the shell.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from codex_framework import Interceptor, ToolCall, ToolRefused, TurnContext
 
 __all__ = ["PatchInterceptor"]
 
-_SHELLS = frozenset({"bash", "zsh", "sh"})
 _IMPLICIT = (
     "apply_patch verification failed: patch detected without explicit call to apply_patch. "
     'Rerun as ["apply_patch", "<patch>"]'
 )
 _UNIFIED_EXEC_PREFIX = "Wall time: 0.0000 seconds\nOutput:\n"
-"""What ``exec_command`` answers with has this head; no process runs, so there is no time to tell (measured)."""
+"""The header of outputs of ``exec_command``. The time is zero, because no process runs (measured on Codex)."""
 
 
 _Found: TypeAlias = "tuple[str, str | None]"
@@ -33,11 +32,11 @@ class PatchInterceptor(Interceptor):
     order = 0
 
     def alone(self, call: ToolCall) -> bool:
-        """Whether the call may turn out to be a patch, which must not overlap with anything."""
+        """Return whether the call may be a patch, which must run alone."""
         return call.name in _READERS and _mentions_patch(call.arguments)
 
     async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:  # noqa: ARG002  # the role's
-        """The call of ``apply_patch`` that a shell call stands for, or the call as it is.
+        """Return the call of ``apply_patch`` for a shell call that only runs it. Return any other call unchanged.
 
         Raises:
             ToolRefused: The command is a bare patch, which no shell can run.
@@ -50,7 +49,7 @@ class PatchInterceptor(Interceptor):
         try:
             arguments = json.loads(call.arguments)
         except (ValueError, RecursionError):
-            return call  # the tool itself says what is wrong with it
+            return call  # the tool itself reports the error
         if not isinstance(arguments, dict):
             return call
         found = reader(arguments)
@@ -90,12 +89,14 @@ def _in_argv(arguments: Mapping[str, Any]) -> _Found | None:
     argv = arguments.get("command")
     if not isinstance(argv, Sequence) or isinstance(argv, str) or not all(isinstance(word, str) for word in argv):
         return None
+    from codex_framework.toolkit.programs import is_shell
+
     match argv:
         case [body]:
             _refuse_bare_patch(body)
         case ["apply_patch" | "applypatch", body]:
             return body, None
-        case [shell, "-c" | "-lc", script] if shell.rsplit("/", 1)[-1] in _SHELLS:
+        case [shell, "-c" | "-lc", script] if is_shell(shell):
             return _in_script(script)
     return None
 

@@ -1,4 +1,4 @@
-"""Where lines of a patch stand in a file. Standard library only."""
+"""Finds the lines of a patch in a file. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = {
     **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f"), '"'),
     **dict.fromkeys([0xA0, *range(0x2002, 0x200B), 0x202F, 0x205F, 0x3000], " "),
 }
-"""Typographic characters that models write as plain ones."""
+"""Typographic characters that models replace by plain ones."""
 
 
 def _same(line: str) -> str:
@@ -39,7 +39,7 @@ def _plain(line: str) -> str:
 
 
 _PASSES: tuple[Callable[[str], str], ...] = (_same, _right_stripped, _stripped, _plain)
-"""From strict to lenient; each one looks at the whole range before the next is tried."""
+"""From strict to lenient. Each searches the whole range before the next is tried."""
 
 
 class FileLines:
@@ -50,13 +50,13 @@ class FileLines:
         self._forms: list[_Form | None] = [None] * len(_PASSES)
 
     def find(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> int | None:
-        """The first index from ``start`` on where all ``wanted`` lines follow each other.
+        """Return the first index, from ``start`` on, at which all ``wanted`` lines follow each other.
 
         Args:
-            at_end: They have to be the last lines of the file.
+            at_end: Whether they must be the last lines of the file.
 
         Returns:
-            None where they do not stand there in any form; ``start`` where nothing is wanted.
+            None if they are not found in any form; ``start`` if ``wanted`` is empty.
         """
         if not wanted:
             return start
@@ -80,18 +80,18 @@ class FileLines:
 
 
 class _Form:
-    """All lines as one text: ``str.find`` takes linear time, also for many equal lines."""
+    """All lines as one text, because ``str.find`` takes linear time even with many equal lines."""
 
     def __init__(self, lines: list[str]) -> None:
         self._text = "\n" + "\n".join(lines) + "\n"
         self._starts = [0]
-        """Where the newline before each line stands, and the last one."""
+        """The positions of the newline before each line, and of the last one."""
         at = 0
         for line in lines:
             at += len(line) + 1
             self._starts.append(at)
 
     def find(self, wanted: list[str], start: int) -> int | None:
-        """The index of the first of these lines, from ``start`` on."""
+        """Return the index of the first of these lines, from ``start`` on."""
         found = self._text.find("\n" + "\n".join(wanted) + "\n", self._starts[start])
         return None if found < 0 else bisect_left(self._starts, found)

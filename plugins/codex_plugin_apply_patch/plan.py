@@ -1,4 +1,4 @@
-"""What a patch does to files, worked out before anything is written. Standard library only."""
+"""The effect of a patch on files, computed before anything is written. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["Plan", "PlanFailed", "Step", "summary"]
 
 
 class PlanFailed(Exception):  # noqa: N818  # named by what it says
-    """The patch does not fit the files as they are; the message is for the model."""
+    """The patch does not match the files. The message is for the model."""
 
 
 class Step:
-    """What one hunk does.
+    """The effect of one hunk.
 
     Attributes:
         letter: ``A``, ``M`` or ``D``.
-        shown: The path as the summary shows it: as the patch has it, the target where a file moves.
-        path: Absolute.
-        move_to: Absolute, where the file moves.
-        before: The text at ``path`` before, or None where there was no file.
-        after: The text that is written, or None where the file goes.
-        replaced: The text that stood at ``move_to``, or None.
-        revision: How ``before`` becomes ``after``, for updates.
+        shown: The path in the summary: as written in the patch, or the target of a move.
+        path: The absolute path.
+        move_to: The absolute target of a move, or None.
+        before: The old text at ``path``, or None if there was no file.
+        after: The new text, or None if the file is deleted.
+        replaced: The old text at ``move_to``, or None.
+        revision: The changes from ``before`` to ``after``, for updates.
     """
 
     __slots__ = ("after", "before", "letter", "move_to", "path", "replaced", "revision", "shown")
@@ -60,10 +60,10 @@ class Step:
 
 
 class Plan:
-    """Works out steps, each on top of those before it.
+    """Computes steps, each based on the result of the previous ones.
 
     Args:
-        disk: Where the files are.
+        disk: The access to the files.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -72,10 +72,10 @@ class Plan:
         self.steps: list[Step] = []
 
     def add(self, hunk: Hunk) -> Step:
-        """Work out one hunk.
+        """Add the step of one hunk.
 
         Raises:
-            PlanFailed: It does not fit.
+            PlanFailed: It does not match the file.
         """
         path = self._disk.absolute(hunk.path)
         if isinstance(hunk, AddHunk):
@@ -133,7 +133,7 @@ class Plan:
         return self._disk.read(path)
 
     def _present(self, path: str) -> str | None:
-        """The text of a file that is about to be replaced, or None where there is none."""
+        """Return the text of a file that will be replaced, or None if there is none."""
         if path in self._texts:
             return self._texts[path]
         try:
@@ -145,6 +145,6 @@ class Plan:
 
 
 def summary(steps: Iterable[Step]) -> str:
-    """One line for each file: added ones first, then modified and deleted ones."""
+    """Return one line per file: first added, then modified, then deleted files."""
     steps = list(steps)
     return "".join(f"{step.letter} {step.shown}\n" for letter in "AMD" for step in steps if step.letter == letter)

@@ -1,4 +1,4 @@
-"""What a patch that is still being written will change."""
+"""Previews of the changes of a patch that is still being generated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from codex_plugin_apply_patch.grammar import SPACES, AddHunk, DeleteHunk, Hunk, 
 __all__ = ["Previews", "StreamedPatch"]
 
 _PACE_S = 0.5
-"""Shortest time between two previews of one call (Codex: 500 ms)."""
+"""Minimum time between two previews of one call, in seconds (Codex: 500 ms)."""
 
 _KEPT = 64
-"""Calls whose previews are remembered; of an older one the text is read again from its start."""
+"""Number of calls whose state is kept. The text of an older call is parsed again from its start."""
 
 
 class StreamedPatch:
-    """Reads a patch in pieces, as they come. Only whole lines count; after a fault nothing more is read."""
+    """Parses a patch in pieces as they arrive. Only complete lines are used, and nothing after an error."""
 
     def __init__(self) -> None:
         self._reader = Reader()
@@ -30,17 +30,17 @@ class StreamedPatch:
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
-        """The hunks so far, the one that is being written included."""
+        """The hunks so far, including the incomplete last one."""
         return self._reader.hunks
 
     def push(self, piece: str) -> None:
-        """Read on."""
+        """Parse the next piece."""
         *lines, self._rest = (self._rest + piece).split("\n")
         for line in lines:
             self._take(line.removesuffix("\r"))
 
     def finish(self) -> None:
-        """Read the last line, which has no end."""
+        """Parse the last line, which has no line end."""
         rest, self._rest = self._rest, ""
         if rest:
             self._take(rest)
@@ -68,10 +68,10 @@ class _Preview:
 
 
 class Previews:
-    """The previews of calls that are being written.
+    """The previews of calls that are being generated.
 
     Args:
-        clock: Seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -79,10 +79,10 @@ class Previews:
         self._calls: OrderedDict[str, _Preview] = OrderedDict()
 
     def changes(self, call_id: str, text: str) -> Mapping[str, FileChange] | None:
-        """The changes so far by path as the patch has it; None where there is nothing new, or it is too early to say.
+        """Return the changes so far, by path as written in the patch. None if there is nothing new, or it is too early.
 
         Args:
-            text: All that was written so far.
+            text: The whole text so far.
         """
         preview = self._calls.setdefault(call_id, _Preview())
         if len(self._calls) > _KEPT:
@@ -99,7 +99,7 @@ class Previews:
         return changes
 
     def forget(self, call_id: str) -> None:
-        """Drop what is kept of a call."""
+        """Drop the state of a call."""
         self._calls.pop(call_id, None)
 
 

@@ -1,4 +1,4 @@
-"""What a file's text becomes under an update, and the diff between both. Standard library only."""
+"""The new text of a file after an update, and the diff. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["LinesNotFound", "Revision", "revise"]
 
 _ENDS = ("\r\n", "\n", "\r")
-"""What ends a line of a file."""
+"""The line ends of files."""
 
 _RADIUS = 1
 """Lines of context around a change in an event's diff (Codex: 1)."""
 
 _COMPARABLE = 1_000_000
-"""Old lines times new lines up to which a run is searched for lines that stay: the search takes time in that proportion."""
+"""Maximum of old lines times new lines for which unchanged lines within a run are searched. The time grows with it."""
 
 
 class LinesNotFound(Exception):  # noqa: N818  # named by what it says
-    """A chunk does not fit the file; the message is for the model."""
+    """A chunk does not match the file. The message is for the model."""
 
 
 class _Edit:
-    """Old lines ``start`` to ``end`` become ``lines``; an int among them stands for that old line, kept."""
+    """Replacement of the old lines ``start`` to ``end`` by ``lines``. An int in ``lines`` stands for that old line, unchanged."""
 
     __slots__ = ("end", "lines", "start")
 
@@ -43,7 +43,7 @@ class Revision:
 
     Attributes:
         before: The old text.
-        after: The new text; ends with a newline unless it is empty.
+        after: The new text. It ends with a newline unless it is empty.
     """
 
     __slots__ = ("_edits", "_new", "_old", "after", "before")
@@ -59,13 +59,13 @@ class Revision:
             self._new += [old[line] if isinstance(line, int) else line + ending for line in edit.lines]
             at = edit.end
         self._new += old[at:]
-        # A last line without an end gets one, also where it is no longer the last.
+        # A last line without a line end gets one, even if it is no longer the last.
         self._new = [line if line.endswith(_ENDS) else line + ending for line in self._new]
         self.after = "".join(self._new)
 
     @classmethod
     def between(cls, before: str, after: str) -> Revision:
-        """The revision that replaces everything; its diff shows only what differs."""
+        """Return the revision that replaces the whole text. Its diff shows only the differences."""
         old, new = _keep_ends(before), _keep_ends(after)
         revision = cls(before, old, [_Edit(0, len(old), [])], "\n")
         revision._edits[0].lines += new
@@ -73,7 +73,7 @@ class Revision:
         return revision
 
     def diff(self) -> str:
-        """A unified diff without file headers, with one line of context."""
+        """Return a unified diff without file headers, with one line of context."""
         return "".join(self._hunks())
 
     def _hunks(self) -> Iterator[str]:
@@ -92,7 +92,7 @@ class Revision:
             yield from _marked(" ", self._old[at:old_to])
 
     def _changes(self) -> Iterator[_Change]:
-        """Each run of lines that differ."""
+        """Yield each run of differing lines."""
         shift = 0
         for edit in self._edits:
             old = edit.start
@@ -110,7 +110,7 @@ class Revision:
             yield from self._run(last, last + 1, last + shift, last + shift + 1)
 
     def _run(self, old: int, old_end: int, new: int, new_end: int) -> Iterator[_Change]:
-        """What differs between these old lines and those new ones."""
+        """Yield the differences between these old and new lines."""
         for old_a, old_b, new_a, new_b in _differing(self._old[old:old_end], self._new[new:new_end]):
             yield old + old_a, old + old_b, new + new_a, new + new_b
 
@@ -118,13 +118,13 @@ class Revision:
 def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
     """Apply the chunks of an update to a file's text.
 
-    Every line keeps its own end; new lines, and a last line that has none, get the end of the file's first line.
+    Every line keeps its line end. New lines, and a last line without a line end, get that of the file's first line.
 
     Args:
         path: For messages.
 
     Raises:
-        LinesNotFound: A chunk does not fit.
+        LinesNotFound: A chunk does not match the file.
     """
     old = text.splitlines(keepends=True) if _only_newlines(text) else _keep_ends(text)
     bare = [line[: len(line) - len(_end(line))] for line in old]
@@ -137,7 +137,7 @@ def _end(line: str) -> str:
 
 
 def _only_newlines(text: str) -> bool:
-    """Whether ``str.splitlines`` would split at newlines only."""
+    """Return whether ``str.splitlines`` would split at newlines only."""
     return text.isascii() and not any(mark in text for mark in "\r\x0b\x0c\x1c\x1d\x1e")
 
 
@@ -150,7 +150,7 @@ def _keep_ends(text: str) -> list[str]:
 
 
 def _at_returns(line: str) -> Iterator[str]:
-    """A line that ends at a newline, split at the lone carriage returns in it."""
+    """Split a line that ends with a newline at the lone carriage returns in it."""
     end = "" if line.endswith("\r") else _end(line)
     *parts, last = line[: len(line) - len(end)].split("\r")
     for part in parts:
@@ -186,7 +186,7 @@ def _located(file: FileLines, chunk: Chunk, at: int, path: str) -> _Edit:
     old = [text for mark, text in lines if mark != "+"]
     start = file.find(old, at, at_end=chunk.end_of_file)
     if start is None and old[-1] == "":
-        # The empty line that ends the chunk may stand for the end of the file.
+        # An empty line at the end of the chunk may mean the end of the file.
         lines = _without_last_blank(lines)
         start = file.find(old[:-1], at, at_end=chunk.end_of_file)
     if start is None:
@@ -198,13 +198,13 @@ def _located(file: FileLines, chunk: Chunk, at: int, path: str) -> _Edit:
             result.append(text)
             continue
         if mark == " ":
-            result.append(line)  # the file's own line: the patch may have it in a simplified form
+            result.append(line)  # the file's own line, because that in the patch may be simplified
         line += 1
     return _Edit(start, line, result)
 
 
 def _without_last_blank(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Leave out the last old line, which is empty, and with it an empty line that would be the last new one."""
+    """Remove the last old line, which is empty, and an empty last new line."""
     last = max(index for index, (mark, _) in enumerate(lines) if mark != "+")
     kept = [("+", "")] if lines[last][0] == " " else []
     rest = lines[:last] + kept + lines[last + 1 :]
@@ -214,7 +214,7 @@ def _without_last_blank(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _differing(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
-    """Runs of lines that differ, as few lines as can be where that is not too much work."""
+    """Yield runs of differing lines, as few lines as possible if that is not too slow."""
     if old == new:
         return []
     if not old or not new or len(old) * len(new) > _COMPARABLE:

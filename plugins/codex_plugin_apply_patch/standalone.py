@@ -15,10 +15,10 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Apply one patch in the working folder, hunk by hunk; what was done before a failure stays done.
+    """Apply one patch in the working folder, hunk by hunk. Hunks before a failure stay applied.
 
     Args:
-        arguments: What follows the program's name.
+        arguments: The arguments after the program's name.
     """
     from codex_framework.toolkit.os_errors import os_error_text
     from codex_plugin_apply_patch.grammar import InvalidPatch, parse
@@ -56,7 +56,7 @@ def _say(text: str) -> int:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads it; the patch is applied all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads the output, but the patch is applied nevertheless
     return 0
 
 

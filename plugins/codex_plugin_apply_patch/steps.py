@@ -1,4 +1,4 @@
-"""Carries out the steps of a plan. Standard library only."""
+"""Runs the steps of a plan. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepFailed(Exception):  # noqa: N818  # named by what it says
     """A file could not be written or deleted.
 
     Attributes:
-        half_done: Whether a moved file now stands in both places.
+        half_done: Whether a moved file now exists in both places.
     """
 
     def __init__(self, message: str, *, half_done: bool = False) -> None:
@@ -25,17 +25,17 @@ class StepFailed(Exception):  # noqa: N818  # named by what it says
 
 
 def perform(disk: Disk, step: Step) -> None:
-    """Carry out one step.
+    """Run one step.
 
     Raises:
-        StepFailed: It did not work; unless ``half_done``, nothing of it was done.
+        StepFailed: It failed. Unless ``half_done`` is set, nothing was changed.
     """
     if step.after is None:
         _removed(disk, step.path, f"Failed to delete file {step.path}")
         return
     path = step.path if step.move_to is None else step.move_to
     try:
-        disk.write(disk.target(path), step.after)
+        disk.write(path, step.after)
     except OSError as error:
         raise StepFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
     if step.move_to is not None:
@@ -44,6 +44,6 @@ def perform(disk: Disk, step: Step) -> None:
 
 def _removed(disk: Disk, path: str, failure: str, *, half_done: bool = False) -> None:
     try:
-        disk.remove(disk.place(path))
+        disk.remove(path)
     except OSError as error:
         raise StepFailed(f"{failure}: {os_error_text(error)}", half_done=half_done) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import (
+    CallView,
     FreeformFormat,
     FreeformSpec,
     FunctionSpec,
@@ -35,10 +36,10 @@ _FUNCTION = FunctionSpec(_NAME, FUNCTION, arguments_schema(ARGUMENTS))
 
 
 class ApplyPatch(Tool):
-    """Edits files by a patch. Freeform and function calls are both understood, whichever form was offered.
+    """Edits files by a patch. Freeform and function calls are both accepted, whichever form was offered.
 
     Args:
-        clock: Seconds, for the pace of previews.
+        clock: Returns the time in seconds, for the pace of previews.
     """
 
     spec: ToolSpec = _FREEFORM
@@ -50,15 +51,15 @@ class ApplyPatch(Tool):
         self.programs = {"apply_patch": argv, "applypatch": argv}
 
     def offered(self, turn: TurnFacts) -> bool:
-        """To models that know the format."""
+        """Return True for models that know the format."""
         return turn.model.apply_patch is not None
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:
-        """The form that the model is used to."""
+        """Return the form that the model is used to."""
         return _FUNCTION if turn.model.apply_patch == "function" else _FREEFORM
 
     def preview(self, call_id: str, text: str) -> PatchApplyUpdatedEvent | None:
-        """The changes so far, twice a second at most."""
+        """Return the changes so far, at most twice per second."""
         if self._previews is None:
             from codex_plugin_apply_patch.preview import Previews
 
@@ -70,8 +71,20 @@ class ApplyPatch(Tool):
 
         return PatchApplyUpdatedEvent(call_id=call_id, changes=changes)
 
+    def view(self, call: ToolCall) -> CallView:
+        """Return the call with the patch as its command. Hooks of other agents know the tool as ``Write`` and ``Edit``."""
+        from codex_plugin_apply_patch.calls import patch_of
+
+        return CallView(name=_NAME, aliases=("Write", "Edit"), arguments={"command": patch_of(call)})
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another patch."""
+        from codex_plugin_apply_patch.calls import with_patch
+
+        return with_patch(call, arguments)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call. Nothing is written unless all of the patch fits."""
+        """Run one call. Nothing is written unless the whole patch matches."""
         from codex_plugin_apply_patch.application import apply
 
         if self._previews is not None:

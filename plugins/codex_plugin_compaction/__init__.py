@@ -1,4 +1,4 @@
-"""Compaction: a conversation that fills the model's context window goes on with a summary.
+"""Compaction: a conversation that fills the model's context window continues with a summary.
 
 The plugin offers the compactor ``summary`` and the op ``compact``. The kernel decides when to compact: on request, before a turn,
 between two samples of a turn, and when a request did not fit the window.

@@ -1,4 +1,4 @@
-"""The history after a compaction: what people have said, within a budget, and the summary (as in Codex)."""
+"""The history after a compaction: the user's messages, within a budget, and the summary (as in Codex)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from codex_plugin_compaction.prompt import NO_SUMMARY, SUMMARY_PREFIX
 __all__ = ["USER_TOKENS", "compacted_items", "summary_text", "without_oldest"]
 
 USER_TOKENS = 20_000
-"""How many tokens of people's messages are kept in all."""
+"""Maximum number of tokens of the user's messages to keep in total."""
 
 _IMAGE_TOKENS = token_count(7373)
-"""What an image counts as (Codex's estimate of its bytes)."""
+"""The estimated tokens of an image (from Codex's estimate of its bytes)."""
 
 
 def summary_text(said: str | None) -> str:
-    """Return the text of the message that stands for all that was left out."""
+    """Return the text of the message that replaces the rest of the history."""
     return f"{SUMMARY_PREFIX}\n{said or NO_SUMMARY}"
 
 
 def compacted_items(items: Sequence[ResponseItem], summary: str) -> list[ResponseItem]:
-    """Return the shorter history: people's messages, the newest first to be kept, in their order; then the summary.
+    """Return the shorter history: the user's newest messages in their order, then the summary.
 
-    Earlier summaries and context are left out. The oldest message that does not fit whole is cut in the middle.
+    Earlier summaries and context are omitted. The oldest message that does not fit completely is truncated in the middle.
     """
     room = USER_TOKENS
     kept: list[ResponseItem] = []
@@ -51,7 +51,7 @@ def compacted_items(items: Sequence[ResponseItem], summary: str) -> list[Respons
 
 
 def without_oldest(items: Sequence[ResponseItem]) -> list[ResponseItem]:
-    """Return the items without the first one, and without the output that belongs to it if it is a call."""
+    """Return the items without the first one, and without its output if it is a call."""
     first, rest = items[0], list(items[1:])
     if not isinstance(first, (FunctionCall, CustomToolCall, LocalShellCall)):
         return rest
@@ -75,7 +75,7 @@ def _text_tokens(text: str) -> int:
 
 
 def _cut(item: Message, room: int) -> Message:
-    """The message within ``room`` tokens: its text, cut in the middle, and the images that still fit behind it."""
+    """Return the message within ``room`` tokens: its text, truncated in the middle, and the images that still fit."""
     text = message_text(item)
     left = room - _text_tokens(text)
     images = [part for part in item.content if isinstance(part, InputImage)][: max(left, 0) // _IMAGE_TOKENS]

@@ -10,13 +10,13 @@ __all__ = ["Compact", "CompactHandler", "Compacting"]
 
 
 class Compact(Op):
-    """Shorten the conversation now. A turn that is running is replaced, as in Codex."""
+    """Shorten the conversation now. A running turn is replaced, as in Codex."""
 
     type: ClassVar[Literal["compact"]] = "compact"
 
 
 class Compacting(Task):
-    """Fills a turn with one compaction, by the compactor of the thread."""
+    """Fills a turn with one compaction by the thread's compactor."""
 
     kind = "compact"
     when_busy = "replace"

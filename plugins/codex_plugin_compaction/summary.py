@@ -1,4 +1,4 @@
-"""The compactor ``summary``: the model itself writes down what the conversation has come to."""
+"""The compactor ``summary``: the model itself summarises the conversation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from codex_framework import Compaction, Compactor, ContextStatus, TaskContext, T
 __all__ = ["DOWNSHIFT", "Summary", "token_limit"]
 
 DOWNSHIFT = "model_downshift"
-"""The reason if the thread goes on with a model of a smaller window: the larger one then writes the summary."""
+"""The reason if the thread continues with a model of a smaller window. The larger model then writes the summary."""
 
 _WINDOW_PERCENT = 90
-"""How full the window may be, in percent of its tokens."""
+"""The share of the window that may be used, in percent of its tokens."""
 
 
 class Summary(Compactor):
-    """Replaces the history by people's messages and a summary that the model writes."""
+    """Replaces the history by the user's messages and a summary written by the model."""
 
     name = "summary"
 
@@ -31,11 +31,11 @@ class Summary(Compactor):
         return DOWNSHIFT if status.first and larger else "context_limit"
 
     async def compact(self, turn: TaskContext, reason: str) -> Compaction:
-        """Ask for a summary, and return it with what people have said.
+        """Request a summary, and return it with the user's messages.
 
         Raises:
             ConfigError: The prompt cannot be read.
-            ModelError: The model gave no summary.
+            ModelError: The model returned no summary.
         """
         from codex_plugin_compaction.writing import compacted
 
@@ -43,9 +43,9 @@ class Summary(Compactor):
 
 
 def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:
-    """Return from how many tokens on a history is compacted. None means never."""
-    limits = [] if window is None else [window * _WINDOW_PERCENT // 100]
+    """Return the number of tokens from which on a history is compacted. None means never."""
+    share = None if window is None else window * _WINDOW_PERCENT // 100
     wanted = config.get("model_auto_compact_token_limit")
-    if isinstance(wanted, int) and wanted > 0:
-        limits.append(wanted)
-    return min(limits, default=None)
+    if not isinstance(wanted, int) or wanted <= 0:
+        return share
+    return wanted if share is None else min(share, wanted)

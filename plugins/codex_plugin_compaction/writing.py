@@ -1,4 +1,4 @@
-"""The summary is written: the request for it, again and again with less of the history if it does not fit the window."""
+"""Requests the summary, repeatedly with less of the history if the request does not fit the window."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OVERFLOW = "context_window_exceeded"
 
 
 async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
-    """Return the history with a summary in place of what the model has said and done.
+    """Return the history with a summary in place of the model's output and calls.
 
     Args:
-        model: Who writes the summary. None is the model of the turn.
+        model: The model that writes the summary. None means the model of the turn.
 
     Raises:
         ConfigError: The prompt cannot be read.

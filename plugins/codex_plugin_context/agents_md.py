@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.toolkit.files import Files, NotPermittedError
 from codex_framework.toolkit.projects import project_root
 
 __all__ = ["AgentsMd"]
@@ -19,8 +20,10 @@ _SEPARATOR = "\n\n--- project-doc ---\n\n"
 _BUDGET = 32_768
 """Total size of all project files in bytes (config: ``project_doc_max_bytes``)."""
 
-_START = "# AGENTS.md instructions for "
+_START = "# AGENTS.md instructions"
 _END = "</INSTRUCTIONS>"
+_REPLACES = "These AGENTS.md instructions replace all previously provided AGENTS.md instructions."
+_REVOKED = f"{_START}\n\n<INSTRUCTIONS>\nThe previously provided AGENTS.md instructions no longer apply.\n{_END}"
 
 
 class AgentsMd(ContextSource):
@@ -32,44 +35,59 @@ class AgentsMd(ContextSource):
     name = "agents_md"
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
-        """Yield one fragment with the text of all files, or nothing if they contain no text.
+        """Yield one fragment with the text of all files. Without any text, it revokes what was sent before.
 
         Raises:
             CodexError: Some of the text was cut off, replaced or unreadable. Raised after the fragment, and only in a
                 thread's first turn.
         """
-        reader = _Reader()
-        personal = "" if facts.codex_home is None else _personal(facts.codex_home, reader)
-        project = "\n\n".join(_project(facts.cwd, facts.config, reader))
+        problems: list[str] = []
+        personal = "" if facts.codex_home is None else _personal(str(facts.codex_home), _Reader(Files(), problems))
+        project = "\n\n".join(_project(facts, problems))
         text = _SEPARATOR.join(part for part in (personal, project) if part)
-        if text:
-            text = f"{_START}{facts.cwd}\n\n<INSTRUCTIONS>\n{text}\n{_END}"
-            yield Fragment(role="user", text=text, start=_START, end=_END, order=100)
-        if reader.problems and facts.first:
-            raise CodexError("; ".join(reader.problems), slug="agents-md", hint="The rest of the instructions is used.")
+        if text or not problems:
+            yield _fragment(facts.cwd, text)
+        if problems and facts.first:
+            raise CodexError("; ".join(problems), slug="agents-md", hint="The rest of the instructions is used.")
+
+
+def _fragment(cwd: Path, text: str) -> Fragment:
+    head = f"{_START} for {cwd}\n\n<INSTRUCTIONS>\n"
+    return Fragment(
+        role="user",
+        text=f"{head}{text}\n{_END}" if text else "",
+        start=_START,
+        end=_END,
+        order=100,
+        replacement=f"{head}{_REPLACES}\n\n{text}\n{_END}" if text else "",
+        revocation=_REVOKED,
+    )
 
 
 class _Reader:
     """A reader of files that collects the problems to report to the user."""
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    def __init__(self, files: Files, problems: list[str]) -> None:
+        self._files = files
+        self.problems = problems
 
-    def read(self, path: Path, limit: int = -1) -> bytes | None:
+    def read(self, path: str, limit: int = -1) -> bytes | None:
         """Return the first ``limit`` bytes of a file, or all of it if ``limit`` is -1.
 
         None means that the file does not exist or cannot be read. An unreadable file is added to ``problems``.
         """
         try:
-            with path.open("rb") as file:
-                return file.read(limit)
+            return self._files.read(path, limit)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except NotPermittedError:
+            self.problems.append(f"{path} is not used: its target may not be read as instructions")
             return None
         except OSError as error:
             self.problems.append(f"{path} cannot be read: {error.strerror or error}")
             return None
 
-    def text(self, path: Path, data: bytes) -> str:
+    def text(self, path: str, data: bytes) -> str:
         """Decode ``data`` as UTF-8; invalid bytes are replaced and reported."""
         try:
             return data.decode()
@@ -78,31 +96,83 @@ class _Reader:
             return data.decode(errors="replace")
 
 
-def _personal(codex_home: Path, reader: _Reader) -> str:
+def _personal(codex_home: str, reader: _Reader) -> str:
     for name in _NAMES:
-        data = reader.read(codex_home / name)
-        text = reader.text(codex_home / name, data).strip() if data else ""
+        path = f"{codex_home}/{name}"
+        data = reader.read(path) if _exists(path) else None
+        text = reader.text(path, data).strip() if data else ""
         if text:
             return text
     return ""
 
 
-def _project(cwd: Path, config: Mapping[str, Any], reader: _Reader) -> Iterator[str]:
+def _exists(path: str) -> bool:
+    """Return whether a file should be opened. Most do not exist, which is found out much faster than by opening them safely."""
+    try:
+        os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # opening it reports the reason
+        return True
+    return True
+
+
+class _Instructions:
+    """Permissions to read instructions of a project.
+
+    The text is sent to the model automatically. So a symlink that leads out of the project (or to a file of ``$CODEX_HOME``) is
+    followed only if the target looks like instructions, and not to keys and similar files.
+
+    Args:
+        facts: The turn.
+        names: Names of files with instructions.
+        root: The project.
+    """
+
+    def __init__(self, facts: TurnFacts, names: Sequence[str], root: str) -> None:
+        self._access = facts.access
+        self._codex_home = facts.codex_home
+        self._names = names
+        self._root = root
+
+    def permits_reading(self, path: str, links: Iterable[str] = ()) -> bool:
+        """Return whether a real path may be read that was reached by ``links``."""
+        if not self._access.permits_reading(path, links):
+            return False
+        if path.endswith(".md") or os.path.basename(path) in self._names:  # noqa: PTH119
+            return True
+        if not _is_below(path, self._root):
+            return False
+        return self._codex_home is None or not _is_below(path, os.path.realpath(self._codex_home))
+
+    def permits_writing(self, path: str, links: Iterable[str] = ()) -> bool:  # noqa: ARG002  # nothing is written
+        """Return False."""
+        return False
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _project(facts: TurnFacts, problems: list[str]) -> Iterator[str]:
+    config = facts.config
     budget = config.get("project_doc_max_bytes", _BUDGET)
     left = budget if isinstance(budget, int) else _BUDGET
     if left <= 0:
         return
     names = (*_NAMES, *_strings(config.get("project_doc_fallback_filenames")))
-    for folder in _folders(cwd, config):
-        path = next((folder / name for name in names if os.path.isfile(folder / name)), None)  # noqa: PTH113
+    folders = _folders(facts.cwd, config)
+    reader = _Reader(Files(_Instructions(facts, names, folders[0])), problems)
+    for folder in folders:
+        path = next((path for path in [os.path.join(folder, name) for name in names] if os.path.isfile(path)), None)  # noqa: PTH113, PTH118
         data = reader.read(path, left + 1) if path is not None else None
         if path is None or not data:
             continue
         if left == 0:
-            reader.problems.append(f"{path} is left out: project_doc_max_bytes ({budget}) is used up")
+            reader.problems.append(f"{path} is skipped: project_doc_max_bytes ({budget}) is used up")
             continue
         if len(data) > left:
-            reader.problems.append(f"{path} is cut off: project_doc_max_bytes is {budget}")
+            reader.problems.append(f"{path} is truncated: project_doc_max_bytes is {budget}")
         text = reader.text(path, _cut(data, left))
         left -= min(len(data), left)
         if text.strip():
@@ -119,16 +189,18 @@ def _cut(data: bytes, limit: int) -> bytes:
     return data[:end]
 
 
-def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[Path]:
+def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[str]:
     """Return the folders from the project root down to ``cwd``.
 
     The project root is the nearest folder, going up from ``cwd``, that contains a marker. Without one, only ``cwd`` is returned.
     """
     markers = config.get("project_root_markers")
     markers = [".git"] if markers is None else _strings(markers)
-    here = Path(os.path.realpath(cwd))
-    chain = [here, *here.parents]
-    return chain[chain.index(project_root(here, markers)) :: -1]
+    folders = [os.path.realpath(cwd)]
+    root = str(project_root(Path(folders[0]), markers))
+    while folders[-1] != root:
+        folders.append(os.path.dirname(folders[-1]))  # noqa: PTH120
+    return folders[::-1]
 
 
 def _strings(value: Any) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePath
+from functools import lru_cache
+from pathlib import Path
 
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
 from codex_framework.contract.permissions.globs import has_wildcards
@@ -44,7 +45,7 @@ class Environment(ContextSource):
             return
         lines = [
             f"<cwd>{_escaped(facts.cwd)}</cwd>",
-            f"<shell>{_escaped(PurePath(facts.shell).name)}</shell>",
+            f"<shell>{_escaped(facts.shell.rpartition('/')[2])}</shell>",
             f"<current_date>{time.strftime('%Y-%m-%d')}</current_date>",
         ]
         zone = timezone_name(os.environ)
@@ -64,6 +65,11 @@ def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime")
             zone = os.readlink(localtime)  # noqa: PTH115
         except OSError:
             return ""
+    return _iana_name(zone)
+
+
+@lru_cache(maxsize=4)
+def _iana_name(zone: str) -> str:
     name = zone.rpartition("zoneinfo/")[2]
     is_name = name[:1].isalpha() and all(char.isalnum() or char in _ZONE_EXTRAS for char in name)
     return name if is_name else ""
@@ -115,7 +121,11 @@ def _entries(facts: TurnFacts) -> Iterator[str]:
                     writable[Path(place)] = None
     for folder in writable:
         read_only = [rule.path for rule in facts.access.rules if rule.access is AccessMode.READ]
-        protected = [path for path in read_only if path not in named and path.is_relative_to(folder)]
+        protected = [
+            path
+            for path in read_only
+            if path not in named and path.is_relative_to(folder) and path.name not in _UNNAMED
+        ]
         yield from (_entry("read", "path", path) for path in sorted(protected, key=_protected_order))
 
 
@@ -131,6 +141,10 @@ def _places(path: FilePath, facts: TurnFacts) -> Iterator[tuple[str, str]]:
                 yield "glob_pattern" if has_wildcards(subpath or "") else "path", place or "/"
         case SpecialPath(kind):
             yield "special", f":{kind.value}"
+
+
+_UNNAMED = (".aws",)
+"""Paths that are protected by default but not mentioned (as in Codex)."""
 
 
 def _protected_order(path: Path) -> tuple[int, Path]:

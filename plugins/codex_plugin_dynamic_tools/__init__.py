@@ -1,4 +1,4 @@
-"""Dynamic tools: tools that a client brings when it starts a thread, and runs itself.
+"""Dynamic tools: tools that a client defines when it starts a thread, and runs itself.
 
 The client passes their definitions as ``dynamic_tools`` in ``extra``. Each call of the model reaches the client as a request, and the
 client's answer is what the model reads.

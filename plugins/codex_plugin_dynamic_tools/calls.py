@@ -1,4 +1,4 @@
-"""A call of a dynamic tool on its way to the client and back: the request, its answer, and what all clients hear of the end."""
+"""A call of a dynamic tool: the request to the client, its answer, and the event for all clients at the end."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class ImageContent(Value):
 
 
 class DynamicToolAnswer(Value):
-    """What a client answers a call with.
+    """A client's answer to a call.
 
     Attributes:
-        content_items: What the model reads.
-        success: Whether the call did what it was for.
+        content_items: The content for the model.
+        success: Whether the call succeeded.
     """
 
     content_items: tuple[TextContent | ImageContent, ...] = ()
@@ -51,7 +51,7 @@ class DynamicToolAnswer(Value):
 
 @cache
 def no_answer() -> DynamicToolAnswer:
-    """What a call gets that no client answers. It is told apart from an answer by identity."""
+    """The answer for a call that no client answers. It is recognised by identity."""
     return DynamicToolAnswer((), success=False)
 
 
@@ -61,10 +61,10 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
     Attributes:
         call_id: The model's id of the call.
         started_at_ms: Unix time in milliseconds.
-        namespace: That of the tool's definition. None if it has none.
+        namespace: The namespace in the tool's definition. None if it has none.
         tool: The name in the tool's definition.
-        arguments: What the model wrote, as plain JSON data.
-        limit_s: Seconds for the answer. None means no limit.
+        arguments: The model's arguments, as plain JSON data.
+        limit_s: Time limit for the answer in seconds. None means no limit.
     """
 
     type: ClassVar[Literal["dynamic_tool_call_request"]] = "dynamic_tool_call_request"
@@ -80,7 +80,7 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
     request_id: str = field(factory=lambda request: request.call_id, takes_self=True, metadata=_OFF_WIRE)
 
     def unattended(self) -> DynamicToolAnswer:
-        """Return the mark of a call that no client has answered."""
+        """Return the answer that marks a call without an answer."""
         return no_answer()
 
     def time_limit_s(self) -> float | None:
@@ -93,12 +93,12 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The tool."""
+        """The name of the tool, for messages."""
         return f"a call of the client's tool {self.tool}"
 
 
 class Duration(Value):
-    """A time span, as the wire has it."""
+    """A time span in the wire format."""
 
     secs: int
     nanos: int
@@ -108,7 +108,7 @@ class DynamicToolCallResponseEvent(EventMsg, kw_only=True):
     """A call of a dynamic tool has ended.
 
     Attributes:
-        content_items: What the client answered.
+        content_items: The content of the client's answer.
         error: Why there is no answer. None if there is one.
     """
 
@@ -135,7 +135,7 @@ class DynamicToolResponse(Op):
 
 
 class ResponseHandler(OpHandler[DynamicToolResponse]):
-    """Hands an answer to the call that waits for it."""
+    """Passes an answer to the waiting call."""
 
     op = DynamicToolResponse
 
@@ -143,11 +143,11 @@ class ResponseHandler(OpHandler[DynamicToolResponse]):
         """Answer the request.
 
         Raises:
-            ThreadError: No such call waits, or the answer is no ``DynamicToolAnswer``.
+            ThreadError: No such call is waiting, or the answer is not a ``DynamicToolAnswer``.
         """
         if not thread.answer(op.id, op.response):
             raise ThreadError(
-                f"no call {op.id!r} of a dynamic tool waits for an answer",
+                f"no call {op.id!r} of a dynamic tool is waiting for an answer",
                 slug="bad-request",
                 hint="It was answered already, its turn has ended, or the id is wrong.",
             )

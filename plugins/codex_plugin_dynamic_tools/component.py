@@ -1,4 +1,4 @@
-"""The component: it gives each thread the tools that its client has brought."""
+"""The component, which gives each thread the tools of its client."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class ThreadTools(ThreadComponent):
         self._tools = tools
 
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
-        """Return them all: they do not change while the thread lives."""
+        """Return all tools, which do not change during the thread's life."""
         return self._tools
 
 
 class DynamicTools(Component):
-    """Reads the tools from the head of a thread, where they are kept for when it is resumed."""
+    """Reads the tools from the thread's metadata, where they are stored for resuming."""
 
     name = "dynamic_tools"
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
-        """Return the tools of a thread, or None if its client has brought none.
+        """Return the tools of a thread, or None if its client has defined none.
 
         Raises:
-            ConfigError: The plugin's settings are wrong.
+            ConfigError: The plugin's settings are invalid.
         """
         given = thread.meta.extra.get("dynamic_tools")
         if given is None:

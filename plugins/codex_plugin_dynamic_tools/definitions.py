@@ -1,4 +1,4 @@
-"""What a client says of the tools that it brings, and what is wrong with it."""
+"""Parses a client's definitions of tools, and reports invalid ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Definition(Value, kw_only=True):
     """One tool.
 
     Attributes:
-        spec: How it is offered to the model.
-        namespace, name: As the client wrote them, and as its requests name the tool.
+        spec: The spec for the model.
+        namespace, name: As in the client's definition, used in requests to it.
         deferred: Whether it is offered only once a tool search has found it.
     """
 
@@ -30,7 +30,7 @@ class Definition(Value, kw_only=True):
 
 
 def definitions(given: object) -> tuple[list[Definition], list[str]]:
-    """Return the tools that can be offered, and a sentence for each that cannot.
+    """Return the valid tools, and a sentence for each invalid one.
 
     Args:
         given: ``[{"namespace"?, "name", "description", "inputSchema", "deferLoading"?}]``. An entry of the type ``namespace`` groups
@@ -41,29 +41,29 @@ def definitions(given: object) -> tuple[list[Definition], list[str]]:
     for place, namespace, raw in _entries(given, problems):
         definition, reasons = _definition(raw, namespace)
         if definition is not None and definition.spec.name in found:
-            reasons = [f"another one is called {definition.spec.name!r} as well"]
+            reasons = [f"another tool has the name {definition.spec.name!r}"]
         if definition is None or reasons:
-            problems.append(f"{place} is left out: {'; '.join(reasons)}")
+            problems.append(f"{place} is ignored: {'; '.join(reasons)}")
         else:
             found[definition.spec.name] = definition
     return list(found.values()), problems
 
 
 def _entries(given: object, problems: list[str]) -> Iterator[tuple[str, object, Mapping[str, Any]]]:
-    """Each entry with its place and the namespace that it stands in."""
+    """Yield each entry with its place and its namespace."""
     if not isinstance(given, (list, tuple)):
         problems.append(f"`dynamic_tools` is {type(given).__name__}, not a list: the thread has no dynamic tools")
         return
     for number, entry in enumerate(given):
         place = f"the dynamic tool {_named(entry, number)}"
         if not isinstance(entry, Mapping):
-            problems.append(f"{place} is left out: it is {type(entry).__name__}, not an object")
+            problems.append(f"{place} is ignored: it is {type(entry).__name__}, not an object")
         elif entry.get("type") != "namespace":
             yield place, entry.get("namespace"), entry
         elif isinstance(entry.get("tools"), (list, tuple)):
             yield from _grouped(entry, number, problems)
         else:
-            problems.append(f"{place} is left out: it is a namespace, and its `tools` are not a list")
+            problems.append(f"{place} is ignored: it is a namespace, and its `tools` are not a list")
 
 
 def _grouped(
@@ -74,7 +74,7 @@ def _grouped(
         if isinstance(entry, Mapping):
             yield place, group.get("name", ""), entry
         else:
-            problems.append(f"{place} is left out: it is {type(entry).__name__}, not an object")
+            problems.append(f"{place} is ignored: it is {type(entry).__name__}, not an object")
 
 
 def _named(entry: object, number: int) -> str:
@@ -119,6 +119,6 @@ def _kind(raw: Mapping[str, Any], key: str) -> str:
 
 
 def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with its type and properties, which some clients leave out."""
+    """Return the schema with type and properties, which some clients omit."""
     whole = {"type": "object", **schema}
     return whole if "properties" in whole or whole["type"] != "object" else {**whole, "properties": {}}

@@ -1,4 +1,4 @@
-"""A dynamic tool: each call is handed to the client that brought it."""
+"""A dynamic tool, whose calls are passed to the client that defined it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DynamicTool(Tool):
     """One tool of a client.
 
     Args:
-        limit_s: Seconds for the client's answer. None means no limit.
+        limit_s: Time limit for the client's answer in seconds. None means no limit.
     """
 
     tells_clients = True
@@ -41,7 +41,7 @@ class DynamicTool(Tool):
         self._limit_s = limit_s
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Ask the client, and return its answer.
+        """Send the call to the client, and return its answer.
 
         Raises:
             ToolError: The arguments are not JSON.
@@ -76,14 +76,14 @@ class DynamicTool(Tool):
         )
 
     def _problem(self, answer: DynamicToolAnswer, seconds: float) -> str | None:
-        """Why the answer is none, in words for the model."""
+        """Return why there is no valid answer, as a text for the model. None if there is one."""
         if answer is no_answer():
             if self._limit_s is not None and seconds >= self._limit_s:
                 return f"{self.spec.name} failed: the client did not answer within {self._limit_s:g} seconds"
             return f"{self.spec.name} failed: the client that runs this tool is not connected"
-        items: Any = answer.content_items  # a program need not keep to the annotation
+        items: Any = answer.content_items  # a program may violate the annotation
         if not isinstance(items, (list, tuple)):
-            return f"{self.spec.name} failed: the client's answer cannot be read (content_items is no list)"
+            return f"{self.spec.name} failed: the client's answer cannot be read (content_items is not a list)"
         for number, part in enumerate(items):
             text = part.text if isinstance(part, TextContent) else getattr(part, "image_url", None)
             if not isinstance(part, (TextContent, ImageContent)) or not isinstance(text, str):
@@ -109,7 +109,7 @@ class DynamicTool(Tool):
 
 
 def _aliases(definition: Definition) -> tuple[str, ...]:
-    """The name by which a call is found that names the namespace apart."""
+    """Return the name for calls that state the namespace separately."""
     joined = f"{definition.namespace or ''}{definition.name}"
     return (joined,) if joined != definition.spec.name and is_tool_name(joined) else ()
 

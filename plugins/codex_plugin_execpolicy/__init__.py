@@ -1,4 +1,4 @@
-"""Command policy: which commands are harmless, which are dangerous, and what people's ``.rules`` files say of them."""
+"""Command policy: recognises harmless and dangerous commands, and applies the user's ``.rules`` files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:
     from codex_plugin_execpolicy.policy import ExecPolicy
     from codex_plugin_execpolicy.settings import Settings
 
-    return [ExecPolicy(RuleLayers(ignore_rules=plugin.settings(Settings).ignore_rules))]
+    return [ExecPolicy(RuleLayers(ignore_rules=plugin.settings(Settings).ignore_rules), plugin.environ)]
 
 
 @hookimpl
 def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
-    """Tell the model of allowed prefixes, and the person of rules that cannot be used."""
+    """Offer the source that lists allowed prefixes for the model, and warns the user about invalid rules."""
     from codex_plugin_execpolicy.announcement import RulesAnnouncement
     from codex_plugin_execpolicy.layers import RuleLayers
     from codex_plugin_execpolicy.settings import Settings

@@ -1,4 +1,4 @@
-"""What people decide for good: which prefixes may be proposed, and how prefixes and hosts are written down."""
+"""Permanent decisions of the user: which prefixes may be proposed, and how prefixes and hosts are saved."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _INTERPRETER = re.compile(
     r"|node|nodejs|deno|bun|perl|ruby|php|lua(jit)?[0-9.]*|osascript|git",
     re.IGNORECASE,
 )
-"""Programs that can do anything at all, so that allowing them by name alone allows everything."""
+"""Programs that can do anything, so that allowing them by name alone would allow everything."""
 
 RULES_FILE = "rules/default.rules"
-"""The file that accepted prefixes go to, in ``$CODEX_HOME``."""
+"""The file for accepted prefixes, in ``$CODEX_HOME``."""
 
 
 def is_banned(prefix: tuple[str, ...]) -> bool:
-    """Whether a prefix is too broad to be allowed: an interpreter (or ``git``) with nothing but options."""
+    """Return whether a prefix is too broad to be allowed: an interpreter (or ``git``) with nothing but options."""
     if not prefix:
         return True
     name = prefix[0].rsplit("/", 1)[-1].removesuffix(".exe")
@@ -39,28 +39,28 @@ def is_banned(prefix: tuple[str, ...]) -> bool:
 
 
 def allow_prefix(codex_home: Path, prefix: tuple[str, ...]) -> bool:
-    """Add a rule that allows a prefix to ``$CODEX_HOME/rules/default.rules``; whether it was not there already.
+    """Add a rule that allows a prefix to ``$CODEX_HOME/rules/default.rules``. Return whether it is new.
 
-    The file is locked meanwhile, so that several programs may do this at the same time.
+    The file is locked during this, so that several programs may do it at the same time.
 
     Raises:
-        CodexError: The prefix is empty or too broad, the file cannot be written, or it has a mistake, so that nothing that it
-            allows counts.
+        CodexError: The prefix is empty or too broad, or the file cannot be written or has an error, with which its allowing rules
+            have no effect.
     """
     if not prefix or not prefix[0]:
         raise CodexError("a prefix needs at least one word", slug="exec-prefix", hint="Name the program to allow.")
     if is_banned(prefix):
-        hint = "Add the words that make it one certain command, or write the rule into the file by hand."
+        hint = "Add the words that make it a specific command, or write the rule into the file yourself."
         words = " ".join(prefix)
         raise CodexError(f"`{words}` can run anything: it cannot be allowed as a prefix", slug="exec-prefix", hint=hint)
     return _add(codex_home, f'prefix_rule(pattern={_literal(list(prefix))}, decision="allow")\n')
 
 
 def decide_host(codex_home: Path, host: str, protocol: str, *, allow: bool) -> bool:
-    """Add a rule about a host for one protocol; whether it was not there already. As :func:`allow_prefix`.
+    """Add a rule about a host for one protocol, like :func:`allow_prefix`. Return whether it is new.
 
     Raises:
-        CodexError: It is no host, or as above.
+        CodexError: It is not a host, or as above.
     """
     from codex_plugin_execpolicy.hosts import rule_host
 
@@ -96,24 +96,26 @@ def _add(codex_home: Path, line: str) -> bool:
                 added = b"\n" + added
             if len(text) + len(added) > LARGEST:
                 hint = "Remove rules from it, or move some to another file in that folder."
-                raise CodexError(f"{path} is full: it may have {LARGEST:,} bytes", slug="exec-prefix", hint=hint)
-            append_whole(file.fileno(), added, len(text), sync=True)  # half a rule would make the file unusable
+                raise CodexError(
+                    f"{path} is full: at most {LARGEST:,} bytes are allowed", slug="exec-prefix", hint=hint
+                )
+            append_whole(file.fileno(), added, len(text), sync=True)  # half a rule would make the file invalid
             return True
     except ConfigError as error:
-        fact = f"nothing was added to {path}, as it has a mistake: {error}"
+        fact = f"nothing was added to {path}, because it has an error: {error}"
         raise CodexError(fact, slug="exec-prefix", hint=error.hint) from error
     except UnicodeEncodeError as error:
-        fact = "a rule has to be text: this one contains bytes that are not UTF-8"
+        fact = "a rule must be text: this one contains bytes that are not UTF-8"
         raise CodexError(fact, slug="exec-prefix", hint="Allow a shorter prefix.") from error
     except OSError as error:
-        hint = "See to it that the file can be written."
+        hint = "Make the file writable."
         raise CodexError(
             f"{path} cannot be written: {error.strerror or error}", slug="exec-prefix", hint=hint
         ) from error
 
 
 def _content(file: FileIO, most: int) -> bytes:
-    """The file's bytes, up to so many."""
+    """Return the file's bytes, at most ``most`` of them."""
     content = b""
     while len(content) < most and (more := file.read(most - len(content))):
         content += more
@@ -122,17 +124,19 @@ def _content(file: FileIO, most: int) -> bytes:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[FileIO]:
-    """The file, which no other program adds to meanwhile: Codex locks it in the same way, and writes in place."""
+    """Yield the locked file. Codex locks it in the same way, and writes in place."""
     import fcntl
 
     ends = time.monotonic() + _LOCK_WAIT_S
     while True:
         with path.open("a+b", buffering=0) as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go when the file is closed
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the file is closed
             except BlockingIOError:
                 if time.monotonic() > ends:
-                    raise TimeoutError(errno.ETIMEDOUT, f"another program holds it for {_LOCK_WAIT_S:g} s") from None
+                    raise TimeoutError(
+                        errno.ETIMEDOUT, f"another program has locked it for {_LOCK_WAIT_S:g} s"
+                    ) from None
             else:
                 if _is_still(path, file):
                     file.seek(0)
@@ -142,7 +146,7 @@ def _locked(path: Path) -> Iterator[FileIO]:
 
 
 def _is_still(path: Path, file: FileIO) -> bool:
-    """Whether the path leads to this very file: an editor may have put another one in its place."""
+    """Return whether the path still leads to this file. An editor may have replaced it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Tells the model which commands need no question, and the person which rules are not used."""
+"""The announcement of allowed commands to the model, and of invalid rules to the user."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _START = "<allowed_commands>"
 _END = "</allowed_commands>"
 _MOST_PREFIXES = 100
 _MOST_BYTES = 5000
-_HINT = "Mend it (`codex-framework execpolicy test FILE` checks it) or remove it."
+_HINT = "Fix it (`codex-framework execpolicy test FILE` checks it) or remove it."
 _CUT = "...\n[Some commands were truncated]"
 
 
 class RulesAnnouncement(ContextSource):
-    """A fragment with the prefixes that rules allow, and a warning for each file that is wrong."""
+    """A fragment with the prefixes that rules allow, and a warning for each invalid file."""
 
     name = "execpolicy"
 
@@ -34,10 +34,10 @@ class RulesAnnouncement(ContextSource):
         self._last: tuple[RuleSet, str] | None = None
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
-        """At most one.
+        """Yield at most one fragment.
 
         Raises:
-            CodexError: After it, for files that cannot be used; once for each thread, until there is something new to tell.
+            CodexError: Some files are invalid. Raised after the fragment, once per thread until there is a new problem.
         """
         loaded = self._layers.at(facts.cwd, facts.codex_home, facts.config)
         if loaded.rules and _may_ask(facts.approval_policy) and (allowed := self._allowed(loaded.rules)):

@@ -1,4 +1,4 @@
-"""Judges the commands of recorded sessions anew: what a change of the rules would have meant."""
+"""Judges the commands of recorded sessions again, to show the effect of changed rules."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MODES: Mapping[str, Callable[[], SandboxPolicy]] = {
 
 
 class Overrides(Value):
-    """Policies to judge under instead of the recorded ones."""
+    """Policies to use instead of the recorded ones."""
 
     approval_policy: ApprovalPolicy | None = None
     sandbox_policy: SandboxPolicy | None = None
 
     @classmethod
     def read(cls, approval_policy: str | None, sandbox: str | None) -> Self:
-        """From the words of the command line.
+        """Return the policies given on the command line.
 
         Raises:
             CodexError: There is no such policy.
@@ -54,7 +54,7 @@ def _no_such(what: str, value: str, known: list[Any]) -> CodexError:
 
 
 class Judged(Value, kw_only=True):
-    """What would have become of a recorded command.
+    """The hypothetical decision about a recorded command.
 
     Attributes:
         outcome: ``run``, ``ask`` or ``refuse``.
@@ -67,12 +67,12 @@ class Judged(Value, kw_only=True):
     reason: str
 
     def line(self) -> str:
-        """For people."""
+        """Return a line for display."""
         why = f"  ({self.reason})" if self.reason else ""
         return f"{self.outcome:6}  {self.session}  {shlex.join(self.argv)}{why}"
 
     def wire(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return a JSON object."""
         return {
             "session": self.session,
             "timestamp": self.time,
@@ -83,10 +83,10 @@ class Judged(Value, kw_only=True):
 
 
 def session_files(codex_home: Path, named: Iterable[str]) -> list[Path]:
-    """The rollout files of sessions given by file or id; of all where none is given.
+    """Return the rollout files of sessions given by file or id, or of all sessions if none is given.
 
     Raises:
-        CodexError: One is not found, or there are none at all.
+        CodexError: A session is not found, or there are none.
     """
     stored = sorted(
         file for folder in ("sessions", "archived_sessions") for file in (codex_home / folder).rglob("rollout-*.jsonl")
@@ -107,10 +107,10 @@ def session_files(codex_home: Path, named: Iterable[str]) -> list[Path]:
 
 
 def replay(files: Iterable[Path], overrides: Overrides, rules_in: Callable[[Path], LoadedRules]) -> Iterator[Judged]:
-    """Every command of the sessions, judged.
+    """Yield every command of the sessions with its decision.
 
     Args:
-        rules_in: The rules that hold in a folder.
+        rules_in: Returns the rules that apply in a folder.
 
     Raises:
         CodexError: A file cannot be read.
@@ -144,7 +144,7 @@ class _Turn(Value):
 
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> Self:
-        """What a turn was recorded with; what is not known is taken for the default."""
+        """Return the recorded settings of a turn. Unknown values count as the default."""
         from codex_framework.contract.protocol.wire import WireError, read
 
         turn = cls(Path(str(payload.get("cwd") or "/")))
@@ -173,17 +173,17 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
             for line in lines:
                 try:
                     value = json.loads(line)
-                except (ValueError, RecursionError):  # a torn line, or nothing that a session has
+                except (ValueError, RecursionError):  # an incomplete line, or a line that does not belong to a session
                     continue
                 if isinstance(value, dict):
                     yield value
     except OSError as error:
         fact = f"the session {file} cannot be read: {error.strerror or error}"
-        raise CodexError(fact, slug="exec-backtest", hint="Name a file that may be read.") from error
+        raise CodexError(fact, slug="exec-backtest", hint="Name a readable file.") from error
 
 
 def _request(payload: Mapping[str, Any]) -> CommandRequest | None:
-    """The command in a recorded call of a command tool; None for everything else."""
+    """Return the command in a recorded call of a command tool, or None for anything else."""
     if payload.get("type") == "local_shell_call":
         action = payload.get("action")
         return _with_argv(action.get("command"), {}) if isinstance(action, Mapping) else None
@@ -191,7 +191,7 @@ def _request(payload: Mapping[str, Any]) -> CommandRequest | None:
         return None
     try:
         arguments = json.loads(str(payload.get("arguments")))
-    except (ValueError, RecursionError):  # the model's mistake: the tool refused it
+    except (ValueError, RecursionError):  # a mistake of the model, which the tool refused
         return None
     if not isinstance(arguments, Mapping):
         return None
@@ -218,19 +218,19 @@ def _with_argv(argv: object, arguments: Mapping[str, Any]) -> CommandRequest | N
 
 
 def _outcome(request: CommandRequest, facts: TurnFacts, loaded: LoadedRules) -> tuple[str, str]:
-    """As the kernel decides, by the verdict of this policy alone."""
+    """Return the kernel's decision, by the verdict of this policy alone."""
     policy = facts.approval_policy
-    verdict = judged_by(loaded.rules, request, facts)
+    verdict = judged_by(loaded.rules, request, facts, os.environ)
     if verdict is not None and verdict.verdict is Verdict.FORBID:
         return "refuse", verdict.reason
     if request.escalate != "use_default":
         if policy is ApprovalPolicy.ON_REQUEST or (isinstance(policy, GranularApproval) and policy.sandbox_approval):
             return "ask", "asks to run outside of the sandbox"
-        return "refuse", "escalated permissions may not be asked for"
+        return "refuse", "escalated permissions cannot be requested"
     if verdict is not None and verdict.verdict is Verdict.ASK:
         if _may_ask(policy, by_rule=verdict.by_rule):
             return "ask", verdict.reason
-        return "refuse", verdict.reason or "nobody may be asked"
+        return "refuse", verdict.reason or "nobody can be asked"
     return "run", ""
 
 

@@ -1,4 +1,4 @@
-"""Calls of the functions of ``.rules`` files, and the rules they stand for."""
+"""Calls of the functions in ``.rules`` files, and the resulting rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 """The functions and their parameters, in the order of positional arguments."""
 
 _REQUIRED = {"prefix_rule": 1, "network_rule": 3, "host_executable": 2}
-"""How many of the parameters have no default."""
+"""The number of parameters without a default."""
 
 _PROTOCOLS = ("http", "https", "socks5_tcp", "socks5_udp")
 _OLD_PROTOCOLS = {"http-connect": "https", "https_connect": "https"}
-"""Further words that Codex takes."""
+"""Further words that Codex accepts."""
 
 _NO_SPACE = "\x1c\x1d\x1e\x1f"
-"""White space to Python, but neither to Unicode nor to Codex."""
+"""Characters that are white space in Python, but neither in Unicode nor in Codex."""
 
 _GAP = re.compile(r"(?:[ \t\n]|#[^\n]*(?:\n|\Z))*")
 _PIECE = re.compile(
@@ -42,9 +42,9 @@ class Call(Value):
     """A call of a function.
 
     Attributes:
-        line: Where it is in the file, 1-based.
-        positional: Arguments: strings, and lists of strings and of such lists. Anything else is ``{"": type}``.
-        named: Arguments that were given by name.
+        line: The line in the file, from 1.
+        positional: The positional arguments: strings, and lists of strings and of such lists. Anything else is ``{"": type}``.
+        named: The keyword arguments.
     """
 
     line: int
@@ -54,7 +54,7 @@ class Call(Value):
 
 
 class Example(Value, kw_only=True):
-    """A command that a rule has to match, or has to leave alone."""
+    """A command that a rule must match, or must not match."""
 
     command: tuple[str, ...]
     matches: bool
@@ -63,7 +63,7 @@ class Example(Value, kw_only=True):
 
 
 class WrongCallError(Exception):
-    """A call is no rule, or an example does not hold."""
+    """A call is not a valid rule, or an example is wrong."""
 
 
 class RuleCollection:
@@ -75,10 +75,10 @@ class RuleCollection:
         self._alone: tuple[tuple[PrefixRule, ...], RuleSet] = ((), RuleSet())
 
     def add(self, call: Call) -> None:
-        """Add what a call stands for.
+        """Add the rules and examples of a call.
 
         Raises:
-            WrongCallError: It is no rule. Nothing has been added.
+            WrongCallError: It is not a valid rule. Nothing has been added.
         """
         functions: Mapping[str, Callable[..., None]] = {
             "prefix_rule": self._prefix_rule,
@@ -88,7 +88,7 @@ class RuleCollection:
         functions[call.function](call.line, **_arguments(call))
 
     def check(self, example: Example) -> None:
-        """Check that an example holds, after all calls have been added. Raises WrongCallError."""
+        """Check an example, after all calls have been added. Raises WrongCallError."""
         if self._alone[0] is not example.rules:
             self._alone = example.rules, self.rules.restricted(example.rules)
         found = self._alone[1].matches(example.command, anywhere=True)
@@ -135,7 +135,7 @@ class RuleCollection:
 
 
 def _arguments(call: Call) -> dict[str, Any]:
-    """The arguments by parameter. Raises WrongCallError."""
+    """Return the arguments by parameter. Raises WrongCallError."""
     name, parameters = call.function, PARAMETERS[call.function]
     if len(call.positional) > len(parameters):
         raise WrongCallError(f"{name} takes at most {len(parameters)} arguments")
@@ -196,7 +196,7 @@ def _example(parameter: str, value: Any) -> tuple[str, ...]:
 
 
 def _shell_words(text: str) -> Iterator[str]:
-    """The words of a command line as Codex splits it: quotes, escapes and comments of a shell, but no expansions.
+    """Split a command line into words as Codex does: with a shell's quotes, escapes and comments, but no expansions.
 
     Raises:
         WrongCallError: A quote or an escape has no end.
@@ -234,7 +234,7 @@ def _choice(parameter: str, value: Any, choices: Mapping[str, Any]) -> Any:
 
 
 def _justification(value: Any) -> str | None:
-    """The justification, None where ``...`` stands for none at all. Starlark's None is not allowed."""
+    """Return the justification; None for ``...``, which means that there is none. Starlark's None is not allowed."""
     if value is ...:
         return None
     if not isinstance(value, str):
@@ -269,7 +269,7 @@ def _shown(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """The type of a value, in Starlark's words."""
+    """Return the type of a value, in Starlark's words."""
     if isinstance(value, dict):
         return str(value[""])
     return "string" if isinstance(value, str) else "list"

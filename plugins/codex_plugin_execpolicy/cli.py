@@ -1,4 +1,4 @@
-"""``codex-framework execpolicy``: look at what the rules say of commands and hosts, and add to them."""
+"""``codex-framework execpolicy``: check the rules for commands and hosts, and add to them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _rules_option = click.option(
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A file with rules; may be given several times. Default: the rules that hold in this folder.",
+    help="A file with rules; may be given several times. Default: the rules that apply in this folder.",
 )
 
 
 @click.group("execpolicy")
 def execpolicy() -> None:
-    """Look at the rules for commands, and add to them."""
+    """Check the rules for commands, and add to them."""
 
 
 def command(settings: Settings) -> click.Command:
@@ -42,13 +42,16 @@ def command(settings: Settings) -> click.Command:
 @_rules_option
 @click.option("--pretty", is_flag=True, help="Indent the answer.")
 @click.option(
-    "--resolve-host-executables", "resolve", is_flag=True, help="Look programs given by their path up by name too."
+    "--resolve-host-executables",
+    "resolve",
+    is_flag=True,
+    help="If a program is given by its path, also look up its name.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, resolve: bool) -> None:
-    """Print what the rules say of a command, as JSON.
+    """Print the decision of the rules about a command, as JSON.
 
-    A script in `bash -lc SCRIPT` is taken apart as it is when the agent wants to run it.
+    A script in `bash -lc SCRIPT` is split into its commands, as when the agent runs it.
     """
     from codex_plugin_execpolicy.judgement import Line, evaluate_line
 
@@ -68,9 +71,9 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
 )
 @click.argument("host")
 def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) -> None:
-    """Print what the rules say of connections to HOST, as JSON.
+    """Print the decision of the rules about connections to HOST, as JSON.
 
-    HOST may have a port; rules hold for all ports.
+    HOST may have a port; rules apply to all ports.
     """
     from codex_plugin_execpolicy.hosts import rule_host
     from codex_plugin_execpolicy.rules import word_for
@@ -90,7 +93,7 @@ def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) 
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.pass_context
 def test(context: click.Context, files: tuple[Path, ...]) -> None:
-    """Check rules files and the examples in them; the exit status is 1 if one is wrong."""
+    """Check rules files and their examples. The exit status is 1 if one is invalid."""
     wrong = 0
     for file in files:
         try:
@@ -107,19 +110,21 @@ def test(context: click.Context, files: tuple[Path, ...]) -> None:
 @execpolicy.command("allow", context_settings=_WORDS)
 @click.argument("prefix", nargs=-1, required=True, type=click.UNPROCESSED)
 def allow(prefix: tuple[str, ...]) -> None:
-    """Allow commands that begin with these words, from now on and outside of the sandbox."""
+    """Permanently allow commands that start with these words. They run outside of the sandbox."""
     from codex_plugin_execpolicy.amendments import RULES_FILE, allow_prefix
 
     _, home = _config()
     written = allow_prefix(home, prefix)
-    click.echo(f"{'Added to' if written else 'Stands already in'} {home / RULES_FILE}: {json.dumps(list(prefix))}")
+    click.echo(f"{'Added to' if written else 'Already in'} {home / RULES_FILE}: {json.dumps(list(prefix))}")
 
 
 @execpolicy.command("backtest")
 @_rules_option
 @click.option("-a", "--approval-policy", help="Judge under this policy instead of the recorded ones.")
 @click.option("-s", "--sandbox", help="Judge under this sandbox mode instead of the recorded ones.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each command that would not just run.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object for each command that would not simply run."
+)
 @click.argument("sessions", nargs=-1)
 def backtest(
     files: tuple[Path, ...],
@@ -129,9 +134,9 @@ def backtest(
     *,
     as_json: bool,
 ) -> None:
-    """Judge the commands of recorded sessions, as if they were run under today's rules.
+    """Judge the commands of recorded sessions by the current rules.
 
-    SESSIONS are files or ids; without any, all of $CODEX_HOME/sessions.
+    SESSIONS are files or ids. The default is all of $CODEX_HOME/sessions.
     """
     from codex_plugin_execpolicy.backtest import Overrides, replay, session_files
 
@@ -164,7 +169,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _given(files: tuple[Path, ...]) -> LoadedRules:
-    """The rules of files that a person names: each has to be right."""
+    """Return the rules of files that the user names, all of which must be valid."""
     from codex_plugin_execpolicy.rules import RuleSet
 
     rules = RuleSet()
@@ -187,7 +192,7 @@ def _layers() -> RuleLayers:
 
 
 def _config() -> tuple[Any, Path]:
-    """The configuration of this folder and ``$CODEX_HOME``. Raises ConfigError."""
+    """Return the configuration of this folder and ``$CODEX_HOME``. Raises ConfigError."""
     import asyncio
 
     from codex_framework import Kernel

@@ -1,4 +1,4 @@
-"""Commands that destroy without a question: worth asking a person about, wherever there is one."""
+"""Commands that delete files without a question, so that the user should be asked if possible."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _QUOTES = str.maketrans("", "", "'\"\\\n")
 
 
 def may_be_dangerous(words: tuple[str, ...]) -> bool:
-    """A quick look before anything is parsed: can there be a forced ``rm`` in it at all?"""
+    """Return quickly, before anything is parsed, whether there may be a forced ``rm``."""
     text = " ".join(words).translate(_QUOTES)
     return "rm" in text and "f" in text and "-" in text
 
 
 def is_dangerous(command: tuple[str, ...]) -> bool:
-    """Whether it is ``rm`` with force among its options, itself or by ``sudo`` or ``env``."""
+    """Return whether a command is ``rm`` with force, directly or by ``sudo`` or ``env``."""
     command = unwrapped(command)
     if not command or _name(command[0]) != "rm":
         return False
     for word in command[1:]:
         if word == "--":
             return False
-        if re.fullmatch(_FORCE, word):  # an option may stand behind a file
+        if re.fullmatch(_FORCE, word):  # an option may follow a file
             return True
     return False
 
 
 def unwrapped(command: tuple[str, ...]) -> tuple[str, ...]:
-    """What ``sudo`` and ``env`` go on to run; any other command itself."""
+    """Return the command that ``sudo`` or ``env`` runs; any other command unchanged."""
     while command:
         if _name(command[0]) == "sudo":
             command = _after_options(command[1:], _SUDO_VALUES)

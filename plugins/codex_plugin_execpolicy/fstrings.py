@@ -1,7 +1,7 @@
 """Rewrites f-strings as calls of ``format``.
 
-Codex's version of Starlark takes any expression in the braces of an f-string. The version that Python has bindings for takes names
-only.
+Codex's version of Starlark accepts any expression in the braces of an f-string. The version with bindings for Python accepts only
+names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 __all__ = ["FStringError", "without_fstrings"]
 
 _DEEPEST = 20
-"""f-strings inside of f-strings."""
+"""Maximum depth of f-strings within f-strings."""
 
 _ANY = re.compile(r"""(?<!\w)fr?["']""")
 _START = re.compile(r'''(?P<prefix>f?r?)(?P<quote>"""|\'\'\'|"|')''')
@@ -21,10 +21,10 @@ _REST = {
     '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL),
     "'''": re.compile(r"(?:[^'\\]|\\.|'(?!''))*'''", re.DOTALL),
 }
-"""What follows the opening quote of a plain string."""
+"""The rest of a plain string after its opening quote."""
 
 _CODE = re.compile(r"""(?:[^\w\s"'#()\[\]{}!\\]|\s|\w++(?!["'])|!=|\\.)+""", re.DOTALL)
-"""Code that neither a string nor a comment nor a bracket begins in."""
+"""Code in which no string, comment or bracket starts."""
 
 _PREFIXED = re.compile(r"\w+")
 _COMMENT = re.compile(r"#[^\n]*")
@@ -34,10 +34,10 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 class FStringError(Exception):
-    """An f-string has no end, or braces that do not fit.
+    """An f-string has no end, or its braces do not match.
 
     Attributes:
-        at: Where it begins, in characters.
+        at: The position of its start, in characters.
     """
 
     def __init__(self, fact: str, at: int) -> None:
@@ -46,7 +46,7 @@ class FStringError(Exception):
 
 
 def without_fstrings(text: str) -> str:
-    """The same program without f-strings, each statement on its line. Raises FStringError."""
+    """Return the same program without f-strings, with each statement on its old line. Raises FStringError."""
     return _Source(text).rewritten() if _ANY.search(text) else text
 
 
@@ -57,14 +57,14 @@ class _Source:
         self._depth = 0
 
     def rewritten(self) -> str:
-        """All of it. Raises FStringError."""
+        """Return the whole text. Raises FStringError."""
         pieces: list[str] = []
         while self._at < len(self._text):
             self._copy_token(pieces)
         return "".join(pieces)
 
     def _copy_token(self, pieces: list[str]) -> None:
-        """Move over the next token, or several."""
+        """Copy the next token, or several."""
         start = _START.match(self._text, self._at)
         if start is None:
             pieces.append(self._plain_token())
@@ -88,7 +88,7 @@ class _Source:
         return taken
 
     def _fstring(self, start: re.Match[str]) -> str:
-        """The call that an f-string becomes: for ``f"a{x}"``, in effect, ``"{}{}".format("a", x)``."""
+        """Return the call for an f-string: for ``f"a{x}"``, in effect, ``"{}{}".format("a", x)``."""
         began, quote, raw = self._at, start["quote"], start["prefix"][1:]
         self._at = start.end()
         self._depth += 1
@@ -100,7 +100,7 @@ class _Source:
             if self._text.startswith("{", self._at) and not self._text.startswith("{{", self._at):
                 expression, conversion = self._field(began)
                 template.append(f"{{{conversion}}}")
-                values.append(f"{{0: {expression}, 1: 1}}[0]")  # only a single expression can stand there
+                values.append(f"{{0: {expression}, 1: 1}}[0]")  # only a single expression is possible here
             else:
                 template.append("{}")
                 values.append(self._literal(quote, raw, began))
@@ -109,12 +109,12 @@ class _Source:
         return f'"{"".join(template)}".format({", ".join(values)})'
 
     def _literal(self, quote: str, raw: str, began: int) -> str:
-        """A string for the text up to the next field, or for as much of it as one string can have."""
+        """Return a string for the text up to the next field, or for as much of it as one string can contain."""
         own, other = quote[0], "'" if quote[0] == '"' else '"'
-        if raw and self._text.startswith(f"\\{other}", self._at):  # which a raw string has without the backslash
+        if raw and self._text.startswith(f"\\{other}", self._at):  # a raw string contains it without the backslash
             self._at += 2
             return f"{own}\\\\{other}{own}"
-        if len(quote) == 3 and self._text.startswith(own, self._at):  # which a string cannot end in
+        if len(quote) == 3 and self._text.startswith(own, self._at):  # a string cannot end with it
             return f"{other}{self._take(self._at + 1)}{other}"
         pieces: list[str] = []
         while self._at < len(self._text):
@@ -138,7 +138,7 @@ class _Source:
         return f"{raw}{quote}{''.join(pieces)}{quote}"
 
     def _field(self, began: int) -> tuple[str, str]:
-        """The expression in braces, and its conversion (``!r``, ``!s`` or nothing)."""
+        """Return the expression in braces, and its conversion (``!r``, ``!s`` or nothing)."""
         self._at += 1
         closing: list[str] = []
         pieces: list[str] = []

@@ -1,4 +1,4 @@
-"""The one way to write a host, so that a rule and a connection can be compared."""
+"""The canonical form of hosts, by which rules and connections are compared."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _WITH_PORT = re.compile(r"\[(?P<inner>[^\[\]]*)\](:[0-9]+)?|(?P<plain>[^:\[\]]+)
 
 
 def canonical_host(host: str) -> str:
-    """In lower case, without a final dot; other scripts as ``xn--``, addresses in their shortest form."""
+    """Return a host in lower case, without a final dot, other scripts as ``xn--``, addresses in their shortest form."""
     name = host.strip().lower().rstrip(".")
     if not name.isascii():
         try:
             name = name.encode("idna").decode("ascii")
-        except UnicodeError:  # no name that anything can be found by: it equals itself
+        except UnicodeError:  # not a valid name, so it equals only itself
             return name
     return _address(name) or name
 
 
 def rule_host(text: str) -> str:
-    """The host of a rule, in that form. A port behind it says nothing, as in Codex: the rule holds for every port.
+    """Return the host of a rule in canonical form. A port is ignored, as in Codex: the rule applies to every port.
 
     Raises:
-        ValueError: It is empty, or no host.
+        ValueError: It is empty, or not a host.
     """
     host = text.strip()
     if not host:
@@ -42,19 +42,19 @@ def rule_host(text: str) -> str:
 
 
 def _address(name: str) -> str | None:
-    """An address as everybody writes it; None for what is no address."""
+    """Return an address in its usual form, or None if it is not an address."""
     if ":" in name:
         plain, percent, scope = name.partition("%")
         try:
             packed = socket.inet_pton(socket.AF_INET6, plain)
         except (OSError, ValueError):
             return None
-        if packed.startswith(b"\0" * 10 + b"\xff\xff"):  # an address of version 4 in other clothes
+        if packed.startswith(b"\0" * 10 + b"\xff\xff"):  # an IPv4 address in IPv6 form
             return socket.inet_ntop(socket.AF_INET, packed[12:])
         return socket.inet_ntop(socket.AF_INET6, packed) + percent + scope
     if not name[:1].isdigit():
         return None
     try:
-        return socket.inet_ntoa(socket.inet_aton(name))  # 127.1 and 0x7f000001 too: that is how programs read them
+        return socket.inet_ntoa(socket.inet_aton(name))  # also 127.1 and 0x7f000001, as programs read them
     except (OSError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""What goes into the evaluation of a rules file, and what comes of it."""
+"""The input and the result of the evaluation of a rules file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from codex_plugin_execpolicy.calls import Call
 __all__ = ["WAIT_S", "Deadline", "Failure", "Interpretation", "Part"]
 
 WAIT_S = 10.0
-"""Wall-clock time for all files that are read together. A limit of processor time comes first, unless the machine is busy."""
+"""Wall-clock time limit for all files together, in seconds. Unless the machine is busy, the limit of processor time is reached
+first."""
 
 
 class Deadline:
@@ -20,7 +21,7 @@ class Deadline:
         self._ends = time.monotonic() + seconds
 
     def left(self) -> float:
-        """The seconds that are left, at least 0."""
+        """Return the remaining seconds, at least 0."""
         return max(0.0, self._ends - time.monotonic())
 
 
@@ -28,7 +29,7 @@ class Part(Value):
     """Consecutive lines of a file.
 
     Attributes:
-        line: The number of the first one, 1-based.
+        line: The number of the first line, from 1.
     """
 
     text: str
@@ -36,13 +37,13 @@ class Part(Value):
 
 
 class Failure(Value, kw_only=True):
-    """Why a part could not be evaluated.
+    """The failed evaluation of a part.
 
     Attributes:
-        line: Where, 1-based in the file; the part's first line where nothing more is known.
-        column: 1-based; None where it is not known.
-        exact: Whether the place is that of the mistake, and not just that of the part.
-        hint: What to do, if it is not about the text.
+        line: The line in the file, from 1. It is the part's first line if the exact line is unknown.
+        column: The column, from 1. None if it is unknown.
+        exact: Whether the place is that of the error, and not only that of the part.
+        hint: What to do, if the error is not in the text.
     """
 
     fact: str
@@ -53,11 +54,11 @@ class Failure(Value, kw_only=True):
 
 
 class Interpretation(Value):
-    """What came of some parts.
+    """The result of the evaluation of some parts.
 
     Attributes:
         failures: One for each part that failed.
-        rest: Parts that were not evaluated, because one before them reached a limit.
+        rest: Parts that were not evaluated, because an earlier one reached a limit.
     """
 
     calls: tuple[Call, ...]

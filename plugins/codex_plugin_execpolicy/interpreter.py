@@ -1,7 +1,7 @@
-"""Has Starlark evaluated in a process of its own, within limits.
+"""Evaluates Starlark in a separate process, within limits.
 
-The engine is the one of Codex, so it takes what Codex takes. In the kernel's process it could do harm: deep nesting overflows its
-stack, and a single operation can take gigabytes.
+The engine is that of Codex, so it accepts the same rules. In the kernel's process it could do harm: deep nesting overflows its
+stack, and a single operation can use gigabytes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _LIMITS = {
         "Write the rules out in this file and those before it.",
     ),
 }
-"""What is told of each limit, and what to do."""
+"""The fact and the hint for each limit."""
 
 _SIGNALS: Mapping[int, str] = {
     signal.SIGPROF: "time",
-    signal.SIGKILL: "memory",  # by a system that is short of it
-    signal.SIGABRT: "memory",  # this is how the engine answers a failed allocation
+    signal.SIGKILL: "memory",  # by a system that is short of memory
+    signal.SIGABRT: "memory",  # the engine's reaction to a failed allocation
     signal.SIGSEGV: "nesting",
     signal.SIGBUS: "nesting",
 }
@@ -63,7 +63,7 @@ class _UnusableError(Exception):
 
 
 def parts_of(text: str) -> tuple[Part, ...]:
-    """The statements of a text, each from a line that is not indented to the next one. Some may only be parts of one."""
+    """Split a text into statements, each from a line without indentation to the next. Some may only be parts of a statement."""
     line, parts = 1, []
     for piece in _PART.split(text):
         if piece:
@@ -73,7 +73,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
 
 
 def interpret(parts: Sequence[Part], deadline: Deadline) -> Interpretation:
-    """Evaluate parts of one module in order. A part that fails does not keep the following ones from being evaluated."""
+    """Evaluate parts of one module in order. If a part fails, the following ones are evaluated nevertheless."""
     if not parts:
         return Interpretation(())
     prepared = [_prepared(part) for part in parts]
@@ -88,7 +88,7 @@ def interpret(parts: Sequence[Part], deadline: Deadline) -> Interpretation:
 
 
 def _run(texts: Sequence[str], seconds: float) -> tuple[bytes, str | None]:
-    """What the worker writes for some texts, and the limit that ended it, if any did. Raises _UnusableError."""
+    """Return the worker's output for some texts, and the limit that ended it, if any. Raises _UnusableError."""
     import importlib.util
     import os
     import subprocess
@@ -121,7 +121,7 @@ def _run(texts: Sequence[str], seconds: float) -> tuple[bytes, str | None]:
 
 
 def _prepared(part: Part) -> tuple[str, Failure | None]:
-    """The text to evaluate: nothing, if an f-string in it is wrong, which is the failure."""
+    """Return the text to evaluate. It is empty if an f-string in it is invalid, which is the failure."""
     try:
         return without_fstrings(part.text), None
     except FStringError as error:
@@ -131,17 +131,17 @@ def _prepared(part: Part) -> tuple[str, Failure | None]:
 
 
 def _ended(limit: str, parts: Sequence[Part], current: int, *, message: str = "") -> Interpretation:
-    """The part of this number reached a limit."""
+    """Return the result if the part with this number reached a limit."""
     fact, hint = _LIMITS[limit]
     return Interpretation((), (_failure(parts[current], message, fact=fact, hint=hint),), tuple(parts[current + 1 :]))
 
 
 def _read(parts: Sequence[Part], output: bytes, limit: str | None) -> Interpretation:
-    """What the worker wrote; ``limit`` is why it did not finish."""
+    """Parse the worker's output. ``limit`` is the reason why it did not finish."""
     calls: list[Call] = []
     failures: list[Failure] = []
     current = 0
-    lines = output.split(b"\n")[:-1]  # the last one is empty or not whole
+    lines = output.split(b"\n")[:-1]  # the last one is empty or incomplete
     for event in map(json.loads, lines):
         match event:
             case [int(line), str(function), list(positional), dict(named)]:
@@ -160,14 +160,17 @@ def _read(parts: Sequence[Part], output: bytes, limit: str | None) -> Interpreta
 
 
 def _failure(part: Part, message: str, *, fact: str = "", hint: str = "") -> Failure:
-    """A message of Starlark, with its place in the file."""
+    """Return the failure for a message of Starlark, with its place in the file."""
     lines = part.text.count("\n") + 1
     if found := _PLACE.search(message):
         line, column = int(found[1]), int(found[2])
     else:
         frames = _FRAME.findall(message)
         line, column = int(frames[-1]) if frames else 0, None
-    nowhere = "unexpected new line" in message and (line, column) == (1, 1)  # how Starlark tells of an end too early
+    nowhere = "unexpected new line" in message and (line, column) == (
+        1,
+        1,
+    )  # Starlark's message about an unexpected end
     exact = line > 0 and not nowhere
     return Failure(
         fact=fact or _fact(message),
@@ -180,6 +183,6 @@ def _failure(part: Part, message: str, *, fact: str = "", hint: str = "") -> Fai
 
 def _fact(message: str) -> str:
     found = _MESSAGE.search(message)
-    told = " ".join((found[1] if found else message).split())
-    told = told.removeprefix("Parse error: ").partition(", expected one of")[0]
-    return told if len(told) <= _LONGEST_MESSAGE else f"{told[:_LONGEST_MESSAGE]}..."
+    text = " ".join((found[1] if found else message).split())
+    text = text.removeprefix("Parse error: ").partition(", expected one of")[0]
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."

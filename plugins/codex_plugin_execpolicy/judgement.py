@@ -1,4 +1,4 @@
-"""What rules and judgement say of a whole command line: of every command in it, and in all."""
+"""The decision of rules and heuristics about a command line: about every command in it, and in total."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from codex_framework import ApprovalPolicy, TurnFacts, Verdict
 from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox
 from codex_framework.contract.value import Value
+from codex_plugin_execpolicy.belief import Belief
 from codex_plugin_execpolicy.dangerous import is_dangerous, unwrapped
-from codex_plugin_execpolicy.parsing import shell_commands, shell_script, words_of_all_commands
+from codex_plugin_execpolicy.parsing import shell_commands, shell_script, suspected_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
 from codex_plugin_execpolicy.safe import is_known_safe
 
@@ -19,14 +20,15 @@ Heuristic = Callable[[tuple[str, ...]], Verdict]
 
 
 class Line(Value):
-    """A command line taken apart.
+    """A parsed command line.
 
     Attributes:
-        commands: At least one. A script that is not simple is one command, the shell's.
-        simple: Whether these are all words of all commands.
-        partial: Whether the one command reads a heredoc besides.
-        dangerous: Whether anything in it is dangerous, also where it is not simple.
-        suspects: What seems to be a command anywhere in a script that is not simple. A word that is not known is empty.
+        commands: The commands, at least one. A script that is not simple is one command, that of the shell.
+        simple: Whether these are all commands with all their words.
+        partial: Whether the only command also reads a heredoc.
+        dangerous: Whether anything in it is dangerous, even if it is not simple.
+        suspects: Everything that looks like a command in a script that is not simple. An unknown word is empty.
+        shell: The shell of the script. None if there is no script.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -35,13 +37,21 @@ class Line(Value):
     dangerous: bool
     partial: bool = False
     suspects: tuple[tuple[str, ...], ...] = ()
+    shell: str | None = None
 
     @classmethod
-    def read(cls, argv: tuple[str, ...]) -> Line:
-        """Take an argv apart, and the script in it."""
-        script = shell_script(argv)
+    def read(cls, argv: tuple[str, ...], own_shell: str = "") -> Line:
+        """Parse an argv, and the script in it.
+
+        Args:
+            own_shell: The path of the user's shell.
+        """
+        script = shell_script(argv, own_shell)
         if script is None:
-            return cls((argv,), simple=True, expands=False, dangerous=_is_dangerous(argv))
+            hidden = suspected_script(argv)
+            suspects = () if hidden is None else tuple(words_of_all_commands(hidden))
+            dangerous = _is_dangerous(argv)
+            return cls((argv,), simple=not suspects, expands=False, dangerous=dangerous, suspects=suspects)
         found = shell_commands(script)
         if found is None or found.partial:
             suspects = tuple(words_of_all_commands(script))
@@ -52,19 +62,24 @@ class Line(Value):
                 dangerous=any(map(_is_dangerous, suspects)),
                 partial=found is not None,
                 suspects=suspects,
+                shell=argv[0],
             )
         return cls(
-            found.commands, simple=True, expands=found.expands, dangerous=any(map(_is_dangerous, found.commands))
+            found.commands,
+            simple=True,
+            expands=found.expands,
+            dangerous=any(map(_is_dangerous, found.commands)),
+            shell=argv[0],
         )
 
 
 _DEEPEST = 5
-"""So many scripts within scripts are looked into."""
+"""Maximum depth of scripts within scripts to check."""
 
 
 def _is_dangerous(command: tuple[str, ...], depth: int = 0) -> bool:
-    """Whether it is dangerous itself, or the script of a shell in which something is."""
-    script = shell_script(unwrapped(command))
+    """Return whether a command is dangerous, or runs a script in which something is."""
+    script = suspected_script(unwrapped(command))
     if script is not None and depth < _DEEPEST:
         return _hides_danger(script, depth + 1)
     return is_dangerous(command)
@@ -75,28 +90,28 @@ def _hides_danger(script: str, depth: int = 0) -> bool:
 
 
 class Evaluation(Value):
-    """What was found for each command, in order; a command can match several rules."""
+    """The matches for each command, in order. A command can match several rules."""
 
     matches: tuple[RuleMatch, ...]
 
     @property
     def decision(self) -> Verdict | None:
-        """The most severe decision; None where nothing was found."""
+        """The most severe decision. None if there are no matches."""
         return max((match.decision for match in self.matches), default=None)
 
     @property
     def rule(self) -> RuleMatch | None:
-        """The rule that makes the decision: of those as severe, the one with a justification, then the longest prefix."""
+        """The deciding rule: among equally severe ones, one with a justification, then the one with the longest prefix."""
         found = [match for match in self.matches if match.prefix is not None and match.decision is self.decision]
         return max(found, key=lambda match: (match.justification is not None, len(match.prefix or ())), default=None)
 
     @property
     def by_rules_alone(self) -> bool:
-        """Whether a rule was found for every command."""
+        """Whether every command matches a rule."""
         return all(match.prefix is not None for match in self.matches)
 
     def wire(self) -> dict[str, Any]:
-        """As ``execpolicy check`` prints it."""
+        """Return the output of ``execpolicy check``."""
         answer: dict[str, Any] = {"matchedRules": [match.wire() for match in self.matches]}
         if self.decision is not None:
             answer["decision"] = word_for(self.decision)
@@ -104,27 +119,47 @@ class Evaluation(Value):
 
 
 def evaluate(
-    commands: tuple[tuple[str, ...], ...], rules: RuleSet, heuristic: Heuristic | None = None, *, resolve: bool = True
+    commands: tuple[tuple[str, ...], ...],
+    rules: RuleSet,
+    heuristic: Heuristic | None = None,
+    *,
+    resolve: bool = True,
+    belief: Belief | None = None,
 ) -> Evaluation:
-    """Apply the rules to every command; to one without a rule the heuristic, if there is one."""
+    """Apply the rules to every command, and the heuristic, if there is one, to commands without a rule.
+
+    Args:
+        belief: The trust in the commands. A rule that allows an untrusted command is ignored.
+    """
     matches: list[RuleMatch] = []
     for command in commands:
         found = rules.matches(command, resolve=resolve)
+        if belief is not None:
+            found = tuple(match for match in found if _is_believed(match, belief))
         if not found and heuristic is not None:
             found = (RuleMatch(command=command, decision=heuristic(command)),)
         matches.extend(found)
     return Evaluation(tuple(matches))
 
 
+def _is_believed(match: RuleMatch, belief: Belief) -> bool:
+    return match.decision is not Verdict.ALLOW or belief.allows(match.command, match.prefix or ())
+
+
 def evaluate_line(
-    line: Line, rules: RuleSet, heuristic: Heuristic | None = None, *, resolve: bool = True
+    line: Line,
+    rules: RuleSet,
+    heuristic: Heuristic | None = None,
+    *,
+    resolve: bool = True,
+    belief: Belief | None = None,
 ) -> Evaluation:
     """Apply the rules to a command line.
 
-    Those that ask or forbid also hold for whatever seems to be a command in a script that is not simple: a redirection or a loop
-    around it must not hide it. Those that allow hold for certain words only.
+    Rules that ask or forbid also apply to everything that looks like a command in a script that is not simple, so that a
+    redirection or a loop cannot hide it. Rules that allow apply only if the words are certain.
     """
-    found = evaluate(line.commands, rules, heuristic, resolve=resolve)
+    found = evaluate(line.commands, rules, heuristic, resolve=resolve, belief=belief)
     hidden = [
         match
         for suspect in line.suspects
@@ -134,11 +169,11 @@ def evaluate_line(
     return Evaluation((*found.matches, *hidden))
 
 
-def heuristic(line: Line, facts: TurnFacts, *, escalates: bool) -> Heuristic:
-    """The judgement of commands that no rule speaks of, under the policies of a turn.
+def heuristic(line: Line, facts: TurnFacts, belief: Belief, *, escalates: bool) -> Heuristic:
+    """Return the heuristic for commands without a rule, under the policies of a turn.
 
-    Under ``never`` nobody can be asked, so everything may run: what the sandbox allows is what it may do. The real Codex refuses
-    a forced ``rm`` even there; but in the workspace, where it may write anyway, a sandboxed ``rm -rf build`` is ordinary work.
+    Under ``never`` nobody can be asked, so everything may run, limited by the sandbox. Codex refuses a forced ``rm`` even then; but
+    in the workspace, which is writable anyway, a sandboxed ``rm -rf build`` is ordinary work.
     """
     policy = facts.approval_policy
     open_air = isinstance(facts.sandbox_policy, DangerFullAccess | ExternalSandbox)
@@ -148,7 +183,7 @@ def heuristic(line: Line, facts: TurnFacts, *, escalates: bool) -> Heuristic:
 
     def judged(command: tuple[str, ...]) -> Verdict:
         if policy is ApprovalPolicy.UNTRUSTED and line.simple and is_known_safe(command, expands=line.expands):
-            return Verdict.ALLOW
+            return Verdict.ALLOW if belief.knows(command) else Verdict.ASK
         if policy is ApprovalPolicy.NEVER:
             return Verdict.ALLOW
         dangerous = _is_dangerous(command) or (not line.simple and line.dangerous)

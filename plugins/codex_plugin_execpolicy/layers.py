@@ -1,15 +1,15 @@
-"""Which ``.rules`` files hold in a folder: those of the system, of the person, and of a project that the person trusts."""
+"""The ``.rules`` files that apply in a folder: those of the system, of the user, and of a trusted project."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ConfigError
-from codex_framework.toolkit.projects import is_trusted, project_root
+from codex_framework.toolkit.projects import is_trusted, is_trusted_itself, project_root
 from codex_plugin_execpolicy.rules import RuleSet
 from codex_plugin_execpolicy.settings import own_setting
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM_RULES", "LoadedRules", "RuleLayers", "load_rules", "read_file"]
 
 SYSTEM_RULES = "/etc/codex/rules"
-"""The rules of the machine's administrator. Next to the folder may stand ``requirements.toml``, with more of them."""
+"""The rules of the machine's administrator. There may be more in ``requirements.toml`` next to the folder."""
 
 _REQUIREMENTS = "requirements.toml"
 _FRESH_NS = 100_000_000
-"""A file changed less than this long ago may change again without its times showing it (clocks of file systems are coarse)."""
+"""A file that changed within this time may change again without new timestamps, because file systems have coarse clocks."""
 
 
 class LoadedRules:
     """The rules of some folders.
 
     Attributes:
-        problems: One sentence for each file that was left out.
+        problems: One sentence for each file with an error.
     """
 
     def __init__(self, rules: RuleSet, problems: tuple[str, ...] = ()) -> None:
@@ -40,10 +40,10 @@ class LoadedRules:
 
 
 class _Loaded:
-    """What was read, and what was there then.
+    """The loaded rules, and the state of the files at that time.
 
     Attributes:
-        settled: No file is so new that its times might not show the next change.
+        settled: Whether no file is so new that its timestamps might not show the next change.
     """
 
     def __init__(self, state: tuple[object, ...], rules: LoadedRules, *, settled: bool) -> None:
@@ -53,9 +53,9 @@ class _Loaded:
 
 
 class RuleLayers:
-    """Keeps the rules of each folder in memory, and reads them anew when a file has changed, come or gone.
+    """Keeps the rules of each folder in memory, and reads them again when a file was changed, added or removed.
 
-    To see that costs one system call for each place that may hold rules, and one for each file.
+    The check takes one system call for each place that may contain rules, and one for each file.
 
     Args:
         system: The folder of the administrator's rules.
@@ -65,40 +65,47 @@ class RuleLayers:
     def __init__(self, system: str = SYSTEM_RULES, *, ignore_rules: bool = False) -> None:
         self._system = system
         self._ignore_rules = ignore_rules
-        self._folders: dict[tuple[str, Path | None], tuple[Mapping[str, Any], tuple[str, ...]]] = {}
+        self._folders: dict[tuple[str, Path | None], tuple[Mapping[str, Any], tuple[str, ...], frozenset[str]]] = {}
         self._loaded: dict[tuple[str, ...], _Loaded] = {}
 
     def at(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> LoadedRules:
-        """The rules that hold in a folder."""
+        """Return the rules that apply in a folder."""
         key = (str(cwd), codex_home)
         known = self._folders.get(key)
         if known is None or known[0] is not config:
-            known = self._folders[key] = (config, tuple(self._places(cwd, codex_home, config)))
-        folders = known[1]
+            places = dict(self._places(cwd, codex_home, config))
+            severe = frozenset(place for place, is_severe in places.items() if is_severe)
+            known = self._folders[key] = (config, tuple(places), severe)
+        _, folders, severe = known
         state = tuple(map(_state, folders))
         loaded = self._loaded.get(folders)
         if loaded is None or not loaded.settled or loaded.state != state:
-            loaded = self._loaded[folders] = _Loaded(state, load_rules(_files(folders)), settled=_settled(state))
+            loaded = self._loaded[folders] = _Loaded(
+                state, load_rules(_files(folders), severe), settled=_settled(state)
+            )
         return loaded.rules
 
-    def _places(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:
-        """Files and folders, from the lowest layer to the highest."""
-        yield self._system
-        yield os.path.join(os.path.dirname(self._system), _REQUIREMENTS)  # noqa: PTH118, PTH120
+    def _places(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+        """Return files and folders, from the lowest layer to the highest, and whether only rules that ask or forbid count there."""
+        yield self._system, False
+        yield os.path.join(os.path.dirname(self._system), _REQUIREMENTS), False  # noqa: PTH118, PTH120
         if own_setting(config, "ignore_rules", self._ignore_rules):
             return
         if codex_home is not None:
-            yield str(codex_home / "rules")
+            yield str(codex_home / "rules"), False
         for folder in _trusted_folders(cwd, config):
             if folder / ".codex" != codex_home:
-                yield str(folder / ".codex" / "rules")
+                yield str(folder / ".codex" / "rules"), not is_trusted_itself(config["projects"], folder)
 
 
-def load_rules(files: Iterable[Path]) -> LoadedRules:
-    """The rules of all files, as far as they can be used.
+def load_rules(files: Iterable[Path], severe: Container[str] = ()) -> LoadedRules:
+    """Return the rules of all files, as far as they are valid.
 
-    Of a file with a mistake those rules still hold that can be read and that ask or forbid: a slip of the pen must not open what
-    somebody has closed. What it allows is left out. This takes some seconds at most, whatever the files say.
+    In a file with an error, the readable rules that ask or forbid still apply, because a typing error must not disable them. The
+    rules that allow are ignored. This takes some seconds at most, whatever the files contain.
+
+    Args:
+        severe: Folders of which only rules that ask or forbid apply. Commands may have written the others.
     """
     rules, problems = RuleSet(), []
     deadline: Deadline | None = None
@@ -109,14 +116,14 @@ def load_rules(files: Iterable[Path]) -> LoadedRules:
             deadline = Deadline()
         found, mistake = _usable(file, deadline)
         if mistake is not None:
-            problems.append(f"{mistake}; what {file} allows is not used")
+            problems.append(f"{mistake}; what {file} allows is ignored")
             found = found.severe()
-        rules.update(found)
+        rules.update(found.severe() if str(file.parent) in severe else found)
     return LoadedRules(rules, tuple(problems))
 
 
 def read_file(file: Path) -> RuleFile:
-    """The rules of a ``.rules`` file, or of a ``requirements.toml``. Raises ConfigError."""
+    """Return the rules of a ``.rules`` file or of a ``requirements.toml``. Raises ConfigError."""
     from codex_plugin_execpolicy.rulefile import RuleFile, read_rules
 
     if file.name == _REQUIREMENTS:
@@ -127,7 +134,7 @@ def read_file(file: Path) -> RuleFile:
 
 
 def _usable(file: Path, deadline: Deadline) -> tuple[RuleSet, ConfigError | None]:
-    """The rules of a file as far as they can be read, and what is wrong with it."""
+    """Return the readable rules of a file, and its error."""
     if file.name == _REQUIREMENTS:
         from codex_plugin_execpolicy.requirements import read_requirements, readable_requirements
 
@@ -148,13 +155,13 @@ def _files(places: tuple[str, ...]) -> Iterator[Path]:
             continue
         names = _names(place)
         if names is None:
-            yield Path(place)  # cannot be read either, which says why
+            yield Path(place)  # it cannot be read either, and that error has the reason
         for name in names or ():
             yield Path(place, name)
 
 
 def _names(folder: str) -> list[str] | None:
-    """Of the rules files in a folder; None if it is there and cannot be looked into."""
+    """Return the names of the rules files in a folder. None if the folder exists but cannot be listed."""
     try:
         return sorted(name for name in os.listdir(folder) if name.endswith(".rules"))  # noqa: PTH208  # asked per command
     except (FileNotFoundError, NotADirectoryError):
@@ -164,7 +171,7 @@ def _names(folder: str) -> list[str] | None:
 
 
 def _state(place: str) -> object:
-    """Something that changes when a rules file in the folder is written, made or removed."""
+    """Return a value that changes when a rules file in the folder is written, created or removed."""
     if place.endswith(_REQUIREMENTS):
         return _written(place)
     try:
@@ -191,7 +198,7 @@ def _settled(state: tuple[object, ...]) -> bool:
 
 
 def _changes(state: object) -> Iterator[int]:
-    """The times at which the files of a state were changed last."""
+    """Return the times of the last change of a state's files."""
     match state:
         case (int(changed), int(), int(), int()):
             yield changed
@@ -201,7 +208,7 @@ def _changes(state: object) -> Iterator[int]:
 
 
 def _trusted_folders(cwd: Path, config: Mapping[str, Any]) -> list[Path]:
-    """From the project's root down to the folder, as for ``.codex/config.toml``; none if nobody trusts the project."""
+    """Return the folders from the project's root down to the folder, as for ``.codex/config.toml``; none without trust."""
     projects = config.get("projects")
     if not isinstance(projects, Mapping) or not is_trusted(projects, cwd):
         return []

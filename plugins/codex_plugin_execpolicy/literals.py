@@ -1,7 +1,7 @@
-"""Reads ``.rules`` texts that are nothing but calls with values written out, without starting Starlark.
+"""Parses ``.rules`` texts that consist only of calls with literal values, without starting Starlark.
 
-Most files are: ``default.rules`` is written that way. What is read here is read as Starlark would read it. Anything doubtful is
-left to Starlark.
+Most files are of this kind, such as ``default.rules``. The result is the same as Starlark's, and anything doubtful is left to
+Starlark.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAMES = frozenset(name for parameters in PARAMETERS.values() for name in parame
 _COMMENT = r"\#[^\x00-\x1f\x7f]*+"
 _GAP = rf"(?:[ \n]|{_COMMENT}\n)*"
 _TEXT = r"""(?:"(?:[^"\\\x00-\x1f\x7f]|\\["\\bfnrt])*"|'[^'\\\x00-\x1f\x7f]*+')"""
-"""Escapes are those that JSON and Starlark share. Control characters are doubtful, tabs among them."""
+"""Only the escapes that JSON and Starlark share. Control characters, including tabs, count as doubtful."""
 
 
 def _several(pattern: str, closing: str) -> str:
-    """A pattern for things with commas between them, and perhaps one behind the last."""
+    """Return a pattern for items separated by commas, optionally with one after the last."""
     return rf"{_GAP}(?:{pattern}{_GAP}(?:,{_GAP}|(?=\{closing})))*"
 
 
@@ -40,7 +40,7 @@ _ELEMENT = re.compile(rf"{_COMMENT}|({_TEXT}|{_WORDS})")
 
 
 def literal_calls(text: str) -> tuple[Call, ...] | None:
-    """The calls of a text in which every value is written out; None if the text has anything else."""
+    """Return the calls of a text with only literal values. None if the text contains anything else."""
     calls: list[Call] = []
     line, at = 1, 0
     while True:
@@ -58,7 +58,7 @@ def literal_calls(text: str) -> tuple[Call, ...] | None:
 
 
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Arguments by position and by name; None where Starlark would not take them, or where it may not."""
+    """Return positional and keyword arguments. None if Starlark might not accept them."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for found in _ARGUMENT.finditer(text):

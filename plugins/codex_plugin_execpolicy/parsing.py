@@ -1,8 +1,8 @@
-"""Takes a shell script apart, where that can be done for certain.
+"""Splits a shell script into commands, if that is possible with certainty.
 
-A script is *simple* if it is nothing but commands of plain words, joined by ``&&``, ``||``, ``;``, ``|`` or line ends. The words
-given for it are those that the shell will see. Whatever is expanded, redirected, assigned, looped or put into the background
-makes a script not simple, and so does everything that the parser and bash might read differently.
+A script is *simple* if it consists only of commands of plain words, joined by ``&&``, ``||``, ``;``, ``|`` or line ends. Their
+words are those that the shell will see. Expansions, redirections, assignments, loops and background commands make a script not
+simple, and so does everything that the parser and bash might read differently.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.programs import is_shell
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = ["ShellCommands", "shell_commands", "shell_script", "words_of_all_commands"]
-
-_SHELLS = frozenset({"bash", "zsh", "sh", "dash", "ksh"})
+__all__ = ["ShellCommands", "shell_commands", "shell_script", "suspected_script", "words_of_all_commands"]
 
 _NODES = frozenset(
     [
@@ -72,13 +71,13 @@ _RESERVED = frozenset(
         "unsetenv",
     ]
 )
-"""Words that are no program where a command begins, though the grammar takes some of them for one."""
+"""Words that are not programs at the start of a command, although the grammar treats some of them as such."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=\- ]+")
-"""A script of nothing else is one command, and splits at its spaces: the parser need not be loaded for it."""
+"""A script of only these characters is one command and is split at spaces, without loading the parser."""
 
 _ODD_BLANK = re.compile(r"[^\S \t\n]|\0|(?<![ \t\n])\\\n(?![ \t\n])|\\[ \t]\\\n")
-"""Blanks by which the grammar parts words and bash does not, and words that go on in the next line."""
+"""Blanks that separate words in the grammar but not in bash, and words that continue in the next line."""
 
 _IN_QUOTES = re.compile(r'\\[$`"\\\n]')
 _EXPANDED = re.compile(r"[*?\[]|^[~=]")
@@ -91,11 +90,11 @@ _BETWEEN_WORDS = re.compile(r"(?:[ \t]|\\\n)*")
 
 
 class ShellCommands(Value):
-    """The commands of a script, in its order.
+    """The commands of a script, in order.
 
     Attributes:
-        expands: Some word is a pattern, or begins with a tilde: the shell puts names of files in its place.
-        partial: The one command reads a heredoc, which may be all that matters.
+        expands: Whether a word is a pattern or starts with a tilde, so that the shell replaces it by file names.
+        partial: Whether the only command reads a heredoc, whose content may be what matters.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -103,15 +102,28 @@ class ShellCommands(Value):
     partial: bool = False
 
 
-def shell_script(argv: tuple[str, ...]) -> str | None:
-    """The script in ``bash -lc SCRIPT``, ``sh -c SCRIPT`` and their like, else None."""
-    if len(argv) == 3 and argv[1] in ("-lc", "-c") and argv[0].rsplit("/", 1)[-1] in _SHELLS:
-        return None if argv[2].startswith(("-", "+")) else argv[2]  # those are options still
+def shell_script(argv: tuple[str, ...], own_shell: str = "") -> str | None:
+    """Return the script in ``bash -lc SCRIPT``, ``sh -c SCRIPT`` and similar commands, or None. ``./bash`` is not a shell.
+
+    Args:
+        own_shell: The path of the user's shell, which is accepted at any location.
+    """
+    return _script(argv) if argv and (is_shell(argv[0]) or argv[0] == own_shell) else None
+
+
+def suspected_script(argv: tuple[str, ...]) -> str | None:
+    """Return the script of any program with the name of a shell. Only for rules that ask or forbid."""
+    return _script(argv) if argv and is_shell(argv[0].rsplit("/", 1)[-1]) else None
+
+
+def _script(argv: tuple[str, ...]) -> str | None:
+    if len(argv) == 3 and argv[1] in ("-lc", "-c") and not argv[2].startswith(("-", "+")):  # further options
+        return argv[2]
     return None
 
 
 def shell_commands(script: str) -> ShellCommands | None:
-    """The commands of a simple script, or the one command of a script that feeds it a heredoc; None for all others."""
+    """Return the commands of a simple script, or the only command of a script with a heredoc; None for all others."""
     if _PLAIN.fullmatch(script):
         words = tuple(script.split())
         if words and "=" not in words[0] and words[0] not in _RESERVED and " =" not in script:
@@ -125,9 +137,9 @@ def shell_commands(script: str) -> ShellCommands | None:
 
 
 def words_of_all_commands(script: str) -> Iterator[tuple[str, ...]]:
-    """The words of every command anywhere in a script, in loops and substitutions too; an unknown word is empty.
+    """Return the words of every command in a script, including loops and substitutions. An unknown word is empty.
 
-    For suspicion only: a script that does not parse is still looked at.
+    Only for rules that ask or forbid, because it also handles scripts that cannot be parsed.
     """
     nodes = [_root(script)]
     while nodes:
@@ -144,7 +156,7 @@ def words_of_all_commands(script: str) -> Iterator[tuple[str, ...]]:
 
 
 def _behind_reserved(words: tuple[str, ...]) -> tuple[str, ...]:
-    """What ``time -p``, ``coproc`` and ``! !`` stand before: to the grammar they are programs."""
+    """Return the command after ``time -p``, ``coproc`` and ``! !``, which are programs to the grammar."""
     for place, word in enumerate(words):
         if word not in _RESERVED and word not in ("-p", "--", "") and not _ASSIGNS.match(word):
             return words[place:]
@@ -155,7 +167,7 @@ class _Word(Value):
     """A word, or a part of one.
 
     Attributes:
-        bare: What of it the shell looks at for patterns and braces: quoted and escaped characters are an ``x`` here.
+        bare: The text that the shell checks for patterns and braces. Quoted and escaped characters are replaced by ``x``.
     """
 
     text: str
@@ -191,7 +203,7 @@ def _simple(root: Node, script: str) -> ShellCommands | None:
 
 
 def _heredoc(root: Node, script: str) -> ShellCommands | None:
-    """``COMMAND <<EOF ... EOF`` and nothing else, whose text is fed as it stands."""
+    """Return the command of ``COMMAND <<EOF ... EOF`` and nothing else, whose text is not expanded."""
     if not _covers(root, script) or [child.type for child in root.children] != ["redirected_statement"]:
         return None
     match root.children[0].children:
@@ -210,7 +222,7 @@ def _heredoc(root: Node, script: str) -> ShellCommands | None:
 
 
 def _fed(redirect: Node, script: str) -> list[_Word] | None:
-    """The words behind ``<<EOF`` in its line; None if anything but words is there, or the text may run something."""
+    """Return the words after ``<<EOF`` in its line. None if there is anything but words, or the text may run something."""
     match redirect.children:
         case [arrow, start, *arguments, body, end] if (
             arrow.type in ("<<", "<<-")
@@ -234,7 +246,7 @@ def _fed(redirect: Node, script: str) -> list[_Word] | None:
 
 
 def _covers(node: Node, script: str) -> bool:
-    """Whether nothing but blanks stands between the parts: the grammar leaves some words out (``-`` before ``<<``)."""
+    """Return whether there are only blanks between the parts, because the grammar omits some words (``-`` before ``<<``)."""
     if not node.children:
         return True
     blank = _BETWEEN_WORDS if node.type == "command" else _BETWEEN_COMMANDS
@@ -244,7 +256,7 @@ def _covers(node: Node, script: str) -> bool:
 
 
 def _words(command: Node, script: str) -> list[_Word] | None:
-    """The words of a command; None if one is not known for certain, or it is no command of a program."""
+    """Return the words of a command. None if one is not certain, or the command does not run a program."""
     words = []
     for child in command.children:
         word = _word(child, script)
@@ -287,7 +299,7 @@ def _quoted(text: str) -> _Word:
 
 
 def _unquoted(text: str) -> _Word | None:
-    bare = _ESCAPE.sub("x", text)  # a dot takes no line end: a backslash before one stays
+    bare = _ESCAPE.sub("x", text)  # a dot does not match a line end, so a backslash before one stays
     return None if not _UNQUOTED.fullmatch(bare) else _Word(_ESCAPE.sub(r"\1", text), bare)
 
 
@@ -299,10 +311,10 @@ def _joined(parts: list[_Word | None]) -> _Word | None:
 
 
 def _root(script: str) -> Node:
-    """The tree of a script whose byte offsets are offsets of characters.
+    """Return the tree of a script in which byte offsets equal character offsets.
 
-    To a shell all characters beyond ASCII are letters. Besides, the grammar's scanner looks them up in tables that end long
-    before Unicode does, and takes the process down with it (tree-sitter-bash 0.25: ``{`` before U+E0100).
+    To a shell, all characters beyond ASCII are letters. Besides, the grammar's scanner looks them up in tables that do not cover
+    all of Unicode, which crashes the process (tree-sitter-bash 0.25: ``{`` before U+E0100).
     """
     plain = script if script.isascii() else re.sub(r"[^\x00-\x7f]", "x", script)
     return _parser().parse(plain.replace("\0", " ").encode()).root_node

@@ -1,7 +1,9 @@
-"""The command policy ``execpolicy``: rules first, then judgement (spec: command classification, exec rules)."""
+"""The command policy ``execpolicy``: rules first, then heuristics (spec: command classification, exec rules)."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,32 +23,38 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecPolicy"]
 
-_ELSEWHERE = "This session leaves the person's rules out, so it holds in others only."
+_ELSEWHERE = "This session ignores the user's rules, so it applies only in other sessions."
 
 
 class ExecPolicy(CommandPolicy):
-    """Judges commands. One for each kernel; threads may share it."""
+    """Judges commands. There is one per kernel, shared by threads.
+
+    Args:
+        layers: The source of the rules.
+        environ: The kernel's environment variables. None means those of this process.
+    """
 
     name = "execpolicy"
 
-    def __init__(self, layers: RuleLayers | None = None) -> None:
+    def __init__(self, layers: RuleLayers | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._layers = layers or RuleLayers()
+        self._environ = os.environ if environ is None else environ
 
     def judge(self, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
-        """Its verdict; None where neither a rule nor suspicion speaks of the command."""
+        """Return the verdict, or None if neither a rule nor a heuristic applies to the command."""
         from codex_plugin_execpolicy.verdicts import judged_by
 
-        return judged_by(self._rules(facts), command, facts)
+        return judged_by(self._rules(facts), command, facts, self._environ)
 
     def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
-        """What the rules say of a host for its protocol; None where none speaks of it."""
+        """Return the decision of the rules about a host for its protocol, or None if no rule applies."""
         return self._rules(facts).network_decision(target.host, target.protocol)
 
     def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
-        """Add a rule to ``$CODEX_HOME/rules/default.rules``; it counts for the next command, in all threads and processes.
+        """Add a rule to ``$CODEX_HOME/rules/default.rules``. It applies from the next command on, in all threads and processes.
 
         Raises:
-            CodexError: The rule cannot be written, or another one goes before it.
+            CodexError: The rule cannot be written, or another one overrides it.
         """
         import json
         import shlex
@@ -59,11 +67,11 @@ class ExecPolicy(CommandPolicy):
             raise _outweighed(f"`{shlex.join(prefix)}`", stricter)
         allow_prefix(home, prefix)
         shown = json.dumps(list(prefix), ensure_ascii=False)
-        text = f"The person allows commands that begin with these words from now on. They run outside of the sandbox:\n- {shown}"
+        text = f"From now on, the user allows commands that start with these words. They run outside of the sandbox:\n- {shown}"
         return text if self._rules(facts).matches(prefix) else f"{text}\n{_ELSEWHERE}"
 
     def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
-        """Add a rule about the host for this protocol. As :meth:`remember_prefix`."""
+        """Add a rule about the host for this protocol, like :meth:`remember_prefix`."""
         from codex_plugin_execpolicy.amendments import decide_host
 
         home, decision = _home(facts), self._rules(facts).network_decision(target.host, target.protocol)
@@ -71,7 +79,7 @@ class ExecPolicy(CommandPolicy):
             raise _outweighed(f"{target.protocol} to {target.host}", decision)
         decide_host(home, target.host, target.protocol, allow=allow)
         done = "allows" if allow else "denies"
-        text = f"The person {done} connections to {target.host} ({target.protocol}) from now on."
+        text = f"From now on, the user {done} connections to {target.host} ({target.protocol})."
         known = self._rules(facts).network_decision(target.host, target.protocol)
         return text if known is (Verdict.ALLOW if allow else Verdict.FORBID) else f"{text} {_ELSEWHERE}"
 
@@ -81,11 +89,13 @@ class ExecPolicy(CommandPolicy):
 
 def _home(facts: TurnFacts) -> Path:
     if facts.codex_home is None:
-        raise CodexError("there is no folder to keep rules in", slug="exec-prefix", hint="Set CODEX_HOME.")
+        raise CodexError("there is no folder for saving rules", slug="exec-prefix", hint="Set CODEX_HOME.")
     return facts.codex_home
 
 
 def _outweighed(what: str, decision: Verdict) -> CodexError:
     does = "forbids" if decision is Verdict.FORBID else "asks about"
     hint = "Change that rule; `codex-framework execpolicy check` shows it."
-    return CodexError(f"a rule {does} {what}: one that allows it would change nothing", slug="exec-prefix", hint=hint)
+    return CodexError(
+        f"a rule {does} {what}, so a rule that allows it would have no effect", slug="exec-prefix", hint=hint
+    )

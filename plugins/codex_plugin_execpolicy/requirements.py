@@ -1,4 +1,4 @@
-"""The rules in the administrator's ``requirements.toml``: ``[rules] prefix_rules = [...]``. They ask or forbid; none allows."""
+"""The rules in the administrator's ``requirements.toml``: ``[rules] prefix_rules = [...]``. They can only ask or forbid."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _HINT = 'Write { pattern = [{ token = "git" }, { any_of = ["push", "fetch"] }], 
 
 
 def read_requirements(path: Path) -> RuleSet:
-    """The rules of the file; the rest of it says nothing here.
+    """Return the rules of the file. The rest of the file is ignored.
 
     Raises:
-        ConfigError: It cannot be read, is not TOML, or has a rule that is none.
+        ConfigError: The file cannot be read, is not TOML, or has an invalid rule.
     """
     rules = RuleSet()
     for number, entry in enumerate(_entries(path), 1):
@@ -30,7 +30,7 @@ def read_requirements(path: Path) -> RuleSet:
 
 
 def readable_requirements(path: Path) -> RuleSet:
-    """Those rules of a file with a mistake that are right."""
+    """Return the valid rules of a file with an error."""
     rules = RuleSet()
     with contextlib.suppress(ConfigError):
         for number, entry in enumerate(_entries(path), 1):
@@ -47,7 +47,7 @@ def _entries(path: Path) -> list[Any]:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         fact = f"the rules file {path} cannot be read: {error.strerror or error}"
-        raise ConfigError(fact, path=str(path), slug="exec-rules", hint="See to it that it may be read.") from error
+        raise ConfigError(fact, path=str(path), slug="exec-rules", hint="Make it readable.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _error(path, f"not TOML: {error}") from error
     found = table.get("rules")
@@ -68,7 +68,7 @@ def _rules(path: Path, number: int, entry: Any) -> Iterator[PrefixRule]:
         raise _error(path, f"{where}: the decision must be `prompt` or `forbidden`")
     reason = entry.get("justification")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
-        raise _error(path, f"{where}: the justification must be a text")
+        raise _error(path, f"{where}: the justification must be a string")
     pattern = entry.get("pattern")
     if not isinstance(pattern, list) or not pattern:
         raise _error(path, f"{where}: the pattern must be an array with at least one word")

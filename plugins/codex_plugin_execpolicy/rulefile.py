@@ -19,16 +19,16 @@ from codex_plugin_execpolicy.rules import RuleSet
 __all__ = ["LARGEST", "RuleFile", "parse_rules", "read_rules", "usable_rules"]
 
 LARGEST = 1024 * 1024
-"""Bytes that a file may have: some 15,000 rules."""
+"""Maximum size of a file in bytes, about 15,000 rules."""
 
 _HINT = "Correct that line; docs/plugins/execpolicy.md describes what a rules file may say."
 
 
 class RuleFile(Value):
-    """What a file says.
+    """The content of a file.
 
     Attributes:
-        examples: Checked already: they hold.
+        examples: The examples, which have been checked.
     """
 
     rules: RuleSet
@@ -39,16 +39,16 @@ def read_rules(path: Path, deadline: Deadline | None = None) -> RuleFile:
     """Read the rules of a file.
 
     Args:
-        deadline: Until when; None means some seconds from now.
+        deadline: The time limit. None means some seconds from now.
 
     Raises:
-        ConfigError: The file cannot be read or evaluated, calls a function with wrong arguments, or an example in it does not hold.
+        ConfigError: The file cannot be read or evaluated, calls a function with wrong arguments, or has a wrong example.
     """
     return parse_rules(_read(path), str(path), deadline)
 
 
 def parse_rules(data: bytes, path: str, deadline: Deadline | None = None) -> RuleFile:
-    """Read the rules in the bytes of a file. ``path`` is for errors. Raises as :func:`read_rules`."""
+    """Read the rules in the bytes of a file. ``path`` is for errors. Raises the same errors as :func:`read_rules`."""
     return _Program(_decoded(data, path), path, deadline or Deadline()).rules()
 
 
@@ -56,7 +56,7 @@ def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet,
     """Read the rules of a file as far as possible.
 
     Returns:
-        All rules, and None. For a file with a mistake, the rules of those statements that can be evaluated by themselves, and the
+        All rules, and None. For a file with an error, the rules of those statements that can be evaluated separately, and the
         error that :func:`read_rules` raises. If the file cannot be read, there are no rules. If it is too large, the rules are those
         at its beginning.
     """
@@ -74,7 +74,7 @@ def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet,
 
 
 class _Program:
-    """The text of a file, and what comes of evaluating it."""
+    """The text of a file, and the result of its evaluation."""
 
     def __init__(self, text: str, path: str, deadline: Deadline) -> None:
         self._text = text
@@ -84,13 +84,13 @@ class _Program:
 
     @functools.cached_property
     def _apart(self) -> Interpretation:
-        """Its statements, each evaluated by itself."""
+        """The statements, each evaluated separately."""
         from codex_plugin_execpolicy.interpreter import interpret, parts_of
 
         return interpret(parts_of(self._text), self._deadline)
 
     def rules(self) -> RuleFile:
-        """Everything that it says. Raises ConfigError."""
+        """Return all rules and examples. Raises ConfigError."""
         collected = RuleCollection()
         found = self._whole()
         for call in found.calls:
@@ -113,7 +113,7 @@ class _Program:
         return interpret([Part(self._text)], self._deadline)
 
     def readable_rules(self) -> RuleSet:
-        """The rules that can be read in spite of a mistake."""
+        """Return the rules that are readable in spite of an error."""
         collected = RuleCollection()
         for call in self._readable_calls():
             with contextlib.suppress(WrongCallError):
@@ -130,7 +130,7 @@ class _Program:
                 yield Call(part.line + call.line - 1, call.function, call.positional, call.named)
 
     def _placed(self, failure: Failure) -> Failure:
-        """The failure with its line, which is that of the statement if Starlark did not say more."""
+        """Return the failure with its line, which is that of the statement if Starlark gave no other."""
         if failure.exact or not self._apart.failures:
             return failure
         same = (apart for apart in self._apart.failures if apart.fact == failure.fact)
@@ -151,21 +151,21 @@ class _Program:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file, or one more than it may have. Raises ConfigError."""
+    """Return the bytes of a file, at most one more than the limit. Raises ConfigError."""
     try:
         with open(path, "rb", opener=_open) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             return file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         fact = f"the rules file {path} cannot be read: {reason}"
-        hint = "Name a file that exists and may be read."
+        hint = "Name a file that exists and is readable."
         raise ConfigError(fact, path=str(path), slug="exec-rules", hint=hint) from error
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # to open a pipe would block
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe would block
 
 
 def _decoded(data: bytes, path: str) -> str:

@@ -1,4 +1,4 @@
-"""What ``.rules`` files say, and what of it holds for a command."""
+"""The rules of ``.rules`` files, and their matches for a command."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from codex_framework.contract.value import Value
 __all__ = ["DECISIONS", "NetworkRule", "PrefixRule", "RuleMatch", "RuleSet", "word_for"]
 
 DECISIONS: Mapping[str, Verdict] = {"allow": Verdict.ALLOW, "prompt": Verdict.ASK, "forbidden": Verdict.FORBID}
-"""Decisions by the words the files have for them."""
+"""The decisions by their words in the files."""
 
 _WORDS = {verdict: word for word, verdict in DECISIONS.items()}
 
 
 def word_for(decision: Verdict) -> str:
-    """The word the files have for a decision."""
+    """Return the word for a decision in the files."""
     return _WORDS[decision]
 
 
 class PrefixRule(Value):
-    """A decision about all commands that begin with certain words.
+    """A decision about all commands that start with certain words.
 
     Attributes:
         program: The first word.
@@ -35,7 +35,7 @@ class PrefixRule(Value):
     justification: str | None = None
 
     def prefix_of(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The words after the program that this rule takes, or None where it says nothing of the command."""
+        """Return the matched words after the program, or None if the rule does not match the command."""
         words = command[1 : 1 + len(self.rest)]
         if len(words) == len(self.rest) and all(map(_is_one_of, words, self.rest)):
             return words
@@ -50,7 +50,7 @@ class NetworkRule(Value):
     """A decision about connections to a host.
 
     Attributes:
-        host: As :func:`codex_plugin_execpolicy.hosts.canonical_host` writes it.
+        host: The host, in the form of :func:`codex_plugin_execpolicy.hosts.canonical_host`.
         protocol: ``http``, ``https``, ``socks5_tcp`` or ``socks5_udp``.
     """
 
@@ -60,7 +60,7 @@ class NetworkRule(Value):
     justification: str | None = None
 
     def wire(self) -> dict[str, Any]:
-        """As ``execpolicy network`` prints it."""
+        """Return the output of ``execpolicy network``."""
         match = {"host": self.host, "protocol": self.protocol, "decision": word_for(self.decision)}
         if self.justification is not None:
             match["justification"] = self.justification
@@ -68,11 +68,11 @@ class NetworkRule(Value):
 
 
 class RuleMatch(Value, kw_only=True):
-    """What a rule, or without one the policy's own judgement, says of one command.
+    """The decision of a rule, or of the heuristic if there is no rule, about one command.
 
     Attributes:
-        prefix: The words the rule matched; None without a rule.
-        resolved_program: The path in the command, where the rule names its program without one.
+        prefix: The words that the rule matched. None if there is no rule.
+        resolved_program: The path in the command, if the rule names its program without a path.
     """
 
     command: tuple[str, ...]
@@ -82,7 +82,7 @@ class RuleMatch(Value, kw_only=True):
     resolved_program: str | None = None
 
     def wire(self) -> dict[str, Any]:
-        """As ``execpolicy check`` prints it."""
+        """Return the output of ``execpolicy check``."""
         decision = word_for(self.decision)
         if self.prefix is None:
             return {"heuristicsRuleMatch": {"command": list(self.command), "decision": decision}}
@@ -103,7 +103,7 @@ class RuleSet:
         self._paths: dict[str, tuple[str, ...]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is any rule for commands."""
+        """Return whether there is any rule for commands."""
         return bool(self._by_program)
 
     @property
@@ -116,24 +116,24 @@ class RuleSet:
         self._by_program.setdefault(rule.program, []).append(rule)
 
     def locate(self, program: str, paths: tuple[str, ...]) -> None:
-        """Say which paths of a program the rules for its bare name count for."""
+        """Set the paths of a program to which the rules for its bare name apply."""
         self._paths[program] = paths
 
     def update(self, other: RuleSet) -> None:
-        """Add all of another set; its paths of programs replace those given before."""
+        """Add another set. Its paths of programs replace earlier ones."""
         for rule in other.prefix_rules:
             self.add(rule)
         self.network.extend(other.network)
         self._paths.update(other._paths)
 
     def severe(self) -> RuleSet:
-        """Those rules alone that ask or forbid."""
+        """Return only the rules that ask or forbid."""
         some = self.restricted(rule for rule in self.prefix_rules if rule.decision is not Verdict.ALLOW)
         some.network = [rule for rule in self.network if rule.decision is not Verdict.ALLOW]
         return some
 
     def network_matches(self, host: str, protocol: str) -> tuple[NetworkRule, ...]:
-        """What the rules say of a host for one protocol; a host is compared as a whole."""
+        """Return the rules about a host for one protocol. Hosts are compared as a whole."""
         if not self.network:
             return ()
         from codex_plugin_execpolicy.hosts import canonical_host
@@ -142,11 +142,11 @@ class RuleSet:
         return tuple(rule for rule in self.network if rule.host == name and rule.protocol == protocol)
 
     def network_decision(self, host: str, protocol: str) -> Verdict | None:
-        """The most severe decision about a host for one protocol; None where no rule speaks of it."""
+        """Return the most severe decision about a host for one protocol, or None if no rule applies."""
         return max((rule.decision for rule in self.network_matches(host, protocol)), default=None)
 
     def restricted(self, rules: Iterable[PrefixRule]) -> RuleSet:
-        """Some rules alone, with the paths of programs that this set knows."""
+        """Return a set of only some rules, with this set's paths of programs."""
         some = RuleSet()
         some._paths = self._paths
         for rule in rules:
@@ -156,15 +156,15 @@ class RuleSet:
     def matches(
         self, command: tuple[str, ...], *, resolve: bool = True, anywhere: bool = False
     ) -> tuple[RuleMatch, ...]:
-        """What the rules say of a command.
+        """Return the matches of a command.
 
         Args:
-            resolve: A program given by a path is also looked up by its name, if no rule has the path. Where no
-                ``host_executable`` lists its paths, what an *allow* says counts for folders of the system only; for a path
-                like ``./x`` it never does.
-            anywhere: ... counts for all folders: for the examples in a file, of which nothing is run.
+            resolve: Whether a program given by a path is also looked up by its name, if no rule has the path. Unless a
+                ``host_executable`` lists its paths, an *allow* then applies only to system folders, and never to a path like
+                ``./x``.
+            anywhere: Whether an *allow* applies to all folders. This is for the examples in a file, which are not run.
         """
-        from codex_plugin_execpolicy.safe import program_name
+        from codex_framework.toolkit.programs import program_name
 
         if not command:
             return ()

@@ -1,11 +1,13 @@
-"""Commands that only look: they may run without asking even where nothing else may."""
+"""Read-only commands, which may run without asking even if nothing else may."""
 
 from __future__ import annotations
 
 import re
 import sys
 
-__all__ = ["is_known_safe", "program_name"]
+from codex_framework.toolkit.programs import program_name
+
+__all__ = ["is_known_safe"]
 
 _ANY_ARGUMENTS = frozenset(
     [
@@ -29,39 +31,37 @@ _ANY_ARGUMENTS = frozenset(
         "tr",
         "true",
         "uname",
-        "uniq",
         "wc",
         "which",
         "whoami",
     ]
 ) | (frozenset({"numfmt", "tac"}) if sys.platform == "linux" else frozenset())
 
-_FOLDERS = frozenset(
-    {"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"}
-)
-"""Where a program named by its path is the one its name says. ``./ls`` can be anything."""
-
 _FIND_ACTS = frozenset(["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"])
 
 _GIT_READS = frozenset({"status", "log", "diff", "show", "branch"})
-_GIT_GLOBAL = ("--config-env", "--exec-path", "--git-dir", "--namespace", "--paginate", "--super-prefix", "--work-tree")
+_GIT_GLOBAL = frozenset(
+    [
+        *("--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--no-lazy-fetch", "--no-advice"),
+        *("--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs"),
+    ]
+)
+"""Options before the subcommand that change neither the repository nor its configuration, and start nothing."""
+
 _GIT_ARGUMENTS = frozenset({"--output", "--ext-diff", "--textconv", "--exec"})
 _GIT_BRANCH = frozenset(["--list", "-l", "--show-current", "-a", "--all", "-r", "--remotes", "-v", "-vv", "--verbose"])
+
+_UNIQ_VALUES = frozenset(["-f", "-s", "-w", "--skip-fields", "--skip-chars", "--check-chars"])
+"""Options of ``uniq`` that take the next word."""
 
 _SED_RANGE = re.compile(r"[0-9]+(,[0-9]+)?p")
 
 
-def program_name(word: str) -> str | None:
-    """The name of a program, given by name or by its path in a folder of the system; None for other paths."""
-    folder, slash, name = word.rpartition("/")
-    return name if not slash or folder in _FOLDERS else None
-
-
 def is_known_safe(command: tuple[str, ...], *, expands: bool = False) -> bool:
-    """Whether a command only looks.
+    """Return whether a command is read-only.
 
     Args:
-        expands: The shell may put further words in place of some: then only programs count that are harmless with any.
+        expands: Whether the shell may replace some words by others. Then only programs without harmful options count.
     """
     program = program_name(command[0]) if command else None
     arguments = command[1:]
@@ -71,17 +71,37 @@ def is_known_safe(command: tuple[str, ...], *, expands: bool = False) -> bool:
         return False
     match program:
         case "base64":
-            return not any(word.startswith(("-o", "--o")) for word in arguments)
+            return not any(_base64_writes(word) for word in arguments)
         case "find":
             return _FIND_ACTS.isdisjoint(arguments)
         case "rg":
             return not any(_rg_runs(word) for word in arguments)
         case "git":
             return _git_reads(arguments)
+        case "uniq":
+            return _uniq_reads(arguments)
         case "sed":
             return _sed_prints(arguments)
         case _:
             return False
+
+
+def _base64_writes(word: str) -> bool:
+    """Return whether a word is ``-o FILE`` or ``--output`` (macOS), also after other letters: ``-do FILE``."""
+    return word.startswith("--o") or (word.startswith("-") and not word.startswith("--") and "o" in word)
+
+
+def _uniq_reads(arguments: tuple[str, ...]) -> bool:
+    """Return whether ``uniq`` only reads. ``uniq INPUT OUTPUT`` writes its second operand."""
+    operands, place = 0, 0
+    while place < len(arguments):
+        word = arguments[place]
+        if word == "--":
+            return operands + len(arguments) - place - 1 < 2
+        if not word.startswith("-") or word == "-":
+            operands += 1
+        place += 2 if word in _UNIQ_VALUES else 1
+    return operands < 2
 
 
 def _rg_runs(word: str) -> bool:
@@ -91,7 +111,7 @@ def _rg_runs(word: str) -> bool:
 
 
 def _sed_prints(arguments: tuple[str, ...]) -> bool:
-    """``-n N,Mp [FILE]``."""
+    """Return whether the arguments are ``-n N,Mp [FILE]``."""
     if len(arguments) not in (2, 3) or arguments[0] != "-n" or not _SED_RANGE.fullmatch(arguments[1]):
         return False
     return not arguments[-1].startswith("-")
@@ -101,7 +121,7 @@ def _git_reads(arguments: tuple[str, ...]) -> bool:
     for place, word in enumerate(arguments):
         if not word.startswith("-"):
             return word in _GIT_READS and _git_arguments(word, arguments[place + 1 :])
-        if word.startswith(("-C", "-c")) or word == "-p" or word.split("=", 1)[0] in _GIT_GLOBAL:
+        if word not in _GIT_GLOBAL:
             return False
     return False
 
@@ -115,6 +135,6 @@ def _git_arguments(subcommand: str, arguments: tuple[str, ...]) -> bool:
 
 
 def _abbreviates(word: str, options: frozenset[str]) -> bool:
-    """Whether a word is one of the options, or one of the shorter forms of it that git takes as well."""
+    """Return whether a word is one of the options, or an abbreviation of one that git accepts."""
     name = word.split("=", 1)[0]
     return len(name) > len("--e") and any(option.startswith(name) for option in options)

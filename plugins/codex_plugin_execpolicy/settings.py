@@ -21,7 +21,7 @@ class Settings(Value, kw_only=True):
 
 
 def own_setting(config: Mapping[str, Any], name: str, default: Any) -> Any:
-    """Return a setting as a thread's configuration has it, which may differ from that of the kernel; else the default."""
+    """Return a setting from a thread's configuration, which may differ from the kernel's, or the default."""
     table: Any = config
     for key in ("framework", "plugins", "execpolicy"):
         table = table.get(key) if isinstance(table, Mapping) else None

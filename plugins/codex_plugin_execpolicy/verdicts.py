@@ -1,8 +1,9 @@
-"""The verdict on a command, with the reason that the model or the person reads. Loaded when the first command is judged."""
+"""The verdict on a command, with its reason for the model or the user. Imported when the first command is judged."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ApprovalPolicy, CommandRequest, CommandVerdict, TurnFacts, Verdict
@@ -10,28 +11,33 @@ from codex_plugin_execpolicy.dangerous import may_be_dangerous
 from codex_plugin_execpolicy.rules import PrefixRule, RuleMatch, RuleSet
 
 if TYPE_CHECKING:
+    from codex_plugin_execpolicy.belief import Belief
     from codex_plugin_execpolicy.judgement import Evaluation, Line
 
 __all__ = ["judged_by"]
 
 
-def judged_by(rules: RuleSet, command: CommandRequest, facts: TurnFacts) -> CommandVerdict | None:
-    """The verdict by certain rules. The script of a command is only taken apart where something depends on it."""
+def judged_by(
+    rules: RuleSet, command: CommandRequest, facts: TurnFacts, environ: Mapping[str, str]
+) -> CommandVerdict | None:
+    """Return the verdict of some rules. The script of a command is parsed only if the verdict depends on it."""
     escalates = command.escalate != "use_default"
     if not rules and facts.approval_policy is not ApprovalPolicy.UNTRUSTED:
         if facts.approval_policy is ApprovalPolicy.NEVER:
             return None
         if not escalates and not may_be_dangerous(command.argv):
             return None
+    from codex_plugin_execpolicy.belief import Belief
     from codex_plugin_execpolicy.judgement import Line, evaluate_line, heuristic
 
-    line = Line.read(command.argv)
-    found = evaluate_line(line, rules, heuristic(line, facts, escalates=escalates))
-    return _verdict(command, facts, line, rules, found)
+    line = Line.read(command.argv, facts.shell)
+    belief = Belief(command, facts, environ, shell=line.shell, commands=line.commands, expands=line.expands)
+    found = evaluate_line(line, rules, heuristic(line, facts, belief, escalates=escalates), belief=belief)
+    return _verdict(command, facts, line, rules, found, belief)
 
 
 def _verdict(
-    command: CommandRequest, facts: TurnFacts, line: Line, rules: RuleSet, found: Evaluation
+    command: CommandRequest, facts: TurnFacts, line: Line, rules: RuleSet, found: Evaluation, belief: Belief
 ) -> CommandVerdict | None:
     match found.decision:
         case Verdict.FORBID:
@@ -39,11 +45,15 @@ def _verdict(
         case Verdict.ASK if found.rule is not None:
             return CommandVerdict(verdict=Verdict.ASK, reason=_question(command.argv, found.rule), by_rule=True)
         case Verdict.ASK:
-            return CommandVerdict(verdict=Verdict.ASK, amendment=_amendment(command, line, rules, found))
+            precaution = command.escalate == "use_default" and facts.approval_policy is not ApprovalPolicy.UNTRUSTED
+            amendment = _amendment(command, line, rules, found, belief)
+            return CommandVerdict(verdict=Verdict.ASK, amendment=amendment, precaution=precaution)
         case _ if found.by_rules_alone:
             return CommandVerdict(verdict=Verdict.ALLOW, bypass_sandbox=True)
         case _:
-            untrusted = facts.approval_policy is ApprovalPolicy.UNTRUSTED  # where no opinion means a question
+            untrusted = (
+                facts.approval_policy is ApprovalPolicy.UNTRUSTED
+            )  # under which a command without a verdict is asked about
             return CommandVerdict(verdict=Verdict.ALLOW) if untrusted else None
 
 
@@ -61,8 +71,10 @@ def _question(argv: tuple[str, ...], rule: RuleMatch) -> str:
     return f"{shown} by policy" if rule.justification is None else f"{shown}: {rule.justification}"
 
 
-def _amendment(command: CommandRequest, line: Line, rules: RuleSet, found: Evaluation) -> tuple[str, ...] | None:
-    """A prefix that, once allowed, would let the command run: the model's proposal if it is good, else the command itself."""
+def _amendment(
+    command: CommandRequest, line: Line, rules: RuleSet, found: Evaluation, belief: Belief
+) -> tuple[str, ...] | None:
+    """Return a prefix to allow, with which the command would run: the model's proposal if it is valid, else the command itself."""
     from codex_plugin_execpolicy.amendments import is_banned
     from codex_plugin_execpolicy.judgement import evaluate
 
@@ -73,8 +85,8 @@ def _amendment(command: CommandRequest, line: Line, rules: RuleSet, found: Evalu
         more = RuleSet()
         more.update(rules)
         more.add(PrefixRule(wanted[0], tuple((word,) for word in wanted[1:])))
-        after = evaluate(line.commands, more)
+        after = evaluate(line.commands, more, belief=belief)
         if after.decision is Verdict.ALLOW and all(more.matches(part) for part in line.commands):
             return wanted
     first = next((match.command for match in found.matches if match.decision is Verdict.ASK), None)
-    return None if first is None or is_banned(first) else first
+    return None if first is None or is_banned(first) or not belief.allows(first, first) else first

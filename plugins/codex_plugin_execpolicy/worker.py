@@ -1,4 +1,4 @@
-"""Evaluates Starlark. Run as a script in a process of its own, which may crash or be killed without harm to the kernel.
+"""Evaluates Starlark. It runs as a script in a separate process, which may crash or be killed without harming the kernel.
 
 ``python -I -S worker.py FOLDER``, where FOLDER contains the package ``starlark``. Standard input is a JSON array of texts, which are
 evaluated in order as parts of one module. Standard output has one JSON object or array a line:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_NAME", "FUNCTIONS", "MEMORY", "OUTPUT", "TIME_S"]
 
 FUNCTIONS = ("prefix_rule", "network_rule", "host_executable")
-"""The functions that rules files have besides those of Starlark itself."""
+"""The functions of rules files in addition to those of Starlark."""
 
 FILE_NAME = "rules"
 """The name of the text in Starlark's messages."""
@@ -47,7 +47,7 @@ OUTPUT = 8 * 1024 * 1024
 """Bytes of standard output for calls. Literal calls take about as many bytes as their text."""
 
 _LATEST_S = TIME_S + 0.5
-"""Processor time after which the system ends this process: a single operation may take forever, and nothing is checked meanwhile."""
+"""Processor time in seconds after which the system ends this process, because nothing is checked during a single long operation."""
 
 _BUFFER = 64 * 1024
 _CALL_STACK = 52
@@ -75,18 +75,18 @@ def {name}(*args, **kwargs):
 """
 
 _PRELUDE = _ELEMENTS + "".join(_FUNCTION.format(name=name) for name in FUNCTIONS)
-"""The functions are written in Starlark because the bindings make no difference between lists and tuples."""
+"""The functions are written in Starlark, because the bindings do not distinguish lists from tuples."""
 
 
 class _Limits:
-    """Tells whether an evaluation has to end."""
+    """Checks whether an evaluation must end."""
 
     def __init__(self) -> None:
         self.reached: str | None = None
         self._size = _largest_size()
 
     def check(self) -> bool:
-        """Compare time and memory with their limits. The engine asks every thousand steps or so."""
+        """Compare time and memory with their limits. The engine calls this about every thousand steps."""
         if time.process_time() > TIME_S:
             self.reached = "time"
         elif _largest_size() - self._size > MEMORY // 2:
@@ -95,7 +95,7 @@ class _Limits:
 
 
 def _largest_size() -> int:
-    """The most memory this process has had, in bytes. On Linux, the process that started it counts too."""
+    """Return the maximum memory of this process so far, in bytes. On Linux, this includes that of the process that started it."""
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found if sys.platform == "darwin" else found * 1024
 
@@ -104,7 +104,7 @@ class _Output:
     """Standard output.
 
     Attributes:
-        full: The calls take too many bytes.
+        full: Whether the calls take too many bytes.
     """
 
     def __init__(self) -> None:
@@ -121,18 +121,18 @@ class _Output:
             stack: The call stack as Starlark shows it.
 
         Raises:
-            RuntimeError: There is no room for it.
+            RuntimeError: The limit of the output is reached.
         """
         frames = _FRAME.findall(stack)
         line = f"[{frames[-1] if frames else 1}, {call[1:]}".encode()
         self._left -= len(line)
         if self._left < 0:
             self.full = True
-            raise RuntimeError("the rules take too much room")
+            raise RuntimeError("the rules take too much memory")
         self._write(line)
 
     def report(self, **event: Any) -> None:
-        """Report anything else, at once: the process may die before the next line."""
+        """Report anything else immediately, because the process may die before the next line."""
         self._write(json.dumps(event).encode())
         self.flush()
 
@@ -151,7 +151,7 @@ class _Output:
 
 
 def _limit_process() -> None:
-    """Have the system end this process where it takes too much between two checks, without a core dump."""
+    """Let the system end this process, without a core dump, if it exceeds the limits between two checks."""
     signal.setitimer(signal.ITIMER_PROF, _LATEST_S)
     for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, MEMORY)):
         _, most = resource.getrlimit(kind)
@@ -190,7 +190,7 @@ class _Module:
         self._engine.eval_with(self._options, self._module, self._parse(text), self._globals)
 
     def _parse(self, text: str) -> starlark.AstModule:
-        try:  # the value of the last statement would be converted, which a function cannot be
+        try:  # the value of the last statement would be converted, which fails for a function
             return self._engine.parse(FILE_NAME, f"{text}\nNone\n", self._dialect)
         except self._engine.StarlarkError:
             return self._engine.parse(FILE_NAME, text, self._dialect)
@@ -211,7 +211,7 @@ def _evaluate(parts: Sequence[str]) -> None:
                 output.report(limit=reached, error=str(error))
                 return
             output.report(error=str(error))
-        except BaseException as error:  # a panic of the engine is no Exception
+        except BaseException as error:  # a panic of the engine is not an Exception
             if not isinstance(error, MemoryError) and "out of memory" not in str(error):
                 raise
             output.report(limit="memory", error="")

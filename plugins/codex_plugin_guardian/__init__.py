@@ -1,4 +1,4 @@
-"""Approval reviewer: a model judges, in place of a person, what the agent asks to be allowed."""
+"""Approval reviewer: a model decides about approval requests in place of the user."""
 
 from __future__ import annotations
 

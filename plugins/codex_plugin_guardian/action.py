@@ -1,4 +1,4 @@
-"""What is to be decided, and what the agent may do without asking, as JSON for the reviewing model."""
+"""The requested action, and the agent's permissions, as JSON for the reviewing model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from codex_plugin_guardian.quoting import fitted_value
 __all__ = ["ACTION_LIMIT", "action_json", "permissions_json", "summary"]
 
 ACTION_LIMIT = 16_000
-"""Tokens of the action (Codex's limit)."""
+"""Maximum number of tokens of the action (Codex's limit)."""
 
 _PERMISSIONS_LIMIT = 2_000
 _SUMMARY_LENGTH = 80
@@ -33,12 +33,12 @@ Request = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent | ToolApprov
 
 
 def action_json(request: Request, cwd: Path) -> str:
-    """What is asked for, in one line of at most :data:`ACTION_LIMIT` tokens; where something was cut, that is said."""
+    """Return the requested action in one line of at most :data:`ACTION_LIMIT` tokens. Truncated parts are marked."""
     return fitted_value(_action(request, cwd), ACTION_LIMIT)
 
 
 def permissions_json(facts: TurnFacts) -> str:
-    """What may be done without the approval, in one line."""
+    """Return what is permitted without the approval, in one line."""
     policy = facts.approval_policy
     allowed = {
         "cwd": str(facts.cwd),
@@ -50,7 +50,7 @@ def permissions_json(facts: TurnFacts) -> str:
 
 
 def summary(request: Request) -> str:
-    """A few words for people."""
+    """Return a few words for the user."""
     if isinstance(request, ApplyPatchApprovalRequestEvent):
         names = ", ".join(Path(path).name for path in request.changes)
         text = f"a patch of {names}"
@@ -76,7 +76,7 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
     elif isinstance(request, ToolApprovalRequestEvent):
         question = (
             request.approval.question
-        )  # the details may be the model's own words: they come first, to be overwritten
+        )  # the details may contain the model's own words, so they come first and cannot overwrite the other keys
         action = {**request.details, "action": "call_tool", "cwd": str(cwd), "question": question}
     elif request.network_approval_context is not None:
         action = {
@@ -125,7 +125,7 @@ def _files(access: FileAccess) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """The same of plain dicts and lists."""
+    """Convert a value to plain dicts and lists."""
     if isinstance(value, Mapping):
         return {str(key): _listed(member) for key, member in value.items()}
     if isinstance(value, list | tuple):

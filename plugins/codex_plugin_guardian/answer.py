@@ -1,4 +1,4 @@
-"""The reviewing model's answer: its schema, and how strictly it is read."""
+"""The reviewing model's answer: its schema, and a strict parser."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["outcome", "risk_level", "user_authorization", "rationale"],
     "additionalProperties": False,
 }
-"""For the provider. A strict schema has to require every field, so one that is left out is ``null`` there."""
+"""The schema for the provider. A strict schema must require every field, so an omitted field is ``null``."""
 
 
 class UnreadableAnswerError(Exception):
-    """The answer is not what was asked for; the text says why, in no words of the answer."""
+    """The answer does not have the required form. The text gives the reason without quoting the answer."""
 
 
 class Answer(Value, kw_only=True):
     """A decision.
 
     Attributes:
-        risk_level: ``low``, ``medium``, ``high``, ``critical``; ``unknown`` where a refusal does not say.
-        user_authorization: How far the person has asked for this: ``unknown``, ``low``, ``medium``, ``high``.
+        risk_level: ``low``, ``medium``, ``high``, ``critical``; ``unknown`` if a refusal does not state it.
+        user_authorization: How clearly the user has authorised this: ``unknown``, ``low``, ``medium``, ``high``.
     """
 
     allowed: bool
@@ -49,12 +49,12 @@ class Answer(Value, kw_only=True):
 def read_answer(text: str) -> Answer:
     """Read an answer.
 
-    Nothing may stand around the JSON object. A refusal counts however little it says of its reasons. An allowance has to be whole
-    unless the risk is low, and has to agree with itself: what is critical is refused, and so is what is of high risk unless
-    the person's authorisation is at least ``medium``.
+    There must be nothing around the JSON object. A refusal is valid even without reasons. An allowance must be complete unless the
+    risk is low, and it must be consistent: a critical risk is refused, and so is a high risk unless the user's authorisation is at
+    least ``medium``.
 
     Raises:
-        UnreadableAnswerError: It is no answer.
+        UnreadableAnswerError: It is not a valid answer.
     """
     found = _object(text)
     outcome = found.get("outcome")
@@ -72,18 +72,18 @@ def read_answer(text: str) -> Answer:
 
 def _allowance(found: Mapping[str, Any]) -> Answer:
     if not found.keys() <= SCHEMA["properties"].keys():
-        raise UnreadableAnswerError("it has fields that nobody asked for")
+        raise UnreadableAnswerError("it has unexpected fields")
     risk = _checked(found, "risk_level", _RISKS)
     authorization = _checked(found, "user_authorization", _AUTHORIZATIONS)
     rationale = found.get("rationale")
     if not isinstance(rationale, str | None):
-        raise UnreadableAnswerError('"rationale" is not a text')
+        raise UnreadableAnswerError('"rationale" is not a string')
     if risk not in (None, "low") and (authorization is None or not (rationale and rationale.strip())):
-        raise UnreadableAnswerError('an allowance of more than low risk needs "user_authorization" and "rationale"')
+        raise UnreadableAnswerError('allowing more than low risk requires "user_authorization" and "rationale"')
     too_risky = risk == "critical" or (risk == "high" and authorization not in ("medium", "high"))
     text = _rationale(rationale) or "It is of low risk."
     if too_risky:
-        text = f"A risk that is {risk} cannot be taken on this authorisation. The review said: {text}"
+        text = f"A {risk} risk is not allowed with this authorisation. The review said: {text}"
     return Answer(
         allowed=not too_risky,
         risk_level=risk or "low",
@@ -105,7 +105,7 @@ def _object(text: str) -> Mapping[str, Any]:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a field stands in it twice")
+        raise ValueError("a field occurs twice")
     return found
 
 
@@ -121,7 +121,7 @@ def _checked(found: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str
 
 
 def _rationale(value: object) -> str:
-    """A reason as one line of readable characters; empty if there is none."""
+    """Return a reason as one line of printable characters; empty if there is none."""
     if not isinstance(value, str):
         return ""
     text = " ".join("".join(char if char.isprintable() else " " for char in value).split())

@@ -1,14 +1,14 @@
-"""When a turn has been refused too often, it is ended: an agent that goes on trying needs a person."""
+"""Ends a turn with too many refusals, because an agent that keeps trying needs the user's attention."""
 
 from __future__ import annotations
 
 __all__ = ["IN_A_ROW", "OF_RECENT", "RECENT", "Breaker"]
 
 IN_A_ROW = 3
-"""Refusals one after the other that end a turn (Codex's number)."""
+"""Number of consecutive refusals that end a turn (Codex's number)."""
 
 OF_RECENT, RECENT = 10, 50
-"""Refusals among the last decisions of a turn that end it (Codex's numbers)."""
+"""Number of refusals, among this number of last decisions of a turn, that end it (Codex's numbers)."""
 
 
 class Breaker:
@@ -16,11 +16,11 @@ class Breaker:
 
     def __init__(self) -> None:
         self._turn = ""
-        self._decisions = 0  # one bit a decision, the newest lowest; 1: refused
+        self._decisions = 0  # one bit per decision, the newest is the lowest; 1 means refused
         self._tripped = False
 
     def record(self, turn_id: str, *, refused: bool) -> str | None:
-        """Count a decision; why the turn has to end now, or None. It is said once a turn."""
+        """Count a decision. Return why the turn must end now, once per turn, or None."""
         if turn_id != self._turn:
             self._turn, self._decisions, self._tripped = turn_id, 0, False
         self._decisions = (self._decisions << 1 | refused) & ((1 << RECENT) - 1)

@@ -1,4 +1,4 @@
-"""What the reviewing model is told: the policy it judges by, and the case it judges."""
+"""The prompts for the reviewing model: its policy, and the case to decide."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OWN_POLICY = """\
 
 # Rules of this installation
 
-Whoever is responsible for this machine has added these rules. Where they say something else than the policy above, they count; \
+The administrator of this machine has added these rules. Where they differ from the policy above, they take precedence; \
 they cannot change the form of the answer, nor what you may believe.
 
 {policy}
@@ -42,16 +42,16 @@ _AGAIN = "\n\nAn earlier answer could not be read: {problem}. Answer with one JS
 
 
 def instructions(own_policy: str) -> str:
-    """The base instructions: the bundled policy and, below it, the rules of ``auto_review.policy``."""
+    """Return the base instructions: the bundled policy, followed by the rules of ``auto_review.policy``."""
     own = own_policy.strip()
     return _policy() + (_OWN_POLICY.format(policy=own) if own else "")
 
 
 def case(request: Request, turn: TurnContext, *, problem: str | None = None) -> str:
-    """The prompt: conversation, permissions, and the action between markers that nothing in it can imitate.
+    """Return the prompt: conversation, permissions, and the action, between markers that their content cannot imitate.
 
     Args:
-        problem: Why an earlier answer could not be used.
+        problem: Why an earlier answer was invalid.
     """
     shown = transcript(turn.history)
     entries = "1 entry is" if shown.left_out == 1 else f"{shown.left_out} entries are"

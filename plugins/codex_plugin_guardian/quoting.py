@@ -1,7 +1,7 @@
-"""Writing what nobody vouches for, so that it can neither pass for something else nor hide, and within a limit.
+"""Encodes untrusted text within a limit, so that it can neither imitate something else nor hide.
 
-Everything that is shown to the reviewing model is JSON on one line. A text in it cannot begin a line, end the line it stands in
-or contain a marker of the prompt (``>>>``), and characters that are not seen on a screen are spelt out.
+Everything that is shown to the reviewing model is JSON on one line. A text in it cannot start or end a line, or contain a marker of
+the prompt (``>>>``), and invisible characters are written as escapes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["fitted_text", "fitted_value", "quoted", "tokens"]
 _MARKER = re.compile(">{3,}")
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]+")
 _LEAST = 8
-"""Tokens of a text, and members of a list, that are left in any case."""
+"""Minimum number of tokens of a text, and of members of a list, to keep."""
 
 
 def quoted(value: Any) -> str:
-    """The value as JSON in one line; reading it gives the value again."""
+    """Return the value as JSON in one line. Parsing it returns the same value."""
     text = json.dumps(value, ensure_ascii=False)
     if ">>>" in text:
         text = _MARKER.sub(lambda found: "\\u003e" * len(found[0]), text)
@@ -34,14 +34,14 @@ def _spelt(found: re.Match[str]) -> str:
 
 
 def tokens(line: str) -> int:
-    """How many tokens a line is taken for, with its line end."""
+    """Return the estimated number of tokens of a line, including its line end."""
     return token_count(len(line.encode("utf-8", "replace")) + 1)
 
 
 def fitted_text(wrap: Callable[[str], Any], text: str, limit: int) -> str:
-    """``wrap(text)`` quoted, its text shortened until the line is within ``limit`` tokens.
+    """Return ``wrap(text)`` quoted, with its text shortened until the line is within ``limit`` tokens.
 
-    What ``wrap`` adds has to be short: it is never cut.
+    What ``wrap`` adds must be short, because it is never truncated.
     """
     keep = limit
     line = quoted(wrap(truncate(text, ("tokens", keep))))
@@ -52,12 +52,14 @@ def fitted_text(wrap: Callable[[str], Any], text: str, limit: int) -> str:
 
 
 def fitted_value(value: dict[str, Any], limit: int) -> str:
-    """A value quoted; if it is longer than ``limit`` tokens, its long texts and lists are cut in the middle, visibly.
+    """Return a value quoted. If it is longer than ``limit`` tokens, its long texts and lists are truncated in the middle.
 
-    What was cut says ``"truncated": true`` at its beginning.
+    A truncated value has ``"truncated": true`` at its beginning.
     """
     keep = limit
-    while keep > _LEAST and _length(value, keep) > limit * BYTES_PER_TOKEN:  # so that little is quoted in vain
+    while (
+        keep > _LEAST and _length(value, keep) > limit * BYTES_PER_TOKEN
+    ):  # an estimate, to quote long values only once or twice
         keep = max(keep * 3 // 4, _LEAST)
     line = _quoted_cut(value, keep)
     while (size := tokens(line)) > limit and keep > _LEAST:
@@ -72,7 +74,7 @@ def _quoted_cut(value: dict[str, Any], keep: int) -> str:
 
 
 def _length(value: Any, keep: int) -> int:
-    """About how many characters are left of a value that is cut; never too many."""
+    """Return the approximate number of characters of a truncated value, never too many."""
     match value:
         case str():
             return min(len(value), keep * BYTES_PER_TOKEN)

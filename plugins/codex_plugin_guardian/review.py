@@ -1,4 +1,4 @@
-"""One review: asks a model, reads its answer, and refuses whenever there is no clear one."""
+"""One review: asks a model, parses its answer, and refuses if there is no clear one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Agent, CodexError, Decision, ReviewDecision, RunResult, Status, ThreadError, TurnContext
+from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_plugin_guardian.action import Request, summary
 from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
@@ -17,7 +18,7 @@ from codex_plugin_guardian.settings import Settings
 __all__ = ["decision"]
 
 _TRIES = 2
-"""How often a model is asked that answers in another form than it should."""
+"""How often a model is asked whose answers do not have the required form."""
 
 _NO_WAY_AROUND = (
     "Do not try to get the same result in another way: not by a workaround, not indirectly, not by evading the policy."
@@ -32,7 +33,7 @@ _TIMED_OUT = (
 
 
 async def decision(request: Request, turn: TurnContext, settings: Settings, limit_s: float) -> ReviewDecision:
-    """What the model decides; ``timed_out`` after ``limit_s`` seconds, ``denied`` if anything goes wrong."""
+    """Return the model's decision: ``timed_out`` after ``limit_s`` seconds, ``denied`` after any error."""
     limit = asyncio.timeout(limit_s)
     try:
         async with limit:
@@ -42,7 +43,7 @@ async def decision(request: Request, turn: TurnContext, settings: Settings, limi
             turn.emit(WarningEvent(f"The automatic review of {summary(request)} took too long; it was not done."))
             return ReviewDecision(Decision.TIMED_OUT, message=_TIMED_OUT)
         answer = _no_answer(error)
-    except Exception as error:  # whatever went wrong, nobody has allowed it
+    except Exception as error:  # fails closed
         answer = _no_answer(error)
     return _decided(answer, request, turn)
 
@@ -59,13 +60,13 @@ async def _answer(request: Request, turn: TurnContext, settings: Settings) -> An
 
 
 async def _asked(prompt: str, turn: TurnContext, settings: Settings) -> str:
-    """Ask a model in a thread of its own, and return what it says.
+    """Ask a model in a separate thread, and return its answer.
 
-    The thread has no tools and no context: the model is asked about things that nobody vouches for. What a workspace says of itself
-    must not reach it as instructions, and what it is told must not get it to use a tool.
+    The thread has no tools and no context, because the model is asked about untrusted content. Texts of a workspace must not reach
+    it as instructions, and the content must not make it use a tool.
 
     Raises:
-        ThreadError: It gave no answer.
+        ThreadError: The model gave no answer.
     """
     child = await turn.thread.spawn(_reviewing_agent(turn.facts.config, settings))
     try:
@@ -100,14 +101,16 @@ def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecis
     text = f"Automatic review refused {summary(request)} (risk: {answer.risk_level}): {_brief(answer.rationale)}"
     turn.emit(WarningEvent(text))
     if stop is not None:
-        message = f"Automatic review has stopped the turn: {stop}. Look at what the agent wants before it goes on."
+        message = (
+            f"Automatic review has stopped the turn: {stop}. Check what the agent wants before you let it continue."
+        )
         return ReviewDecision(Decision.ABORT, message=message)
     message = f"Refused by automatic review: {answer.rationale} {_NO_WAY_AROUND}"
     return ReviewDecision(Decision.DENIED, message=message)
 
 
 def _no_answer(error: Exception) -> Answer:
-    text = str(error) if isinstance(error, CodexError | UnreadableAnswerError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, CodexError | UnreadableAnswerError) else described(error)
     return Answer(
         allowed=False,
         risk_level="unknown",

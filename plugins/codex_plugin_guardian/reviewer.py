@@ -1,4 +1,4 @@
-"""The reviewer, which is asked about every approval. Most of it is loaded at the first review."""
+"""The reviewer, which is asked about every approval. Most of its code is imported at the first review."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from codex_plugin_guardian.settings import Settings
 __all__ = ["Guardian"]
 
 _LIMIT_S = 88.0
-"""Longest time of one review, in seconds: Codex's 90 s, which are the kernel's too, less what taking the thread down may cost."""
+"""Time limit of one review in seconds: Codex's and the kernel's 90 s, minus the time for shutting down the thread."""
 
 _REVIEWERS = ("auto_review", "guardian_subagent")
 
 
 class Guardian(ApprovalReviewer):
-    """Has a model judge approval requests, where ``approvals_reviewer`` in config says so.
+    """Lets a model decide about approval requests, if the setting ``approvals_reviewer`` selects it.
 
     Args:
-        settings: Instead of the plugin's settings in the thread.
-        limit_s: Longest time of one review, in seconds.
+        settings: Settings to use instead of the plugin's settings in the thread.
+        limit_s: Time limit of one review in seconds.
     """
 
     name = "guardian"
@@ -34,7 +34,7 @@ class Guardian(ApprovalReviewer):
         self._limit_s = limit_s
 
     async def review(self, request: ApprovalRequest, turn: TurnContext) -> ReviewDecision | None:
-        """Return a decision, or None where a person is to be asked: more permissions are for people to give."""
+        """Return a decision, or None if the user must be asked, because only the user can grant further permissions."""
         if not isinstance(
             request, (ExecApprovalRequestEvent, ApplyPatchApprovalRequestEvent, ToolApprovalRequestEvent)
         ):

@@ -1,7 +1,7 @@
-"""The conversation as the reviewing model gets to see it: what matters most of it, within limits.
+"""The conversation for the reviewing model: its most important parts, within limits.
 
-The limits are Codex's, a token being taken for four bytes: 10,000 tokens of messages and 10,000 of tool calls and their outputs;
-2,000 of one message and 1,000 of one call or output; besides the messages of the person at most 40 entries, the newest.
+The limits are Codex's, with four bytes per token: 10,000 tokens of messages and 10,000 of tool calls and their outputs; 2,000 of
+one message and 1,000 of one call or output; and in addition to the user's messages the newest 40 entries at most.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from codex_plugin_guardian.quoting import fitted_text, quoted, tokens
 __all__ = ["MESSAGE_LIMITS", "RECENT", "TOOL_LIMITS", "Transcript", "transcript"]
 
 MESSAGE_LIMITS = (10_000, 2_000)
-"""Tokens of all messages, and of one."""
+"""Maximum number of tokens of all messages, and of one."""
 
 TOOL_LIMITS = (10_000, 1_000)
-"""Tokens of all calls and outputs, and of one."""
+"""Maximum number of tokens of all calls and outputs, and of one."""
 
 RECENT = 40
-"""Entries that are shown besides the messages of the person."""
+"""Maximum number of entries in addition to the user's messages."""
 
 _NAME_LENGTH = 100
 
 
 class Transcript(Value):
-    """What is shown of a conversation.
+    """The shown parts of a conversation.
 
     Attributes:
-        lines: JSON objects, oldest first. ``n`` numbers them; a gap in the numbers is a gap in what is shown.
-        left_out: How many entries are not shown.
+        lines: JSON objects, oldest first. ``n`` numbers them; a gap in the numbers shows omitted entries.
+        left_out: The number of entries that are not shown.
     """
 
     lines: tuple[str, ...]
@@ -55,7 +55,7 @@ class Transcript(Value):
 
 
 class _Entry(Value):
-    """Something that happened. ``kind`` is ``user``, ``agent`` or ``tool``; ``frame`` says who, ``field`` names the text."""
+    """An entry. ``kind`` is ``user``, ``agent`` or ``tool``, ``frame`` names the author, and ``field`` the key of the text."""
 
     kind: str
     frame: Mapping[str, str]
@@ -68,7 +68,7 @@ class _Entry(Value):
 
 
 class _Shown:
-    """Entries that have been chosen, and what is left of the budgets."""
+    """The chosen entries, and the rest of the budgets."""
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self._entries = entries
@@ -76,7 +76,7 @@ class _Shown:
         self.lines: dict[int, str] = {}
 
     def add(self, index: int) -> bool:
-        """Show one more; False if it does not fit."""
+        """Add an entry. Return False if it does not fit."""
         if index in self.lines:
             return True
         entry = self._entries[index]
@@ -91,10 +91,10 @@ class _Shown:
 
 
 def transcript(history: Sequence[ResponseItem]) -> Transcript:
-    """What to show of a history.
+    """Return the parts of a history to show.
 
-    The newest message of the person and the first one come before everything; then the person's other messages, the newest first;
-    then what else has happened, the newest first. Context of the workspace and reasoning are not part of it.
+    The user's newest and first message have the highest priority, then the user's other messages, newest first, then all other
+    entries, newest first. Context of the workspace and reasoning are not included.
     """
     entries = list(_entries(history))
     shown = _Shown(entries)
@@ -107,7 +107,7 @@ def transcript(history: Sequence[ResponseItem]) -> Transcript:
     for index in reversed(others[-RECENT:]):
         is_tool = entries[index].kind == "tool"
         if is_tool not in full and not shown.add(index):
-            full.add(is_tool)  # nothing older of this kind: what is shown of it is the newest without gaps
+            full.add(is_tool)  # no older entries of this kind, so that the newest are shown without gaps
     return Transcript(tuple(shown.lines[index] for index in sorted(shown.lines)), len(entries) - len(shown.lines))
 
 
@@ -134,7 +134,7 @@ def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
                 yield _Entry(
                     "tool", {"from": "agent", "does": _short(str(raw.get("type")))}, "raw", quoted(_plain(raw))
                 )
-            case _:  # developer messages, reasoning, what only the provider can read
+            case _:  # developer messages, reasoning, and items that only the provider can read
                 continue
 
 
@@ -149,7 +149,7 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall) -> tuple[str, st
 
 
 def _is_context(message: Message) -> bool:
-    """Whether a user message is not a person's: known context, or what stands in tags from its beginning to its end."""
+    """Return whether a user message is not from the user: known context, or a text that is completely enclosed in tags."""
     first = next((part.text for part in message.content if isinstance(part, InputText)), "").strip()
     if not first.startswith("<"):
         return first.startswith(CONTEXT_MARKS)
@@ -176,7 +176,7 @@ def _short(name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same of plain dicts and lists."""
+    """Convert a value to plain dicts and lists."""
     if isinstance(value, Mapping):
         return {str(key): _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Model providers for servers with the Responses API: OpenAI, and every server that is compatible with it."""
+"""A model provider for servers with the Responses API: OpenAI and compatible servers."""
 
 from __future__ import annotations
 

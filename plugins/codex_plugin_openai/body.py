@@ -1,4 +1,4 @@
-"""The body of a Responses request, built around a history that is already encoded."""
+"""Request bodies for the Responses API, built around a history that is already encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_METADATA = frozenset({"originator", "terminal"})
 
 
 class BodyWriter:
-    """A writer of request bodies. Instructions and tools are encoded once, as long as they stay the same.
+    """A writer of request bodies. Instructions and tools are encoded again only when they change.
 
     Args:
         store: Whether the server keeps the response (wire: ``store``). Only Azure needs this.
@@ -29,7 +29,7 @@ class BodyWriter:
         self._instructions_json = b""
 
     def body(self, request: ModelRequest) -> bytes:
-        """Return the whole body, encoded as UTF-8."""
+        """Return the body of a request, encoded as UTF-8."""
         if request.tools is not self._tools and request.tools != self._tools:
             self._tools = request.tools
             self._tools_json = _json([_tool(spec) for spec in request.tools])
@@ -116,7 +116,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a mapping that is not a ``dict`` for ``json``."""
+    """Convert a mapping that ``json`` cannot encode to a ``dict``."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")

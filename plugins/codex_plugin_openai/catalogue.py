@@ -7,8 +7,11 @@ from codex_framework import ModelInfo
 __all__ = ["known_model"]
 
 
-def _model(slug: str, truncation: tuple[str, int] = ("tokens", 10_000)) -> ModelInfo:
-    # Window, truncation and tool forms are those of Codex's bundled catalogue; verbosity and effort are what Codex sends.
+def _model(
+    slug: str, truncation: tuple[str, int] = ("tokens", 10_000), *, original: bool = False, search: bool = False
+) -> ModelInfo:
+    # The context window, truncation, tool forms and image detail come from Codex's bundled catalogue. Verbosity and effort are
+    # the values that Codex sends.
     return ModelInfo(
         slug=slug,
         context_window=272_000,
@@ -16,13 +19,15 @@ def _model(slug: str, truncation: tuple[str, int] = ("tokens", 10_000)) -> Model
         default_effort="medium",
         verbosity="low",
         supports_images=True,
+        image_detail_original=original,
+        tool_search=search,
     )
 
 
 _MODELS = {
     model.slug: model
     for model in (
-        _model("gpt-5.5"),
+        _model("gpt-5.5", original=True, search=True),
         _model("gpt-5.4"),
         _model("gpt-5.4-mini"),
         _model("gpt-5.3-codex"),
@@ -32,5 +37,5 @@ _MODELS = {
 
 
 def known_model(slug: str) -> ModelInfo | None:
-    """Return the facts about a model, or None if it is not in the list."""
+    """Return the description of a model, or None if it is not in the list."""
     return _MODELS.get(slug)

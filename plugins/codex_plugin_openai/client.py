@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,8 @@ from codex_plugin_openai.headers import request_headers
 from codex_plugin_openai.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
+    from codex_framework.contract.roles.models import Measure
+    from codex_plugin_openai.measuring import ResponseMeter
     from codex_plugin_openai.token_command import TokenCommand
     from codex_plugin_openai.transport import Answer, Transport
 
@@ -25,11 +29,13 @@ _DECODING = "Transport error: network error: error decoding response body"
 _TAIL_S = 1.0
 """Time limit in seconds for reading the rest of a complete response. When it expires, the connection is closed."""
 _ERROR_BODY_LIMIT = 65_536
+_ERROR_BODY_S = 10.0
+"""Time limit in seconds for the body of a refusal."""
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class ResponsesClient:
-    """A :class:`~codex_framework.ModelClient` over HTTP. Any number of threads may share one.
+    """A :class:`~codex_framework.ModelClient` over HTTP. Any number of threads may share one client.
 
     Args:
         url: The URL to post to, including the query.
@@ -65,33 +71,50 @@ class ResponsesClient:
             ModelError: The request failed, or the response is broken or incomplete.
         """
         await self._end_tail(request.thread_id)
-        answer = await self._ask(self._head(request), self._bodies.body(request))
-        from codex_plugin_openai.reading import Completed, EventSplitter, broken_stream, decode, rate_limits
+        answer = await self._ask(self._head(request), self._bodies.body(request), request.measure)
+        from codex_plugin_openai.reading import Completed, EventSplitter, Sign, broken_stream, decode, rate_limits
 
+        splitter, meter = EventSplitter(), _meter(request.measure)
         handed_over = False
+        silence_s = left_s = self._info.stream_idle_timeout_ms / 1000
         try:
             if state := answer.headers.get(_TURN_STATE):
                 self._turn_states[request.thread_id] = (request.turn_id, state)
             if limits := rate_limits(answer.headers):
                 yield limits
-            splitter = EventSplitter()
-            while piece := await answer.read():
+            unwanted, heard = 0, time.monotonic()
+            while piece := await answer.read(left_s):
+                alive = False
                 for data in splitter.feed(piece):
+                    if meter is not None:
+                        meter.heard(data)
                     event = decode(data)
-                    if event is None:
+                    if isinstance(event, Sign):
+                        alive = alive or event is Sign.LIFE
                         continue
+                    alive = True
                     if isinstance(event, Completed):
-                        # The connection is reusable once the last bytes are read. That happens in a task, so that nobody waits for it.
+                        # The connection is reusable once its last bytes are read. A task reads them, so that the turn need not wait.
                         handed_over = True
                         self._tails[request.thread_id] = asyncio.create_task(_read_tail(answer))
                         yield event
                         return
                     yield event
+                if alive or splitter.unwanted > unwanted:
+                    unwanted, heard, left_s = splitter.unwanted, time.monotonic(), silence_s
+                else:  # comments and unknown events do not extend the time limit
+                    left_s = heard + silence_s - time.monotonic()
+                    if left_s <= 0:
+                        raise broken_stream(_IDLE)
         except SilenceError as error:
             raise broken_stream(_IDLE) from error
         except CutError as error:
             raise broken_stream(_DECODING) from error
+        except OverflowError as error:
+            raise broken_stream(f"the model server sent {error}") from error
         finally:
+            if meter is not None:
+                meter.ended(splitter.unwanted, sys.exception())
             if not handed_over:
                 await answer.aclose()
         raise broken_stream("stream closed before response.completed")
@@ -116,24 +139,27 @@ class ResponsesClient:
         return headers
 
     async def _end_tail(self, thread_id: str) -> None:
-        """Make a thread's last connection reusable, or close it. It had the whole turn to finish its response."""
+        """Make a thread's last connection reusable, or close it.
+
+        The server had the rest of the turn to finish its response, so this waits only briefly.
+        """
         tail = self._tails.pop(thread_id, None)
         if tail is not None and not tail.done():
             await asyncio.wait([tail], timeout=0.05)
             if not tail.done():
                 tail.cancel()
 
-    async def _ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send the request until the status is good, at most ``request_max_retries`` times more.
+    async def _ask(self, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
+        """Send the request, and retry it at most ``request_max_retries`` times.
 
-        Network failures and failing servers (5xx) are retried here, unless the server asks for a pause longer than a user
-        would wait for without a message. The turn decides about everything else.
+        Network failures and server errors (5xx) are retried here, unless the server requests a delay that is too long to
+        wait without a message to the user. The turn decides about all other failures.
         """
         attempt = 0
         while True:
             attempt += 1
             try:
-                answer = await self._send(headers, body)
+                answer = await self._attempt(attempt, headers, body, measure)
                 if answer.status < 300:
                     return answer
                 error = await self._refusal(answer)
@@ -146,8 +172,16 @@ class ResponsesClient:
                 raise error
             await asyncio.sleep(delay)
 
+    async def _attempt(self, attempt: int, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
+        if measure is None:
+            return await self._send(headers, body)
+        from codex_plugin_openai.measuring import attempted
+
+        authorized = self._tokens is not None or any(name.lower() == "authorization" for name in headers)
+        return await attempted(measure, attempt - 1, lambda: self._send(headers, body), authorized=authorized)
+
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send the request. If the server refuses a token of a token command, send it once more with a new token."""
+        """Send the request. If the server refuses the token of a token command, retry once with a new token."""
         if self._tokens is None:
             return await self._post(headers, body)
         token = await self._tokens.token()
@@ -166,7 +200,7 @@ class ResponsesClient:
                 self._url,
                 headers,
                 body,
-                silence_s=self._info.stream_idle_timeout_ms / 1000,
+                head_s=self._info.response_timeout_ms / 1000,
                 on_sent=_load_reading,
             )
         except SendError as error:
@@ -174,33 +208,42 @@ class ResponsesClient:
 
             raise unreachable(self._url, str(error)) from error
         except SilenceError as error:
-            from codex_plugin_openai.faults import broken_stream
+            from codex_plugin_openai.faults import no_answer
 
-            raise broken_stream(_IDLE) from error
+            raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
 
     async def _refusal(self, answer: Answer) -> ModelError:
         from codex_plugin_openai.faults import status_error
 
         body = b""
         try:
-            while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read()):
-                body += piece
-        except (SilenceError, CutError):
-            pass  # the part of the explanation that was received must suffice
+            async with asyncio.timeout(_ERROR_BODY_S):
+                while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read(_ERROR_BODY_S)):
+                    body += piece
+        except (TimeoutError, SilenceError, CutError):
+            pass  # the error is built from the part that was received
         finally:
             await answer.aclose()
         return status_error(answer.status, answer.phrase, answer.headers, body, self._url)
 
 
+def _meter(measure: Measure | None) -> ResponseMeter | None:
+    if measure is None:
+        return None
+    from codex_plugin_openai.measuring import ResponseMeter
+
+    return ResponseMeter(measure)
+
+
 def _load_reading() -> None:
-    """Load what reads the response, which costs no time while the server works on it."""
-    import codex_plugin_openai.reading  # noqa: F401  # only loaded
+    """Import the modules that read the response, while the server is working on it."""
+    import codex_plugin_openai.reading  # noqa: F401  # imported ahead of use
 
 
 async def _read_tail(answer: Answer) -> None:
     try:
         async with asyncio.timeout(_TAIL_S):
-            while await answer.read():
+            while await answer.read(_TAIL_S):
                 pass
     except (TimeoutError, SilenceError, CutError):
         pass  # the response is complete, and only this connection is lost
@@ -212,7 +255,7 @@ def _delay(attempt: int) -> float:
     """Return the seconds to wait after this attempt: 200 ms, doubled each time, plus or minus 10 %."""
     import random
 
-    jitter = random.uniform(0.9, 1.1)  # noqa: S311  # spreads load, guards nothing
+    jitter = random.uniform(0.9, 1.1)  # noqa: S311  # jitter, not cryptography
     return min(_FIRST_DELAY_S * 2.0 ** (attempt - 1) * jitter, _LONGEST_DELAY_S)
 
 

@@ -14,11 +14,11 @@ __all__ = ["api_key"]
 def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
     """Return the key to send as a bearer token, or None if the provider needs no key.
 
-    The key is taken from the first of these that is set: the variable that ``env_key`` names, ``experimental_bearer_token``, and
-    for OpenAI itself ``CODEX_API_KEY``, ``OPENAI_API_KEY`` and the key in ``$CODEX_HOME/auth.json``.
+    The first of these sources that is set provides the key: the environment variable named by ``env_key``, then
+    ``experimental_bearer_token``, and for OpenAI itself ``CODEX_API_KEY``, ``OPENAI_API_KEY`` and ``$CODEX_HOME/auth.json``.
 
     Raises:
-        ModelError: The provider needs a key, and there is none.
+        ModelError: The provider needs a key, and none is set.
     """
     if info.env_key:
         key = env.get(info.env_key, "").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -10,27 +11,65 @@ from codex_framework import Completed, ItemAdded, ItemDone, ModelEvent, Reasonin
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
-from codex_plugin_openai.faults import failed_response, incomplete_response
+from codex_plugin_openai.faults import failed_response, garbled_event, incomplete_response
 
-__all__ = ["decode"]
+__all__ = ["Sign", "decode"]
 
 Payload: TypeAlias = Mapping[str, Any]
 
 
-def decode(data: str) -> ModelEvent | None:
-    """Decode one event.
+class Sign(enum.Enum):
+    """A marker for an event that is not used."""
 
-    None means that the event is not used: it is not a JSON object, its type is unknown, or a required field is missing.
+    LIFE = "life"
+    """The server is working on the response: it sent a part of an item, or a step of a hosted tool."""
+    NOTHING = "nothing"
+
+
+def decode(data: str) -> ModelEvent | Sign:
+    """Decode one event. Return a ``Sign`` for an unknown type and for a delta that cannot be read.
 
     Raises:
-        ModelError: The event reports that the response has failed.
+        ModelError: The event reports a failed response, or it cannot be read and an item or the end is lost with it.
     """
     try:
         payload = json.loads(data)
-        decoder = _DECODERS.get(payload["type"])
-        return None if decoder is None else decoder(payload)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # not JSON, not an event, or not in the form of its type: ignored like an unknown event
+        kind = payload["type"]
+        decoder = _DECODERS.get(kind)
+        return _sign(kind) if decoder is None else decoder(payload)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if _matters(data):
+            raise garbled_event(data) from error
+        return Sign.NOTHING
+
+
+_WORK = (".delta", ".done", ".added")
+_HOSTED_TOOLS = ("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call")
+
+
+def _sign(kind: str) -> Sign:
+    """Return ``LIFE`` for an event type that shows that the server is working, which a mere keep-alive does not."""
+    words = kind.split(".")
+    works = words[0] == "response" and (kind.endswith(_WORK) or (words[1:2] and words[1] in _HOSTED_TOOLS))
+    return Sign.LIFE if works else Sign.NOTHING
+
+
+_VITAL = (
+    "response.output_item.done",
+    "response.completed",
+    "response.done",
+    "response.failed",
+    "response.incomplete",
+)
+
+
+def _matters(data: str) -> bool:
+    """Return whether an event that cannot be read may have contained an item or the end of the response."""
+    try:
+        payload = json.loads(data)
+    except (ValueError, RecursionError):
+        return any(mark in data for mark in '{}"')  # a single word (``[DONE]``, a keep-alive) cannot have been an event
+    return isinstance(payload, dict) and payload.get("type") in _VITAL
 
 
 def _text_delta(payload: Payload) -> ModelEvent:
@@ -65,26 +104,26 @@ def _item_done(payload: Payload) -> ModelEvent:
 
 def _completed(payload: Payload) -> ModelEvent:
     response = payload["response"]
-    usage, end_turn = response.get("usage"), response.get("end_turn")
+    end_turn = response.get("end_turn")
     return Completed(
-        str(response.get("id") or ""),
-        _usage(usage) if isinstance(usage, dict) else None,
-        end_turn if isinstance(end_turn, bool) else None,
+        str(response.get("id") or ""), _usage_of(response), end_turn if isinstance(end_turn, bool) else None
     )
 
 
 def _failed(payload: Payload) -> ModelEvent:
-    raise failed_response(payload.get("response") or {})
+    response = payload.get("response") or {}
+    raise failed_response(response, _usage_of(response))
 
 
 def _error(payload: Payload) -> ModelEvent:
-    """Handle an ``error`` event. It either is the error object or contains it."""
+    """Raise the error in an ``error`` event, which either is the error object or contains it."""
     inner = payload.get("error")
     raise failed_response({"error": inner if isinstance(inner, dict) else payload})
 
 
 def _incomplete(payload: Payload) -> ModelEvent:
-    raise incomplete_response(payload.get("response") or {})
+    response = payload.get("response") or {}
+    raise incomplete_response(response, _usage_of(response))
 
 
 def _text(delta: Any) -> str:
@@ -93,20 +132,25 @@ def _text(delta: Any) -> str:
     return delta
 
 
+def _usage_of(response: Payload) -> TokenUsage | None:
+    usage = response.get("usage")
+    return _usage(usage) if isinstance(usage, dict) else None
+
+
 def _usage(usage: Payload) -> TokenUsage:
-    details = usage.get("input_tokens_details") or {}
+    details = usage.get("input_tokens_details")
     return TokenUsage(
         input_tokens=_count(usage, "input_tokens"),
         cached_input_tokens=_count(details, "cached_tokens"),
         output_tokens=_count(usage, "output_tokens"),
-        reasoning_output_tokens=_count(usage.get("output_tokens_details") or {}, "reasoning_tokens"),
+        reasoning_output_tokens=_count(usage.get("output_tokens_details"), "reasoning_tokens"),
         total_tokens=_count(usage, "total_tokens"),
         cache_write_input_tokens=_count(details, "cache_write_tokens"),
     )
 
 
-def _count(numbers: Payload, key: str) -> int:
-    value = numbers.get(key)
+def _count(numbers: Any, key: str) -> int:
+    value = numbers.get(key) if isinstance(numbers, dict) else None
     return value if isinstance(value, int) else 0
 
 

@@ -1,7 +1,7 @@
-"""Failures of requests and responses as ``ModelError``, with their texts and whether a retry can help.
+"""Conversion of failed requests and responses to ``ModelError``.
 
-The texts are those of Codex 0.169, because clients and users' scripts know them. So there is no hint beside a message
-of the server.
+The errors state whether a retry can help. Their messages are those of Codex 0.169, because clients and users' scripts
+rely on them. For the same reason, a message from the server is shown without a hint.
 """
 
 from __future__ import annotations
@@ -10,14 +10,34 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from codex_framework import ModelError
+from codex_framework.contract.urls import shown_url
 
-__all__ = ["broken_stream", "failed_response", "incomplete_response", "retry_after", "status_error", "unreachable"]
+if TYPE_CHECKING:
+    from codex_framework.contract.protocol.events.turn import TokenUsage
+
+__all__ = [
+    "broken_stream",
+    "failed_response",
+    "garbled_event",
+    "incomplete_response",
+    "no_answer",
+    "retry_after",
+    "status_error",
+    "unreachable",
+]
 
 _BODY_LIMIT = 1000
 """Maximum number of characters shown of a body that is not an error object."""
+
+_EVENT_SHOWN = 100
+"""Maximum number of characters shown of an event that cannot be read."""
+
+_SHORTEST_SECRET = 4
+"""Minimum length of the parts of a URL that are hidden in messages."""
 
 _DELAY = r"(?i)try again in (\d+(?:\.\d+)?)\s*(ms|s|seconds?)"
 
@@ -32,7 +52,7 @@ NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://ch
 
 
 def broken_stream(reason: str, status: int | None = None) -> ModelError:
-    """Return the error for a response that broke off."""
+    """Return the error for a response that was cut off."""
     return ModelError(
         f"stream disconnected before completion: {reason}",
         retryable=True,
@@ -41,10 +61,17 @@ def broken_stream(reason: str, status: int | None = None) -> ModelError:
     )
 
 
+def no_answer(provider: str, seconds: float) -> ModelError:
+    """Return the error for a server that received the request but sent no response head within the time limit."""
+    error = broken_stream(f"the model server sent no response within {seconds:g} s")
+    error.hint = f"If the server needs longer, raise response_timeout_ms in [model_providers.{provider}]."
+    return error
+
+
 def unreachable(url: str, reason: str) -> ModelError:
     """Return the error for a connection that failed before a response arrived."""
     return ModelError(
-        f"Connection failed: error sending request for url ({url}): {reason}",
+        f"Connection failed: error sending request for url ({shown_url(url)}): {_without_secrets(reason, url)}",
         retryable=True,
         info={"http_connection_failed": {"http_status_code": None}},
         slug="unreachable",
@@ -52,15 +79,46 @@ def unreachable(url: str, reason: str) -> ModelError:
     )
 
 
-def incomplete_response(response: Mapping[str, Any]) -> ModelError:
+def _without_secrets(text: str, url: str) -> str:
+    """Return a message from the server or the system, with secrets from the URL replaced by ``(hidden)``."""
+    try:
+        parts = urlsplit(url)
+        secrets = {
+            parts.query,
+            *(value for _, value in parse_qsl(parts.query)),
+            parts.password or "",
+            parts.username or "",
+        }
+    except ValueError:
+        secrets = {url}
+    secrets |= {quote(secret, safe="") for secret in secrets} | {unquote(secret) for secret in secrets}
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "(hidden)")
+    return text
+
+
+def garbled_event(data: str) -> ModelError:
+    """Return the error for an event that cannot be read. Its content is lost, so the response is incomplete."""
+    shown = data if len(data) <= _EVENT_SHOWN else f"{data[:_EVENT_SHOWN]}..."
+    return broken_stream(f"the model server sent an event that cannot be read: {shown}")
+
+
+def incomplete_response(response: Mapping[str, Any], usage: TokenUsage | None) -> ModelError:
     """Return the error for a ``response.incomplete`` event."""
     details = response.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, Mapping) else None
-    return ModelError(f"Incomplete response returned, reason: {reason or 'unknown'}", slug="incomplete")
+    return ModelError(f"Incomplete response returned, reason: {reason or 'unknown'}", slug="incomplete", usage=usage)
 
 
-def failed_response(response: Mapping[str, Any]) -> ModelError:
+def failed_response(response: Mapping[str, Any], usage: TokenUsage | None = None) -> ModelError:
     """Return the error for a ``response.failed`` or ``error`` event."""
+    error = _failed_response(response)
+    error.usage = usage
+    return error
+
+
+def _failed_response(response: Mapping[str, Any]) -> ModelError:
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
     code, message = str(error.get("code") or ""), str(error.get("message") or "")
@@ -83,7 +141,7 @@ def failed_response(response: Mapping[str, Any]) -> ModelError:
 
 def status_error(status: int, phrase: str, headers: Mapping[str, str], body: bytes, url: str) -> ModelError:
     """Return the error for an HTTP response with an error status."""
-    text = body.decode("utf-8", "replace").strip()
+    text = _without_secrets(body.decode("utf-8", "replace").strip(), url)
     error = _error_object(text)
     code, message = str(error.get("code") or error.get("type") or ""), str(error.get("message") or "")
     if status == 429:
@@ -109,9 +167,9 @@ def status_error(status: int, phrase: str, headers: Mapping[str, str], body: byt
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the delay that the server requests, in seconds, or None if it requests none.
+    """Return the delay in seconds that the server requests, or None if it requests none.
 
-    It is in the header ``retry-after-ms``, or in ``retry-after`` as seconds or a date.
+    The delay is read from ``retry-after-ms``, or from ``retry-after`` as seconds or a date. A delay of a day or more is ignored.
     """
     milliseconds = headers.get("retry-after-ms")
     if milliseconds is not None:
@@ -125,21 +183,28 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+        return _sensible(max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0))
     except ValueError:  # neither a number nor a date: ignored
         return None
 
 
 def _seconds(value: str, unit: float) -> float | None:
     try:
-        seconds = float(value) * unit
+        return _sensible(float(value) * unit)
     except ValueError:
         return None
+
+
+def _sensible(seconds: float) -> float | None:
+    """Return the delay, or None if it is negative, not a number, or a day or more."""
     return seconds if 0 <= seconds < 86_400 else None
 
 
 def _by_code(code: str, message: str) -> ModelError | None:
-    """Return the error for a code that has the same meaning everywhere and that a retry does not fix; None for other codes."""
+    """Return the error for a code that has the same meaning in every response, or None for other codes.
+
+    A retry does not help against any of these errors.
+    """
     match code:
         case "context_length_exceeded":
             return ModelError(CONTEXT_EXCEEDED, info="context_window_exceeded", slug="context-window")
@@ -219,7 +284,7 @@ def _clock(moment: float) -> str:
 def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str, url: str) -> ModelError:
     parts = [
         f"unexpected status {status} {phrase}".rstrip() + f": {text[:_BODY_LIMIT] or 'Unknown error'}",
-        f"url: {url}",
+        f"url: {shown_url(url)}",
     ]
     for header, label in (("cf-ray", "cf-ray"), ("x-request-id", "request id")):
         if header in headers:
@@ -229,7 +294,7 @@ def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str,
     )
     return ModelError(
         ", ".join(parts),
-        # A retry can only help for these. Other requests would be refused again. (Codex also retries 401 and 403.)
+        # A retry can help only for these statuses. Other requests would be refused again. (Codex also retries 401 and 403.)
         retryable=status >= 500 or status in (408, 409, 425),
         retry_after_s=retry_after(headers),
         info=info,

@@ -1,4 +1,4 @@
-"""The headers of a request: those common to all requests of a client, and those of one request."""
+"""Request headers: those common to all requests of a client, and those of a single request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) -> dict[str, str]:
     """Return the headers common to all requests of a client.
 
-    Names are in lower case. Headers of the provider's table override the default ones.
+    Names are in lower case. Headers in the provider's table override the default ones.
 
     Raises:
-        ModelError: A header of the table cannot be sent.
+        ModelError: A header contains characters that HTTP does not allow.
     """
     headers = {
         "accept": "text/event-stream",
-        "accept-encoding": "identity",  # a compressor would hold back events
+        "accept-encoding": "identity",  # compression would delay events
         "content-type": "application/json",
     }
     if key is not None:
@@ -79,7 +79,7 @@ def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
 
 @cache
 def _system() -> str:
-    """Return the system for the user agent, for example ``(Debian 12; x86_64)``."""
+    """Return the description of the system for the user agent, for example ``(Debian 12; x86_64)``."""
     if sys.platform.startswith("linux"):
         uname = os.uname()
         release = _os_release() or {"NAME": uname.sysname, "VERSION_ID": uname.release}
@@ -97,9 +97,9 @@ def _system() -> str:
 
 
 def _os_release() -> dict[str, str]:
-    """Return what the system says of itself, as ``platform.freedesktop_os_release`` does: importing that module takes 1 ms.
+    """Return the same as ``platform.freedesktop_os_release``, without the 1 ms for importing ``platform``.
 
-    The result is empty if there is no such file.
+    The result is empty if no os-release file can be read.
     """
     for path in _OS_RELEASE:
         try:

@@ -29,7 +29,10 @@ class AnswerParser:
         self._kept_open = False
         self._chunked = False
         self._left: int | None = None
-        """Bytes left in the body, or in this chunk with its line end. None means that the body ends when the connection closes."""
+        """Number of bytes left in the body, or in the current chunk including its line end.
+
+        None means that the body ends when the connection closes.
+        """
         self._extra = False
 
     @property
@@ -38,7 +41,7 @@ class AnswerParser:
         return self.complete and self._kept_open and not self._extra
 
     def feed(self, data: bytes) -> bytes:
-        """Parse a piece and return the bytes of the body in it.
+        """Parse a piece of the response and return the body bytes in it.
 
         Raises:
             BadAnswerError: The data is not a valid HTTP response.
@@ -104,7 +107,10 @@ class AnswerParser:
             self._kept_open = False
 
     def _chunks(self, data: bytes) -> bytes:
-        """Return the body in chunked data. A chunk's length includes its line end, which is removed again."""
+        """Decode chunked data and return the body bytes in it.
+
+        The remaining length of a chunk includes its line end, which is not part of the body.
+        """
         assert self._left is not None
         if self._buffer:
             data = self._buffer + data
@@ -136,7 +142,7 @@ class AnswerParser:
         return b"".join(pieces)
 
     def _trailer(self, data: bytes) -> None:
-        """Parse the last chunk and everything after it, starting at its size."""
+        """Parse the last chunk, starting at its size, and the trailer after it."""
         _, separator, rest = data.partition(b"\r\n\r\n")
         if not separator:
             self._buffer = data

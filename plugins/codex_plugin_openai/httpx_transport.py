@@ -1,7 +1,8 @@
-"""The transport based on httpx, for everything a network may require, above all TLS and proxies."""
+"""A transport based on httpx, for TLS, proxies and everything else that a network may require."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -10,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from codex_framework import ModelError
-from codex_plugin_openai.transport_errors import CONNECT_S, HEAD_SILENCE_S, CutError, SendError, SilenceError
+from codex_plugin_openai.transport_errors import CONNECT_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +30,7 @@ class HttpxTransport:
     """
 
     def __init__(self, *, secure: bool) -> None:
-        # Loading certificates does not hold Python's lock, so it runs in parallel with the import.
+        # Loading certificates does not hold the GIL, so it runs in parallel with the import.
         certificates = _load_certificates() if secure else None
         httpx = _import_httpx()
         self._client: Any = httpx.AsyncClient(
@@ -40,15 +41,19 @@ class HttpxTransport:
         )
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float, on_sent: Callable[[], None]
+        self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> HttpxAnswer:
         """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
         httpx = _import_httpx()
-        head_s = max(silence_s, HEAD_SILENCE_S)
-        timeouts: dict[str, float | None] = {"connect": CONNECT_S, "read": head_s, "write": silence_s, "pool": None}
+        # httpx limits the time for each piece of the head, `limit` the time for the whole head. They must not expire together:
+        # a cancellation that coincides with another error would stay pending for the caller.
+        timeouts: dict[str, float | None] = {"connect": CONNECT_S, "read": head_s + 5, "write": head_s, "pool": None}
+        loop = asyncio.get_running_loop()
+        limit = asyncio.timeout(None)
 
         async def trace(event: str, _: Any) -> None:
             if event.endswith("send_request_body.complete"):
+                limit.reschedule(loop.time() + head_s)
                 on_sent()
 
         extensions = {"timeout": timeouts, "trace": trace}
@@ -56,11 +61,10 @@ class HttpxTransport:
             request = self._client.build_request(
                 "POST", url, content=body, headers=dict(headers), extensions=extensions
             )
-            response = await self._client.send(request, stream=True)
-            # httpx reads this timeout again when the body is read.
-            timeouts["read"] = silence_s
-            return HttpxAnswer(response)
-        except httpx.ReadTimeout as error:
+            async with limit:
+                response = await self._client.send(request, stream=True)
+            return HttpxAnswer(response, timeouts)
+        except (httpx.ReadTimeout, TimeoutError) as error:
             raise SilenceError from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise SendError(str(error) or type(error).__name__) from error
@@ -73,16 +77,18 @@ class HttpxTransport:
 class HttpxAnswer:
     """An :class:`~codex_plugin_openai.transport.Answer` of httpx."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, timeouts: dict[str, float | None]) -> None:
         self._response = response
+        self._timeouts = timeouts
         self._raw = response.aiter_raw()
         self.status = response.status_code
         self.phrase = response.reason_phrase
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
-    async def read(self) -> bytes:
-        """Return the next piece of the body; empty at its end."""
+    async def read(self, within_s: float) -> bytes:
+        """Return the next piece of the body, or ``b""`` at its end."""
         httpx = _import_httpx()
+        self._timeouts["read"] = within_s  # httpx reads it for each piece
         try:
             return await anext(self._raw, b"")
         except httpx.ReadTimeout as error:
@@ -97,10 +103,10 @@ class HttpxAnswer:
 
 @cache
 def _import_httpx() -> Any:
-    """Return the module ``httpx`` without its command line client.
+    """Import ``httpx`` without its command-line client, and return the module.
 
-    ``httpx/__init__`` imports its command line client, and with it click, rich and pygments, if these are installed (30 to 50 ms).
-    If the import fails, httpx works without it. A None in ``sys.modules`` makes the import fail, which is documented behaviour.
+    ``httpx/__init__`` imports the command-line client, and with it click, rich and pygments if these are installed (30 to 50 ms).
+    If that import fails, httpx works without it. None in ``sys.modules`` makes an import fail, which Python documents.
     """
     if "httpx" in sys.modules or "httpx._main" in sys.modules:
         import httpx

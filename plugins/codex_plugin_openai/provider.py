@@ -1,4 +1,4 @@
-"""The provider of models over the Responses API: its name, built-in providers, and clients."""
+"""The model provider for the Responses API, with its built-in provider tables."""
 
 from __future__ import annotations
 
@@ -6,30 +6,39 @@ from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
 from codex_framework import ModelClient, ModelError, ModelInfo, ModelProvider, ProviderInfo
+from codex_framework.contract.urls import shown_url
 from codex_plugin_openai.catalogue import known_model
 
 __all__ = ["ResponsesProvider"]
 
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 _OPTIONS = frozenset({"auth", "record", "supports_websockets", "websocket_connect_timeout_ms"})
-"""Supported keys of a table that are not in ``ProviderInfo``. Those for websockets are read by Codex only; SSE does not need them."""
+"""Supported keys of a provider's table that are not fields of ``ProviderInfo``.
+
+Only Codex reads the keys for websockets; SSE does not need them.
+"""
+
+
+def _local(provider: str, name: str, port: int) -> ProviderInfo:
+    # A local server processes the whole prompt before it responds, which takes minutes without a GPU.
+    return ProviderInfo(id=provider, name=name, base_url=f"http://localhost:{port}/v1", response_timeout_ms=300_000)
 
 
 class ResponsesProvider(ModelProvider):
-    """Providers with the Responses API (``wire_api = "responses"``)."""
+    """The model provider for servers with the Responses API (``wire_api = "responses"``)."""
 
     name = "responses"
     builtin: Mapping[str, ProviderInfo] = {
         info.id: info
         for info in (
             ProviderInfo(id="openai", name="OpenAI", base_url="https://api.openai.com/v1", requires_openai_auth=True),
-            ProviderInfo(id="ollama", name="Ollama", base_url="http://localhost:11434/v1"),
-            ProviderInfo(id="lmstudio", name="LM Studio", base_url="http://localhost:1234/v1"),
+            _local("ollama", "Ollama", 11434),
+            _local("lmstudio", "LM Studio", 1234),
         )
     }
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-        """Return a client. Nothing is sent yet.
+        """Return a client. No request is sent yet.
 
         Raises:
             ModelError: The URL or the key is missing or unusable.
@@ -49,12 +58,12 @@ class ResponsesProvider(ModelProvider):
         return ResponsesClient(info, env, url, headers, tokens=tokens, store=host.endswith(_AZURE))
 
     def model(self, slug: str) -> ModelInfo | None:
-        """Return the facts about a model, or None if it is unknown."""
+        """Return the description of a model, or None if it is unknown."""
         return known_model(slug)
 
 
 def _check_options(info: ProviderInfo) -> None:
-    """Refuse keys that nothing reads, because they are mistakes, and ``aws``, which only Codex supports."""
+    """Raise ModelError for unknown keys, and for ``aws``, which only Codex supports."""
     for key in info.options:
         if key == "aws":
             raise ModelError(
@@ -90,11 +99,12 @@ def _address(info: ProviderInfo) -> tuple[str, str]:
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         raise _bad_url(
-            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is not a URL: {error}"
+            info, f"the base_url {shown_url(info.base_url)!r} of the model provider {info.id!r} is not a URL"
         ) from error
     if parts.scheme not in ("http", "https") or not host or not info.base_url.isascii() or " " in info.base_url:
         raise _bad_url(
-            info, f"the base_url {info.base_url!r} of the model provider {info.id!r} is not an http or https URL"
+            info,
+            f"the base_url {shown_url(info.base_url)!r} of the model provider {info.id!r} is not an http or https URL",
         )
     query = "&".join(part for part in (parts.query, urlencode(dict(info.query_params))) if part)
     path = parts.path.rstrip("/") + "/responses"

@@ -1,4 +1,4 @@
-"""The usage limits in the headers of a response."""
+"""Parsing of the usage limits in response headers."""
 
 from __future__ import annotations
 

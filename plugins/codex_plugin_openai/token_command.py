@@ -15,11 +15,11 @@ __all__ = ["TokenCommand"]
 
 @attrs.define
 class TokenCommand:
-    """A program that prints a token. The token is kept for a while.
+    """A program that prints a token. The token is cached.
 
     Attributes:
         timeout_s: Time limit for the program in seconds.
-        refresh_s: Maximum age of a token in seconds. With 0, a token is kept until a server refuses it.
+        refresh_s: Maximum age of a token in seconds. 0 means that a token is kept until a server refuses it.
     """
 
     provider: str
@@ -63,10 +63,10 @@ class TokenCommand:
         return cls(info.id, str(command), words, timeout_s, refresh_s, table.get("cwd"), env)
 
     async def token(self, *, refused: str = "") -> str:
-        """Return the token.
+        """Return the cached token, or run the program to get a new one.
 
         Args:
-            refused: The token that a server has just refused; a different one is returned.
+            refused: The token that a server has just refused. If it is the cached token, the program is run again.
 
         Raises:
             ModelError: The program did not print a token.

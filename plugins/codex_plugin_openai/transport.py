@@ -1,4 +1,4 @@
-"""The HTTP interface that the client needs: post a body, and read the response as it arrives. For type checkers alone."""
+"""Protocols for HTTP transports: post a body, and read the response as it arrives. Used only by type checkers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Answer(Protocol):
         """The headers, with names in lower case."""
         ...
 
-    async def read(self) -> bytes:
-        """Return the next piece of the body; empty at its end.
+    async def read(self, within_s: float) -> bytes:
+        """Return the next piece of the body, or ``b""`` at its end.
 
         Raises:
             CutError: The connection broke before the end of the body.
-            SilenceError: Nothing arrived within the time limit.
+            SilenceError: Nothing arrived within ``within_s`` seconds.
         """
         ...
 
@@ -47,17 +47,16 @@ class Transport(Protocol):
     """Connections to one server, kept open between requests."""
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, silence_s: float, on_sent: Callable[[], None]
+        self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> Answer:
         """Send a request and wait for the head of its response.
 
-        ``silence_s`` is the time limit in seconds for each piece of the body. The limit for the head is at least
-        ``HEAD_SILENCE_S``, because some servers send it only after they have read the whole prompt. ``on_sent`` is called when the
-        request is on its way, if the transport can tell: there is time then, while the server works.
+        ``head_s`` is the time limit in seconds for the whole head, counted from the end of the request. ``on_sent`` is called when
+        the request is on its way, if the transport can detect that. It can do work while the server prepares its response.
 
         Raises:
             SendError: The connection failed, or broke before a response arrived.
-            SilenceError: No response arrived within the time limit.
+            SilenceError: The complete head did not arrive within the time limit.
         """
         ...
 

@@ -1,10 +1,9 @@
-"""How a transport fails, and the time limits that all of them keep."""
+"""Errors raised by the transports, and the time limit that they share."""
 
 from __future__ import annotations
 
-__all__ = ["CONNECT_S", "HEAD_SILENCE_S", "BadAnswerError", "CutError", "SendError", "SilenceError"]
+__all__ = ["CONNECT_S", "BadAnswerError", "CutError", "SendError", "SilenceError"]
 
-HEAD_SILENCE_S = 300.0
 CONNECT_S = 15.0
 """Time limit in seconds for opening a connection."""
 

@@ -1,4 +1,4 @@
-"""The ``update_plan`` tool: the model's checklist, for people to follow."""
+"""The ``update_plan`` tool: the model's checklist, shown to the user."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ARGUMENTS = {
 
 
 class UpdatePlan(Tool):
-    """Shows the model's plan to people. Offered unless config says ``tools.update_plan = {enabled = false}``."""
+    """Shows the model's plan to the user. Disabled by ``tools.update_plan = {enabled = false}``."""
 
     parallel_safe = True
     tells_clients = True
@@ -45,7 +45,7 @@ class UpdatePlan(Tool):
     )
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Unless switched off: ``tools.update_plan`` is false, or a table with ``enabled = false``."""
+        """Return True unless ``tools.update_plan`` is false or a table with ``enabled = false``."""
         tools = turn.config.get("tools")
         setting = tools.get("update_plan") if isinstance(tools, Mapping) else None
         if isinstance(setting, Mapping):
@@ -53,7 +53,7 @@ class UpdatePlan(Tool):
         return setting is not False
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         from codex_framework.contract.protocol.events.turn import PlanStep, PlanUpdateEvent
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 from codex_framework import (
     Argument,
     CommandRequest,
+    CommandResult,
     FunctionSpec,
     ToolCall,
     ToolContext,
@@ -26,12 +30,13 @@ _PATIENCE_MS = 30_000
 """Bounds of Codex."""
 
 _NOTHING = "No matches found."
+_OPTIONS = ("--no-config", "--files-with-matches", "--sortr=modified", "--no-messages", "--no-ignore-global")
 
 _ARGUMENTS = {
     "pattern": Argument("string", "A regular expression to find in the files' text.", required=True),
-    "include": Argument("string", 'Only files whose path fits this glob, such as "*.py" or "*.{ts,tsx}".'),
+    "include": Argument("string", 'Only files whose path matches this glob, such as "*.py" or "*.{ts,tsx}".'),
     "path": Argument("string", "A file or folder to search. Default: the working folder."),
-    "limit": Argument("usize", "Most paths to show. Default 100, at most 2000."),
+    "limit": Argument("usize", "Maximum number of paths. Default 100, at most 2000."),
 }
 
 
@@ -42,7 +47,7 @@ class GrepFiles(Offering):
     tells_clients = True
     spec = FunctionSpec(
         "grep_files",
-        "Finds files whose text fits a regular expression, and lists their paths, the last changed ones first. Files that git "
+        "Finds files whose text matches a regular expression, and lists their paths, the most recently changed first. Files that git "
         "ignores, hidden files and binary files are left out.",
         arguments_schema(_ARGUMENTS),
     )
@@ -58,40 +63,77 @@ class GrepFiles(Offering):
             raise ToolError("limit must be greater than zero")
         path = context.resolve(arguments.get("path") or ".")
         _check(path, context)
-        argv = _argv(pattern, (arguments.get("include") or "").strip(), str(path))
-        result = await context.run(CommandRequest(argv=argv, timeout_ms=_PATIENCE_MS, announce=False))
+        include = (arguments.get("include") or "").strip()
+        result = await self._searched(pattern, include, str(path), context)
         if result.timed_out:
             raise ToolError(f"the search timed out after {_PATIENCE_MS // 1000} seconds; narrow path or include")
         if result.exit_code == 1:
             return ToolOutput(_NOTHING, truncate=False)
         if result.exit_code != 0:
             raise ToolError(f"the search failed: {result.stderr.strip() or f'exit code {result.exit_code}'}")
-        found = result.stdout.splitlines()[: min(limit, _LARGEST_LIMIT)]
-        return ToolOutput("\n".join(found) or _NOTHING)
+        found = result.stdout.splitlines()
+        if not result.omitted_bytes:
+            found = await asyncio.to_thread(_chosen, found, include, str(path))
+        return ToolOutput("\n".join(found[: min(limit, _LARGEST_LIMIT)]) or _NOTHING, truncate=bool(found))
+
+    async def _searched(self, pattern: str, include: str, path: str, context: ToolContext) -> CommandResult:
+        """Search with ripgrep, or without it if there is none, it cannot read the pattern, or it finds too much to choose from."""
+        ripgrep = _ripgrep(context)
+        if ripgrep is not None:
+            argv = (ripgrep, *_OPTIONS, "--regexp", pattern, "--", path)
+            result = await context.run(CommandRequest(argv=argv, timeout_ms=_PATIENCE_MS, announce=False))
+            is_too_much = bool(include) and result.omitted_bytes > 0
+            if result.timed_out or (result.exit_code in (0, 1) and not is_too_much):
+                return result
+        from codex_framework.toolkit.standalone import standalone_argv
+
+        program = standalone_argv(str(Path(__file__).with_name("search.py")))
+        glob = ("--glob", include) if include else ()
+        argv = (*program, "--regexp", pattern, *glob, "--", path)
+        return await context.run(CommandRequest(argv=argv, timeout_ms=_PATIENCE_MS, announce=False))
 
 
 def _check(path: Path, context: ToolContext) -> None:
+    from codex_framework.toolkit.files import Files, NotPermittedError, not_permitted
     from codex_framework.toolkit.os_errors import os_error_text
 
-    if not context.access.may_read(path):
-        raise ToolRefused(f"reading {path} is not permitted")
+    files = Files(context.access)
     try:
-        path.stat()
+        try:
+            files.folder(str(path)).close()
+        except NotADirectoryError:
+            os.close(files.open(str(path)))
+    except NotPermittedError as error:
+        raise ToolRefused(not_permitted("reading", path, error)) from None
     except OSError as error:
         raise ToolError(f"unable to access `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path
         raise ToolError(f"unable to access {str(path)!r}: {error}") from error
 
 
-def _argv(pattern: str, include: str, path: str) -> tuple[str, ...]:
+def _ripgrep(context: ToolContext) -> str | None:
+    """Return the ripgrep of this environment (the extra ``search``), or that on PATH. One that commands may write is not used."""
     import shutil
 
-    from codex_framework.toolkit.standalone import standalone_argv
+    beside = os.path.join(os.path.dirname(sys.executable), "rg")  # noqa: PTH118, PTH120  # asked for at each call
+    for found in (beside, shutil.which("rg")):
+        if found is None or not os.access(found, os.X_OK):
+            continue
+        if not context.access.confines_files or not context.access.may_write(Path(found).resolve()):
+            return found
+    return None
 
-    glob = ("--glob", include) if include else ()
-    ripgrep = shutil.which("rg")
-    if ripgrep is not None:
-        options = ("--files-with-matches", "--sortr=modified", "--regexp", pattern, "--no-messages")
-        return (ripgrep, *options, *glob, "--", path)
-    program = standalone_argv(str(Path(__file__).with_name("search.py")))
-    return (*program, "--regexp", pattern, *glob, "--", path)
+
+def _chosen(files: list[str], include: str, path: str) -> list[str]:
+    """Return the files that match the glob, the most recently changed first.
+
+    The glob is not passed to ripgrep, where it would override the rules of ignored files.
+    """
+    from codex_plugin_read_file.search import changed_at, file_filter
+
+    try:
+        wanted = file_filter(include)
+    except ValueError as error:
+        raise ToolError(f"the search failed: error parsing glob {include!r}: {error}") from error
+    kept = [file for file in files if wanted(os.path.relpath(file, path) if file != path else os.path.basename(path))]  # noqa: PTH119
+    return sorted(kept, key=changed_at)

@@ -1,4 +1,4 @@
-"""Which lines of a file belong to the block around a line, judged by indentation."""
+"""Finds the block around a line of a file, by indentation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COMMENTS = ("#", "//", "--")
 
 @attrs.frozen(kw_only=True)
 class Around:
-    """What to show around a line.
+    """The options for the block around a line.
 
     Attributes:
-        max_levels: How many levels of enclosing blocks; 0: all.
-        include_siblings: Show other blocks of the outermost level too.
-        include_header: Show comments right above the outermost block.
+        max_levels: The number of levels of enclosing blocks. 0 means all.
+        include_siblings: Whether to show other blocks of the outermost level too.
+        include_header: Whether to show comments right above the outermost block.
     """
 
     max_levels: int = 0
@@ -30,11 +30,11 @@ class Around:
 
 
 def block(lines: Sequence[str], anchor: int, around: Around, limit: int) -> range:
-    """The lines to show, as indices; empty lines at both ends are left out.
+    """Return the indices of the lines to show, without empty lines at both ends.
 
     Args:
-        anchor: Index of the line that is certainly shown.
-        limit: Most lines to show; both directions get the same share as long as both have something.
+        anchor: The index of the line that is always shown.
+        limit: Maximum number of lines. Both directions get the same share as long as both have lines.
     """
     indents = _indents(lines)
     floor = 0 if around.max_levels == 0 else max(indents[anchor] - around.max_levels * _TAB, 0)
@@ -49,7 +49,7 @@ def block(lines: Sequence[str], anchor: int, around: Around, limit: int) -> rang
 
 
 def _indents(lines: Sequence[str]) -> list[int]:
-    """Columns before the first character; an empty line counts as the one above."""
+    """Return the columns before the first character of each line. An empty line counts like the line above."""
     indents: list[int] = []
     for line in lines:
         bare = line.lstrip(" \t")
@@ -61,7 +61,7 @@ def _indents(lines: Sequence[str]) -> list[int]:
 
 
 def _upwards(lines: Sequence[str], indents: Sequence[int], anchor: int, floor: int, around: Around) -> int:
-    """The first line to show."""
+    """Return the first line to show."""
     at = anchor
     headed = indents[anchor] == floor
     while at > 0 and indents[at - 1] >= floor:
@@ -76,7 +76,7 @@ def _upwards(lines: Sequence[str], indents: Sequence[int], anchor: int, floor: i
 
 
 def _downwards(indents: Sequence[int], anchor: int, floor: int, around: Around) -> int:
-    """The last line to show: the line that closes the outermost block is the first one of its level."""
+    """Return the last line to show, which includes the line that closes the outermost block: the first one of its level."""
     at = anchor
     while at + 1 < len(indents) and indents[at + 1] >= floor:
         at += 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codex_framework import (
     Argument,
@@ -22,30 +24,33 @@ from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
+if TYPE_CHECKING:
+    from codex_framework.toolkit.files import Folder
+
 __all__ = ["ListDir"]
 
 _ARGUMENTS = {
     "dir_path": Argument("string", "Absolute path of the folder.", required=True),
     "offset": Argument("usize", "The first entry to show, from 1. Default 1."),
-    "limit": Argument("usize", "Most entries to show. Default 25."),
+    "limit": Argument("usize", "Maximum number of entries. Default 25."),
     "depth": Argument("usize", "How many levels of folders to look into. Default 2."),
 }
 
 
 class ListDir(Offering):
-    """Shows what is in a folder and in those below it."""
+    """Lists a folder and the folders below it."""
 
     parallel_safe = True
     tells_clients = True
     spec = FunctionSpec(
         "list_dir",
         "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "
-        "symlink, ? for anything else that is no file.",
+        "symlink, ? for anything else that is not a file.",
         arguments_schema(_ARGUMENTS),
     )
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         from codex_plugin_read_file.paths import absolute
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
@@ -57,15 +62,21 @@ class ListDir(Offering):
         for name, value in (("limit", limit), ("depth", depth)):
             if value == 0:
                 raise ToolError(f"{name} must be greater than zero")
-        path = absolute(arguments["dir_path"], "dir_path", context)
+        path = absolute(arguments["dir_path"], "dir_path")
         lines = await asyncio.to_thread(_listing, path, offset, limit, depth, context.access)
         return ToolOutput("\n".join(lines))
 
 
 def _listing(path: Path, offset: int, limit: int, depth: int, access: FileAccess) -> list[str]:
-    entries = _entries(path, depth, access)
+    from codex_framework.toolkit.files import NotPermittedError
+
     try:
-        found = list(itertools.islice(entries, offset - 1, offset - 1 + limit + 1))
+        with contextlib.closing(_entries(path, depth, access)) as entries:
+            found = list(itertools.islice(entries, offset - 1, offset - 1 + limit + 1))
+    except NotPermittedError as error:
+        from codex_plugin_read_file.paths import refused
+
+        raise refused(path, error) from None
     except OSError as error:
         raise ToolError(f"failed to read directory: {os_error_text(error)}") from error
     if not found and offset > 1:
@@ -74,35 +85,37 @@ def _listing(path: Path, offset: int, limit: int, depth: int, access: FileAccess
     return [f"Absolute path: {path}", *found[:limit], *more]
 
 
-def _entries(path: Path, depth: int, access: FileAccess) -> Iterator[str]:
-    """The lines, made as they are asked for: a large tree is not walked to its end.
+def _entries(path: Path, depth: int, access: FileAccess) -> Generator[str]:
+    """Yield the lines lazily, so that a large tree is not walked to its end.
 
     Raises:
-        OSError: The folder itself cannot be read.
+        OSError, NotPermittedError: The folder itself cannot be read.
     """
-    levels = [iter(_sorted(path))]
-    while levels:
-        entry = next(levels[-1], None)
-        if entry is None:
-            levels.pop()
+    from codex_framework.toolkit.files import Files
+
+    with Files(access).folder(str(path)) as top:
+        yield from _below(top, 0, depth, access)
+
+
+def _below(folder: Folder, level: int, depth: int, access: FileAccess) -> Iterator[str]:
+    for entry in folder.entries():
+        if access.denies and not access.may_read(Path(folder.path, entry.name)):
             continue
-        if access.denies and not access.may_read(Path(entry.path)):
-            continue
-        yield f"{'  ' * (len(levels) - 1)}{_shown(entry.name)}{_suffix(entry)}"
-        if len(levels) < depth and entry.is_dir(follow_symlinks=False):
-            levels.append(iter(_readable(entry.path)))
+        yield f"{'  ' * level}{_shown(entry.name)}{_suffix(entry)}"
+        if level + 1 < depth and entry.is_dir(follow_symlinks=False):
+            opened = _opened(folder, entry.name)
+            if opened is not None:
+                with opened:
+                    yield from _below(opened, level + 1, depth, access)
 
 
-def _sorted(path: str | Path) -> list[os.DirEntry[str]]:
-    with os.scandir(path) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+def _opened(folder: Folder, name: str) -> Folder | None:
+    from codex_framework.toolkit.files import NotPermittedError
 
-
-def _readable(path: str) -> list[os.DirEntry[str]]:
     try:
-        return _sorted(path)
-    except OSError:
-        return []  # a folder below that is closed to us or just gone: its name was shown
+        return folder.folder(name)
+    except (OSError, NotPermittedError):
+        return None  # not readable, or just removed; its name has been shown
 
 
 def _shown(name: str) -> str:

@@ -19,6 +19,6 @@ class Offering(Tool):
         self._settings = settings or Settings()
 
     def offered(self, turn: TurnFacts) -> bool:
-        """As the setting ``offer`` of the thread says; else to models that have no command sessions (``exec_command``)."""
+        """Return the thread's setting ``offer``; if it is not set, True for models without command sessions (``exec_command``)."""
         offer = own_setting(turn.config, "offer", self._settings.offer)
         return turn.model.shell_type != "unified_exec" if offer is None else bool(offer)

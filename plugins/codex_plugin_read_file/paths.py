@@ -1,34 +1,37 @@
-"""Paths and texts that all tools of this plugin treat alike."""
+"""The common treatment of paths and texts in the tools of this plugin."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from codex_framework import ToolContext, ToolError, ToolRefused
+from codex_framework import ToolError, ToolRefused
+from codex_framework.toolkit.files import NotPermittedError, not_permitted
 
-__all__ = ["LONGEST_LINE", "absolute", "shortened"]
+__all__ = ["LONGEST_LINE", "absolute", "refused", "shortened"]
 
 LONGEST_LINE = 500
-"""Characters of a line or name that are shown (Codex: 500)."""
+"""Maximum number of characters of a line or name to show (Codex: 500)."""
 
 
-def absolute(path: str, name: str, context: ToolContext) -> Path:
-    """The path of an argument that has to be absolute.
+def absolute(path: str, name: str) -> Path:
+    """Return the path of an argument that must be absolute.
 
     Raises:
         ToolError: It is relative; ``name`` is the argument's.
-        ToolRefused: It may not be read.
     """
     found = Path(path)
     if not found.is_absolute():
         raise ToolError(f"{name} must be an absolute path")
     if "\0" in path:
         raise ToolError(f"{name} must not contain a NUL character")
-    if not context.access.may_read(found):
-        raise ToolRefused(f"reading {found} is not permitted")
     return found
 
 
+def refused(path: Path, error: NotPermittedError) -> ToolRefused:
+    """Return the error that refuses to read a path."""
+    return ToolRefused(not_permitted("reading", path, error))
+
+
 def shortened(text: str) -> str:
-    """The text, at most ``LONGEST_LINE`` characters of it."""
+    """Return the text, truncated to ``LONGEST_LINE`` characters."""
     return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE]

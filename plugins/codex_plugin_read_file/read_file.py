@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import stat
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
@@ -26,19 +27,22 @@ __all__ = ["ReadFile"]
 
 _DEFAULT_LIMIT = 2000
 _LARGEST_INDENTED = 64 * 1024 * 1024
-"""Bytes; ``indentation`` mode has to look at the whole file."""
+"""Maximum size of a file for ``indentation`` mode in bytes, because it reads the whole file."""
+
+_LONGEST_KEPT = 8192
+"""Bytes of a line that are kept until secrets are removed and it is cut to its final length."""
 
 _AROUND = {
     "anchor_line": Argument("usize", "The line whose block is shown. Default: offset."),
     "max_levels": Argument("usize", "How many enclosing blocks; 0 (default): all."),
     "include_siblings": Argument("boolean", "Show neighbouring blocks of the outermost level too. Default false."),
     "include_header": Argument("boolean", "Show comments right above the outermost block. Default true."),
-    "max_lines": Argument("usize", "Most lines to show. Default: limit."),
+    "max_lines": Argument("usize", "Maximum number of lines. Default: limit."),
 }
 _ARGUMENTS = {
     "file_path": Argument("string", "Absolute path of the file.", required=True),
     "offset": Argument("usize", "The first line to show, from 1. Default 1."),
-    "limit": Argument("usize", "Most lines to show. Default 2000."),
+    "limit": Argument("usize", "Maximum number of lines. Default 2000."),
     "mode": Argument(
         "string",
         "slice (default): lines one after the other. indentation: the block of code around a line.",
@@ -60,8 +64,8 @@ class ReadFile(Offering):
     )
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
-        from codex_plugin_read_file.paths import absolute
+        """Run one call."""
+        from codex_plugin_read_file.paths import absolute, shortened
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         offset = arguments.get("offset", 1)
@@ -70,26 +74,26 @@ class ReadFile(Offering):
             raise ToolError("offset must be a 1-indexed line number")
         if limit == 0:
             raise ToolError("limit must be greater than zero")
-        path = absolute(arguments["file_path"], "file_path", context)
+        path = absolute(arguments["file_path"], "file_path")
         if arguments.get("mode") == "indentation":
-            lines = await asyncio.to_thread(_indented, path, offset, limit, arguments.get("indentation") or {})
+            wanted = arguments.get("indentation") or {}
+            lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, context.access)
         else:
-            lines = await asyncio.to_thread(_slice, path, offset, limit)
-        return ToolOutput("\n".join(lines))
+            lines = await asyncio.to_thread(_slice, path, offset, limit, context.access)
+        return ToolOutput("\n".join(f"L{number}: {shortened(context.redact(line))}" for number, line in lines))
 
 
-def _slice(path: Path, offset: int, limit: int) -> list[str]:
-    with _opened(path) as file:
-        lines = [
-            f"L{number}: {line}"
-            for number, line in enumerate(itertools.islice(_lines(file), offset - 1, offset - 1 + limit), offset)
-        ]
+def _slice(path: Path, offset: int, limit: int, access: FileAccess) -> list[tuple[int, str]]:
+    with _opened(path, access) as file:
+        lines = list(enumerate(itertools.islice(_lines(file), offset - 1, offset - 1 + limit), offset))
     if not lines:
         raise ToolError("offset exceeds file length")
     return lines
 
 
-def _indented(path: Path, offset: int, limit: int, wanted: Mapping[str, Any]) -> list[str]:
+def _indented(
+    path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess
+) -> list[tuple[int, str]]:
     from codex_plugin_read_file.indentation import Around, block
 
     wanted = {key: value for key, value in wanted.items() if value is not None}
@@ -99,8 +103,8 @@ def _indented(path: Path, offset: int, limit: int, wanted: Mapping[str, Any]) ->
         raise ToolError("anchor_line must be a 1-indexed line number")
     if most == 0:
         raise ToolError("max_lines must be greater than zero")
-    with _opened(path) as file:
-        if path.stat().st_size > _LARGEST_INDENTED:
+    with _opened(path, access) as file:
+        if os.fstat(file.fileno()).st_size > _LARGEST_INDENTED:
             raise ToolError(f"file is larger than {_LARGEST_INDENTED:,} bytes; read it in slice mode")
         lines = list(_lines(file))
     if anchor > len(lines):
@@ -110,24 +114,27 @@ def _indented(path: Path, offset: int, limit: int, wanted: Mapping[str, Any]) ->
         include_siblings=wanted.get("include_siblings", False),
         include_header=wanted.get("include_header", True),
     )
-    return [f"L{index + 1}: {lines[index]}" for index in block(lines, anchor - 1, around, min(most, limit))]
+    return [(index + 1, lines[index]) for index in block(lines, anchor - 1, around, min(most, limit))]
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path, access: FileAccess) -> BinaryIO:
+    from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError
+
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ToolError(f"failed to read file: `{path}` is not a file")
-        return path.open("rb")
+        return open(Files(access).open(str(path)), "rb")  # noqa: PTH123  # a descriptor
+    except NotPermittedError as error:
+        from codex_plugin_read_file.paths import refused
+
+        raise refused(path, error) from None
+    except (NotAFileError, IsADirectoryError):
+        raise ToolError(f"failed to read file: `{path}` is not a file") from None
     except OSError as error:
         raise ToolError(f"failed to read file: {os_error_text(error)}") from error
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """Lines without their ends, long ones cut. A line of any length takes little memory."""
-    from codex_plugin_read_file.paths import LONGEST_LINE, shortened
-
-    most = LONGEST_LINE * 4 + 4  # UTF-8 has at most 4 bytes a character
-    while part := file.readline(most):
-        yield shortened(part.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r"))
+    """Yield lines without their ends. Very long ones are truncated, but to more than is shown."""
+    while part := file.readline(_LONGEST_KEPT):
+        yield part.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
         while not part.endswith(b"\n") and (part := file.readline(65536)):
             pass

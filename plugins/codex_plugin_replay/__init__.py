@@ -1,4 +1,4 @@
-"""A model provider without a model, and the recorder of what it plays.
+"""A model provider without a model, and a recorder for its cassettes.
 
 The provider plays a script or a recorded cassette: offline and deterministic. The recorder writes the cassette of any provider
 whose table has ``record = "path"``.
@@ -13,7 +13,7 @@ from codex_framework import Interceptor, ModelProvider, PluginContext, hookimpl
 
 @hookimpl
 def codex_model_providers() -> Iterable[ModelProvider]:
-    """The ``replay`` provider."""
+    """Offer the ``replay`` provider."""
     from codex_plugin_replay.provider import ReplayProvider
 
     return [ReplayProvider()]

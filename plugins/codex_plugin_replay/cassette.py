@@ -1,12 +1,14 @@
-"""Cassettes: what a model provider was asked and what it answered, as JSON lines.
+"""Cassettes: the requests to a model provider and its answers, as JSON lines.
 
-    {"cassette": 1, "provider": "openai"} {"part": "3f9a...", "value": {...}}             an item, the instructions or
-    the tools: written once, named by its digest {"request": {"model", "instructions", "tools", "input": [digests]},
-    "events": [...], "error"?: {...}}
+    {"cassette": 1, "provider": "openai"}
+    {"part": "3f9a...", "value": {...}}
+    {"request": {"model", "instructions", "tools", "input": [digests]}, "events": [...], "error"?: {...}}
+
+A ``part`` is an item, the instructions or the tools. It is written once, and requests refer to it by its digest.
 
 The kernel records them where a provider's table says ``record = "path"`` (see ``recording.py``); the ``replay`` plugin
-plays them. A request finds its answer by what it says, not by its place; what differs from run to run (ids, times,
-temporary paths) counts for nothing.
+plays them. A request finds its answer by its content, not by its position. Differences between runs (ids, times, temporary paths)
+are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.errors import ConfigError, ModelError, described
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.wire import read_item, to_wire
@@ -42,24 +44,24 @@ __all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "ev
 
 VERSION = 1
 MATCHES = ("input", "strict", "order")
-"""What has to agree: what people, model and tools have said; all of the request; nothing (answers come in recorded order)."""
+"""What must match: the words of user, model and tools; the whole request; nothing (answers come in recorded order)."""
 
 KNOWN_SHAPES = (
     r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
 )
-"""What is taken for a secret by its look alone."""
+"""Patterns of texts that count as secrets because of their form."""
 
 _DIFF_LINES = 60
 
 
 class CassetteMissError(ModelError):
-    """No recorded request says what this one says."""
+    """No recorded request matches this one."""
 
     slug = "cassette-miss"
 
 
 class Exchange(Value):
-    """A recorded request and what came of it."""
+    """A recorded request and its answer."""
 
     model: str
     instructions: str
@@ -86,10 +88,10 @@ class Cassette:
 
     @classmethod
     def read(cls, path: Path, *, match: str = "input") -> Cassette:
-        """A cassette from its file.
+        """Read a cassette from its file.
 
         Raises:
-            ConfigError: It cannot be read, or is no cassette; or ``match`` is unknown.
+            ConfigError: The file cannot be read or is not a cassette, or ``match`` is unknown.
         """
         if match not in MATCHES:
             raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"Use one of: {', '.join(MATCHES)}.")
@@ -102,14 +104,14 @@ class Cassette:
 
     @property
     def unplayed(self) -> int:
-        """How many exchanges nobody has asked for yet."""
+        """The number of exchanges that have not been played yet."""
         return len(self._unplayed)
 
     def play(self, request: ModelRequest) -> Exchange:
-        """The answer to a request.
+        """Return the answer to a request.
 
         Raises:
-            CassetteMissError: There is none; with the differences to the recorded request that is nearest.
+            CassetteMissError: There is none. The text shows the differences to the most similar recorded request.
         """
         tools = [to_wire(spec) for spec in request.tools]
         asked = self._said(Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items)
@@ -121,7 +123,7 @@ class Cassette:
             raise self._miss(asked)
 
     def _said(self, exchange: Exchange, items: Iterable[object]) -> list[str]:
-        """What counts of a request, one text for each thing."""
+        """Return the relevant parts of a request, as texts."""
         if self._match == "order":
             return []
         texts = [text for item in items if (text := self._text(item))]
@@ -130,7 +132,7 @@ class Cassette:
         return [exchange.model, _neutral(exchange.instructions), _comparable(list(exchange.tools)), *texts]
 
     def _text(self, item: object) -> str:
-        """What an item says, or nothing where it does not count. Items stay the same objects, so each is looked at once."""
+        """Return the text of an item, empty if it is not relevant. Items stay the same objects, so each is converted once."""
         known = self._texts.get(id(item))
         if known is None or known[0] is not item:
             wire = to_wire(item)
@@ -140,7 +142,7 @@ class Cassette:
         return known[1]
 
     def _miss(self, asked: list[str]) -> CassetteMissError:
-        hint = f"If the change is meant, delete {self.path} and record it again."
+        hint = f"If the change is intended, delete {self.path} and record it again."
         if not self._unplayed:
             fact = f"the cassette {self.path} has {self._count} answers, and all of them are played"
             return CassetteMissError(fact, info="bad_request", hint=hint)
@@ -160,7 +162,7 @@ class Cassette:
 
 
 def _agreement(said: Sequence[str], asked: Sequence[str]) -> tuple[int, int]:
-    """How alike two requests are: the longer they agree from the start on, and then the more they have in common, the more."""
+    """Return how similar two requests are: first by the length of their common start, then by the number of common parts."""
     same = 0
     while same < min(len(said), len(asked)) and said[same] == asked[same]:
         same += 1
@@ -168,7 +170,7 @@ def _agreement(said: Sequence[str], asked: Sequence[str]) -> tuple[int, int]:
 
 
 def digest(value: Any) -> str:
-    """The name of a part: the same for the same JSON value."""
+    """Return the name of a part, which is the same for the same JSON value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -176,30 +178,30 @@ def digest(value: Any) -> str:
 def _exchanges(path: Path, text: str) -> list[Exchange]:
     parts: dict[str, Any] = {}
     found: list[Exchange] = []
-    # What comes after the last line end was cut off while it was written.
+    # Text after the last line end is the rest of an interrupted write.
     for number, line in enumerate(text.split("\n")[:-1], 1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
             if not isinstance(entry, dict):
-                raise TypeError("it holds no object")
+                raise TypeError("it is not an object")
             if number == 1 and entry["cassette"] != VERSION:
-                raise ValueError(f"version {entry['cassette']} is not known here")
+                raise ValueError(f"version {entry['cassette']} is not supported")
             if "part" in entry:
                 parts[entry["part"]] = entry["value"]
             elif "request" in entry:
                 found.append(_exchange(entry, parts))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = described(error)
             raise ConfigError(
-                f"{path} is no cassette: line {number}: {reason}",
+                f"{path} is not a cassette: line {number}: {reason}",
                 path=str(path),
                 line=number,
                 hint="Record it again.",
             ) from error
     if not found:
-        raise ConfigError(f"the cassette {path} holds no answer", path=str(path), hint="Record it again.")
+        raise ConfigError(f"the cassette {path} contains no answer", path=str(path), hint="Record it again.")
     return found
 
 
@@ -217,7 +219,7 @@ def _exchange(entry: Mapping[str, Any], parts: Mapping[str, Any]) -> Exchange:
 
 
 def _is_setting(item: Mapping[str, Any]) -> bool:
-    """Whether an item is something we tell the model about its surroundings, and so no part of the conversation."""
+    """Return whether an item is context about the model's environment and therefore not part of the conversation."""
     if item.get("role") == "developer":
         return True
     content = item.get("content")
@@ -254,7 +256,7 @@ _NEUTRAL = [
 
 
 def _neutral(text: str) -> str:
-    """The text without what differs from run to run."""
+    """Return the text without details that differ between runs."""
     for pattern, word in _NEUTRAL:
         text = pattern.sub(word, text)
     return text
@@ -268,11 +270,10 @@ _DELTAS: dict[str, type[TextDelta | ReasoningDelta | ToolInputDelta]] = {
 
 
 def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
-    """Events as JSON.
+    """Return events as JSON.
 
-    Deltas that follow each other become one text and its number of pieces, which plays back as pieces of equal length:
-        so a
-    secret that was cut in two between them is whole again when it is looked for.
+    Consecutive deltas become one text with the number of pieces, which are played back with equal lengths. So a secret that was
+    split between two deltas is found as a whole.
     """
     found: list[dict[str, Any]] = []
     for event in events:
@@ -304,16 +305,16 @@ def _event_to_wire(event: ModelEvent) -> dict[str, Any]:
         case RateLimits(snapshot):
             return {"type": "rate_limits", "snapshot": dict(snapshot)}
         case Completed(response_id, usage, end_turn):
-            told = {} if end_turn is None else {"end_turn": end_turn}
+            end = {} if end_turn is None else {"end_turn": end_turn}
             counted = {} if usage is None else {"usage": to_wire(usage)}
-            return {"type": "completed", "response_id": response_id, **counted, **told}
+            return {"type": "completed", "response_id": response_id, **counted, **end}
 
 
 def events_from_wire(wires: Iterable[Mapping[str, Any]]) -> Iterator[ModelEvent]:
-    """The events that :func:`events_to_wire` wrote.
+    """Return the events that :func:`events_to_wire` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: One of them is none.
+        ValueError, KeyError, TypeError: One of them is not an event.
     """
     for wire in wires:
         kind = wire["type"]

@@ -18,17 +18,17 @@ class ScriptClient:
         self._script = script
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The next reply.
+        """Play the next reply.
 
         Raises:
-            ModelError: The reply says so, or the script has ended.
+            ModelError: The reply is an error, or the script has ended.
         """
         number, source = self._script.next()
         async for event in play_reply(source(request) if callable(source) else source, number):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because there are no resources."""
 
 
 class CassetteClient:
@@ -38,10 +38,10 @@ class CassetteClient:
         self._cassette = cassette
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The answer that was recorded for this request.
+        """Play the answer that was recorded for this request.
 
         Raises:
-            ModelError: It was an error then, or there is none.
+            ModelError: The recorded answer is an error, or there is none.
         """
         exchange = self._cassette.play(request)
         for event in exchange.events:
@@ -50,4 +50,4 @@ class CassetteClient:
             raise exchange.error
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because there are no resources."""

@@ -1,4 +1,4 @@
-"""The provider. What it plays with is loaded when it is first chosen."""
+"""The provider. The code that plays replies is imported when it is first selected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _OPTIONS = frozenset({"cassette", "script", "match", "record"})
 
 
 class ReplayProvider(ModelProvider):
-    """Plays what ``[model_providers.<id>]`` with ``wire_api = "replay"`` names.
+    """Plays the script or cassette of a ``[model_providers.<id>]`` with ``wire_api = "replay"``.
 
         script = "path"       replies written by hand (see ``codex_framework.testing.script_files``), in order
-        cassette = "path"     a recording; each request finds the answer that was recorded for what it says
+        cassette = "path"     a recording; each request finds its answer by its content
         match = "input"       for cassettes: ``input``, ``strict`` or ``order``
 
-    A relative path starts at the current folder. All threads of a kernel share one script or cassette, each answer is
-    played once.
+    A relative path starts at the current folder. All threads of a kernel share one script or cassette, and each answer is played
+    once.
     """
 
     name = "replay"
@@ -37,10 +37,10 @@ class ReplayProvider(ModelProvider):
         self._lock = threading.Lock()
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-        """A client.
+        """Return a client.
 
         Raises:
-            ModelError: The table names no script and no cassette, or both, or one that cannot be used.
+            ModelError: The table names neither a script nor a cassette, or both, or an invalid one.
         """
         from codex_framework.testing.script_files import read_script
         from codex_framework.testing.scripted import Script
@@ -59,12 +59,12 @@ class ReplayProvider(ModelProvider):
         return ScriptClient(source) if isinstance(source, Script) else CassetteClient(source)
 
     def model(self, slug: str) -> ModelInfo | None:
-        """Any name is as good as another where no model answers: all have the usual abilities, and no warning comes of it."""
+        """Return the usual abilities for any name, without a warning, because no model answers."""
         return ModelInfo(slug=slug)
 
 
 def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]:
-    """``script`` or ``cassette``, its path, and how requests are matched."""
+    """Return ``script`` or ``cassette``, its path, and how requests are matched."""
     table = f"[model_providers.{info.id}]"
     hint = f'Write cassette = "PATH" or script = "PATH" into {table}.'
     if unknown := sorted(set(info.options) - _OPTIONS):

@@ -1,4 +1,4 @@
-"""The interceptor that records providers. What it records with is loaded when a provider's table asks for it."""
+"""The interceptor that records providers. The code that records is imported when a provider's table requires it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Recorder"]
 
 
 class Recorder(Interceptor):
-    """Wraps the client of a provider whose table says ``record = "path"``.
+    """Wraps the client of a provider whose table has ``record = "path"``.
 
     Args:
-        environ: The kernel's environment variables, for the secrets that are left out of recordings.
+        environ: The kernel's environment variables, whose secrets are removed from recordings.
     """
 
     name = "recorder"
@@ -26,7 +26,7 @@ class Recorder(Interceptor):
         """Return the client itself, or one that records it.
 
         Raises:
-            ConfigError: ``record`` is no path.
+            ConfigError: ``record`` is not a path.
         """
         if "record" not in provider.options:
             return client

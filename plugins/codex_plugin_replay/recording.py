@@ -1,4 +1,4 @@
-"""Recording a provider: a client around a client that writes all it hears into a cassette, secrets excepted."""
+"""Recording of a provider: a client that wraps another and writes its responses, without secrets, to a cassette."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|authorization|cookie", re.IGNORECASE)
 _SHORTEST = 8
-"""A shorter value is no secret worth the name, and would punch holes into ordinary words."""
+"""Minimum length of a secret. Replacing shorter values would damage ordinary words."""
 
 
 def recorded(client: ModelClient, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
-    """The client itself, or one that records it where the provider's table says ``record = "path"``.
+    """Return the client itself, or one that records it if the provider's table has ``record = "path"``.
 
     A relative path starts at the current folder. An existing cassette is added to.
 
     Raises:
-        ConfigError: ``record`` is no path.
+        ConfigError: ``record`` is not a path.
     """
     path = info.options.get("record")
     if path is None:
@@ -42,15 +42,15 @@ def recorded(client: ModelClient, info: ProviderInfo, env: Mapping[str, str]) ->
 
 
 class Secrets:
-    """Knows what must not be written.
+    """The texts that must not be written.
 
     Args:
-        values: Secret texts, by what is written in their place (``<secret:NAME>``).
+        values: Secret texts by their replacement (``<secret:NAME>``).
     """
 
     def __init__(self, values: Mapping[str, str]) -> None:
         known = {value: name for name, value in values.items() if len(value) >= _SHORTEST}
-        # In the arguments of a call, a secret stands as JSON has it.
+        # In the arguments of a call, a secret is JSON-encoded.
         known.update({json.dumps(value)[1:-1]: name for value, name in list(known.items())})
         self._names = known
         longest_first = sorted(known, key=len, reverse=True)
@@ -58,7 +58,7 @@ class Secrets:
 
     @classmethod
     def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> Secrets:
-        """The secrets of a provider's table, of the environment, and of ``$CODEX_HOME/auth.json``."""
+        """Return the secrets of a provider's table, of the environment, and of ``$CODEX_HOME/auth.json``."""
         values = {name: value for name, value in env.items() if _SECRET_NAME.search(name)}
         values.update({name: str(value) for name, value in info.http_headers.items() if _SECRET_NAME.search(name)})
         variables = [info.env_key or "", *info.env_http_headers.values()]
@@ -70,7 +70,7 @@ class Secrets:
         return cls(values)
 
     def without(self, value: Any) -> Any:
-        """A JSON value without them, keys of objects included."""
+        """Return a JSON value without the secrets, including keys of objects."""
         if isinstance(value, str):
             return self._pattern.sub(self._replacement, value)
         if isinstance(value, Mapping):
@@ -84,7 +84,7 @@ class Secrets:
 
 
 def _stored(path: Path) -> dict[str, str]:
-    """The texts in ``auth.json``; none where it cannot be read, for then nobody can have sent them."""
+    """Return the texts in ``auth.json``; none if it cannot be read, because then they were not sent either."""
     try:
         stored = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -103,7 +103,7 @@ def _stored(path: Path) -> dict[str, str]:
 
 
 class CassetteWriter:
-    """Appends to one file. Everything that belongs to one exchange is written by one call, so a crash cuts at most its own lines."""
+    """Appends to one file. Each exchange is written by one call, so a crash can truncate only its own lines."""
 
     def __init__(self, path: Path, provider: str) -> None:
         self.path = path
@@ -113,13 +113,13 @@ class CassetteWriter:
 
     @classmethod
     def at(cls, path: Path, provider: str) -> CassetteWriter:
-        """The one writer of this process for a path."""
+        """Return this process's writer for a path."""
         path = path.absolute()
         with _WRITERS_LOCK:
             return _WRITERS.setdefault(path, cls(path, provider))
 
     def write(self, parts: Mapping[str, Any], request: Mapping[str, Any], rest: Mapping[str, Any]) -> None:
-        """Append one exchange, and those of its parts that are not in the file yet.
+        """Append one exchange, and its parts that are not in the file yet.
 
         Raises:
             ModelError: The file cannot be written.
@@ -131,7 +131,7 @@ class CassetteWriter:
                 raise ModelError(
                     f"the cassette {self.path} cannot be written: {error.strerror}",
                     slug="cassette-write",
-                    hint="Choose another path for record, or take it out of the provider's table.",
+                    hint="Choose another path for record, or remove it from the provider's table.",
                 ) from error
 
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ _WRITERS_LOCK = threading.Lock()
 
 
 def _parts_in(path: Path) -> set[str]:
-    """The parts that a file has already. A last line that was cut off while it was written is taken away first."""
+    """Return the parts that a file already has. An incomplete last line is removed first."""
     if not path.exists():
         return set()
     data = path.read_bytes()
@@ -166,7 +166,7 @@ def _parts_in(path: Path) -> set[str]:
 
 
 class RecordingClient:
-    """A client that records another. An answer that nobody heard to its end is not recorded."""
+    """A client that records another. A response that was not read to its end is not recorded."""
 
     def __init__(self, client: ModelClient, writer: CassetteWriter, secrets: Secrets) -> None:
         self._client = client
@@ -176,13 +176,13 @@ class RecordingClient:
         self._parts: dict[str, Any] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask, hand on what comes, and write it down.
+        """Send the request, pass on the response, and record it.
 
         Raises:
-            ModelError: The other client says so; or the cassette cannot be written.
+            ModelError: The other client failed, or the cassette cannot be written.
         """
         heard: list[ModelEvent] = []
-        # The role asks for an iterator that can be closed, which its type cannot say.
+        # The role requires an iterator that can be closed, which its type cannot express.
         stream = cast("AsyncGenerator[ModelEvent, None]", self._client.stream(request))
         try:
             async with aclosing(stream) as events:
@@ -212,7 +212,7 @@ class RecordingClient:
         self._writer.write(self._parts, wire, rest)
 
     def _part(self, value: object) -> str:
-        """The digest of a part. Items stay the same objects through a thread's life, so each is cleaned and hashed once."""
+        """Return the digest of a part. Items stay the same objects during a thread's life, so each is cleaned and hashed once."""
         known = self._digests.get(id(value))
         if known is not None and known[0] is value:
             return known[1]

@@ -1,4 +1,4 @@
-"""The tool ``request_permissions``: the model asks for more than its profile allows, for the turn or the session."""
+"""The tool ``request_permissions``: the model requests further permissions for the turn or the session."""
 
 from __future__ import annotations
 

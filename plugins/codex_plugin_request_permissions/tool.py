@@ -23,34 +23,34 @@ from codex_framework.toolkit.permission_arguments import PERMISSIONS
 __all__ = ["RequestPermissions"]
 
 _ARGUMENTS = {
-    "reason": Argument("string", "One sentence for the user: what it is needed for."),
-    "permissions": PERMISSIONS._replace(description="What is needed on top, as little as will do.", required=True),
+    "reason": Argument("string", "One sentence for the user that says what the permissions are needed for."),
+    "permissions": PERMISSIONS._replace(description="The additional permissions, as few as possible.", required=True),
 }
 
 
 class RequestPermissions(Tool):
-    """Asks the person, who may grant all, a part or nothing."""
+    """Asks the user, who may grant all, some or none of the permissions."""
 
     parallel_safe = False
     tells_clients = True
     spec = FunctionSpec(
         "request_permissions",
-        "Asks the user for more permissions: folders to read or write, or the network. What is granted holds for your later "
-        "commands and patches, in this turn or for the whole session. The answer says what was granted; it can be less.",
+        "Asks the user for more permissions: folders to read or write, or the network. What is granted applies to your later "
+        "commands and patches, in this turn or for the whole session. The answer says what was granted, which can be less.",
         arguments_schema(_ARGUMENTS),
     )
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Where ``features.request_permissions_tool`` is on (as in Codex, it is off by default)."""
+        """Return whether ``features.request_permissions_tool`` is on. As in Codex, it is off by default."""
         return _is_on(turn.config)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
+        """Run one call. The output is ``{"permissions": {...}, "scope": "turn" | "session"}``."""
         import json
 
         from codex_framework.contract.permissions.profile import additional_from_wire, additional_to_wire
 
-        if not _is_on(context.config):  # a model can call what it is not offered
+        if not _is_on(context.config):  # a plugin can call what is not offered
             raise ToolRefused(
                 "request_permissions is switched off in the configuration (features.request_permissions_tool)"
             )

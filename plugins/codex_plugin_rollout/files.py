@@ -6,31 +6,51 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["decompressed", "file_of", "id_named", "id_of_file", "newest_first", "read_head"]
+__all__ = ["decompressed", "file_of", "file_of_segment", "id_named", "id_of_file", "newest_first", "read_head"]
 
-_FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+)\.jsonl(\.zst)?"
+_FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+?)(?:_(%s))?\.jsonl(?:\.zst)?"
+_SEGMENT = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""The suffix that Codex adds to the name of the file in which a thread continues after a rollback. Later suffixes sort higher."""
 
 
 def id_of_file(path: Path) -> str | None:
     """Return the thread id in a file's name, or None if this is not the name of a rollout file."""
-    return _id_in(path.name)
+    return _parts_of(path.name)[0]
 
 
 def file_of(codex_home: Path, thread_id: str) -> Path | None:
-    """Return the newest file of a thread, or None if there is none.
+    """Return the file in which a thread continues, or None if there is none.
 
-    A file in ``sessions`` is preferred to an archived one, and a plain file to a compressed one.
+    If turns of the thread were rolled back, there are several files, and the newest is returned. A file in ``sessions`` is
+    preferred to an archived one, and a plain file to a compressed one.
     """
-    ending = f"-{thread_id}.jsonl"
-    for folder in (*_day_folders(codex_home), codex_home / "archived_sessions"):
-        names = [entry.name for entry in _entries(folder) if ending in entry.name]
-        matches = [folder / name for name in sorted(names) if _id_in(name) == thread_id]
+    return _newest(codex_home, thread_id, lambda thread, _segment: thread == thread_id)
+
+
+def file_of_segment(codex_home: Path, name: str, beside: Path) -> Path | None:
+    """Return the file that a ``history_base`` names, or None if there is none.
+
+    Args:
+        name: The last id in the file's name: the segment, or the thread's id if the file has no segment.
+        beside: Another folder to search: that of the file with the ``history_base``.
+    """
+    return _newest(codex_home, name, lambda thread, segment: name == (segment or thread), beside)
+
+
+def _newest(codex_home: Path, name: str, fits: Callable[[str | None, str], bool], *further: Path) -> Path | None:
+    for folder in (*_day_folders(codex_home), codex_home / "archived_sessions", *further):
+        matches = []
+        for entry in _entries(folder):
+            if name in entry.name:
+                thread, segment = _parts_of(entry.name)
+                if fits(thread, segment):
+                    matches.append((segment, entry.name.endswith(".jsonl"), entry.name))
         if matches:
-            return next((path for path in reversed(matches) if path.suffix == ".jsonl"), matches[-1])
+            return folder / max(matches)[2]
     return None
 
 
@@ -97,9 +117,10 @@ def decompressed(path: Path) -> BinaryIO | None:
         raise OSError(str(error)) from error
 
 
-def _id_in(name: str) -> str | None:
-    match = re.fullmatch(_FILE_NAME, name)
-    return match.group(1) if match else None
+def _parts_of(name: str) -> tuple[str | None, str]:
+    """Return the thread id in a file's name, and its segment or ``""``. The id is None if this is no rollout file's name."""
+    match = re.fullmatch(_FILE_NAME % _SEGMENT, name)
+    return (match.group(1), match.group(2) or "") if match else (None, "")
 
 
 def _day_folders(codex_home: Path) -> Iterator[Path]:
@@ -118,5 +139,5 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:  # missing, not a folder or unreadable: it contains no files for us
+    except OSError:  # missing, not a folder or unreadable: treated as empty
         return []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+from codex_framework.toolkit.files import Files, NotPermittedError
+
 __all__ = ["git_facts"]
 
-# Compiled when they are first needed: outside of a repository, none of them is.
+# Compiled on first use, because none of them is needed outside of a repository.
 _SECTION = r'(?i)\[\s*remote\s+"origin"\s*\]'
 _URL = r"(?i)url\s*=\s*(.+)"
 _COMMIT = r"[0-9a-f]{40}|[0-9a-f]{64}"
@@ -17,7 +20,7 @@ _LOGIN = r"(?<=://)[^/@]*@"
 def git_facts(cwd: Path) -> dict[str, str]:
     """Return ``commit_hash``, ``branch`` and ``repository_url`` (of the remote ``origin``), as far as they are known.
 
-    The result is empty outside of a repository, and also if the repository cannot be read; nothing is raised. A login in an
+    The result is empty outside of a repository and if the repository cannot be read; no error is raised. A login in an
     http URL is removed.
     """
     folder = _git_folder(cwd)
@@ -41,10 +44,10 @@ def git_facts(cwd: Path) -> dict[str, str]:
 
 def _git_folder(cwd: Path) -> Path | None:
     for folder in (cwd, *cwd.parents):
-        git = folder / ".git"
-        if (git / "HEAD").is_file():
-            return git
-        pointer = _text(git)
+        git = f"{folder}/.git"
+        if os.path.isfile(f"{git}/HEAD"):  # noqa: PTH113
+            return folder / ".git"
+        pointer = _text(folder / ".git") if os.path.isfile(git) else ""  # noqa: PTH113
         if pointer.startswith("gitdir:"):
             return folder / pointer.removeprefix("gitdir:").strip()
     return None
@@ -85,6 +88,6 @@ def _origin(config: str) -> str:
 def _text(path: Path) -> str:
     """Return the stripped content of a small text file; ``""`` if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except (OSError, ValueError):
+        return Files().read(str(path)).decode("utf-8", "surrogateescape").strip()
+    except (OSError, ValueError, NotPermittedError):
         return ""

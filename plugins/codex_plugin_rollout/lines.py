@@ -19,7 +19,7 @@ from codex_framework.contract.roles.stores import (
     ThreadMeta,
 )
 
-__all__ = ["entry_line", "meta_from_wire", "meta_line", "numbered_line", "timestamp"]
+__all__ = ["entry_line", "event_line", "meta_from_wire", "meta_line", "numbered_line", "timestamp"]
 
 _PERSISTED_UNKNOWN = frozenset(
     {
@@ -35,7 +35,7 @@ _PERSISTED_UNKNOWN = frozenset(
         "web_search_end",
     }
 )
-"""Events of these types are saved although the framework has no class for them. All other event classes decide for themselves."""
+"""Types of events that are saved although the framework has no class for them. Event classes decide for themselves."""
 
 _STAMP_LENGTH = len('{"timestamp":"2026-11-20T18:27:41.623Z",')
 _OMITTED_ITEMS = frozenset({"compaction_trigger", "other"})
@@ -69,18 +69,23 @@ def _whole_second(seconds: int) -> str:
 def entry_line(entry: ThreadEntry, now: float) -> bytes | None:
     """Return the line for an entry, with its newline, or None if entries of this kind are not written."""
     if isinstance(entry, ItemEntry):
-        if isinstance(entry.item, UnknownItem) and entry.item.raw.get("type") in _OMITTED_ITEMS:
+        if isinstance(entry.item, UnknownItem) and entry.item.kind in _OMITTED_ITEMS:
             return None
         payload = entry.encoded if entry.encoded is not None else encode_item(entry.item)
         return _line(now, "response_item", payload)
     if isinstance(entry, EventEntry):
-        return _line(now, "event_msg", _encoded(entry.msg)) if _is_persisted(entry.msg) else None
+        return event_line(entry.msg, now) if _is_persisted(entry.msg) else None
     if isinstance(entry, PluginEntry):
         return _line(now, "plugin_entry", _encoded(entry))
     if isinstance(entry, CompactedEntry):
         replaced = {"message": entry.message, "replacement_history": list(entry.items)}
         return _line(now, "compacted", _encoded(replaced))
     return _line(now, "turn_context", _encoded(entry.payload))
+
+
+def event_line(event: EventMsg | Mapping[str, Any], now: float) -> bytes:
+    """Return the line for an event, with its newline."""
+    return _line(now, "event_msg", _encoded(event))
 
 
 def numbered_line(line: bytes, ordinal: int) -> bytes:
@@ -149,7 +154,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def _is_persisted(msg: EventMsg) -> bool:
-    return msg.raw.get("type") in _PERSISTED_UNKNOWN if isinstance(msg, UnknownEvent) else msg.is_kept()
+    return msg.kind in _PERSISTED_UNKNOWN if isinstance(msg, UnknownEvent) else msg.is_kept()
 
 
 def _text(payload: Mapping[str, Any], key: str) -> str:

@@ -1,4 +1,4 @@
-"""Reconstruction of a thread from its rollout file: the history for the next prompt, and the events.
+"""Reconstruction of a thread from its rollout files: the history for the next prompt, and the events.
 
 Lines are applied oldest first. A compaction replaces the history. A rollback restores the state before a turn, including any
 compactions in that turn. An unreadable line is skipped and reported. Lines of an unknown kind are ignored.
@@ -13,9 +13,10 @@ from typing import Any
 import attrs
 
 from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
+from codex_framework.contract.protocol.events.event import PACKED_TEXTS
 from codex_framework.contract.protocol.items import ResponseItem, user_message, with_paired_outputs
 from codex_framework.contract.protocol.turn_items import older_events
-from codex_framework.contract.protocol.wire import WireError, read, read_event, read_item
+from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_plugin_rollout.turns import is_context, is_user_message
 
@@ -24,10 +25,16 @@ __all__ = ["Reconstruction"]
 _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
 """Internal field that newer Codex versions add to items. Some servers reject it."""
 
+_TEXTS = ("text", "message", "last_agent_message")
+"""Fields of events with long texts. One wide character makes Python store a text with four bytes for each character."""
+
+_LONG = 512
+"""Minimum length, in characters, of event texts that are packed."""
+
 
 @attrs.frozen
 class _Checkpoint:
-    """The state before a turn that a user message started."""
+    """The state before a turn that was started by a user message."""
 
     items: list[ResponseItem]
     length: int
@@ -37,15 +44,16 @@ class _Checkpoint:
 
 
 class Reconstruction:
-    """The state of a thread after the lines that were applied so far.
+    """The state of a thread after the lines applied so far.
 
     Attributes:
-        meta: The first ``session_meta`` payload with an ``id``. (The file of a fork also contains its parent's, further down.)
-        turn_context: The newest ``turn_context`` payload. None means that there was none.
+        meta: The head of the thread's own file, or else the first ``session_meta`` payload with an ``id``. (The file of a fork
+            may also contain its parent's head, further down.)
+        turn_context: The newest ``turn_context`` payload, or None if there was none.
     """
 
-    def __init__(self) -> None:
-        self.meta: Mapping[str, Any] | None = None
+    def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
+        self.meta = meta
         self.turn_context: Mapping[str, Any] | None = None
         self._items: list[ResponseItem] = []
         self._events: list[EventMsg] = []
@@ -55,7 +63,8 @@ class Reconstruction:
         self._in_turn = False
         self._number = 0
         self._skipped: list[int] = []
-        self._torn = False
+        self._warnings: list[str] = []
+        self._texts: dict[bytes, bytes] = {}
 
     @property
     def history(self) -> tuple[ResponseItem, ...]:
@@ -74,34 +83,48 @@ class Reconstruction:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The problems in the file, as sentences for the user."""
-        warnings = []
-        if self._skipped:
-            places = ", ".join(map(str, self._skipped[:5])) + (", ..." if len(self._skipped) > 5 else "")
-            warnings.append(
-                f"{len(self._skipped)} unreadable line(s) of the conversation's file were skipped (line {places})"
-            )
-        if self._torn:
-            warnings.append("the last line of the conversation's file was incomplete and was skipped")
-        return tuple(warnings)
+        """The problems in the files, as sentences for the user."""
+        return tuple(self._warnings)
 
-    def take(self, lines: Iterable[bytes]) -> None:
-        """Apply lines of the file, in their order."""
+    def take(self, lines: Iterable[bytes], *, end: int | None = None, file: str = "the conversation's file") -> bool:
+        """Apply lines of a file in order.
+
+        Args:
+            end: The ordinal of the first line to leave out. None means that all lines are applied.
+            file: The file's name in warnings.
+
+        Returns:
+            Whether the lines reached ``end``.
+        """
+        self._number, self._skipped = 0, []
+        self._turn_start, self._in_turn = None, False
+        reached = end is None
+        torn = False
+        ordinal = -1
         for line in lines:
             self._number += 1
-            if not line.strip(b" \t\r\n\0"):  # a power failure can leave NULs in place of a line
-                continue
-            try:
-                raw = json.loads(line)
-                kind, payload = raw["type"], raw["payload"]
-            except (ValueError, TypeError, KeyError, RecursionError):
-                if line.endswith(b"\n"):
+            raw = _read(line)
+            ordinal = _ordinal(raw, ordinal)
+            if end is not None and ordinal >= end - 1:
+                reached = True
+                if ordinal >= end:
+                    break
+            if raw is None:
+                torn = not line.endswith(b"\n")
+                if not torn:
                     self._skipped.append(self._number)
-                else:
-                    self._torn = True
-                continue
-            if isinstance(payload, dict):
-                self._apply(kind, payload)
+            elif raw and isinstance(raw["payload"], dict):
+                self._apply(raw["type"], raw["payload"])
+        self._warn(file, torn=torn)
+        return reached
+
+    def _warn(self, file: str, *, torn: bool) -> None:
+        skipped = self._skipped
+        if skipped:
+            places = ", ".join(map(str, skipped[:5])) + (", ..." if len(skipped) > 5 else "")
+            self._warnings.append(f"{len(skipped)} unreadable line(s) of {file} were skipped (line {places})")
+        if torn:
+            self._warnings.append(f"the last line of {file} was incomplete and was skipped")
 
     def _apply(self, kind: str, payload: dict[str, Any]) -> None:
         match kind:
@@ -147,10 +170,24 @@ class Reconstruction:
                 self._items, len(self._items), len(self._events), len(self._entries), self.turn_context
             )
             self._in_turn = True
+            self._texts.clear()
         elif kind in ("task_complete", "turn_complete", "turn_aborted"):
             self._turn_start = None
             self._in_turn = False
-        self._events.extend(_events(payload))
+        self._events.extend(map(self._packed, _events(payload)))
+
+    def _packed(self, event: EventMsg) -> EventMsg:
+        """Store long texts as UTF-8 until they are read, and store a text only once if the turn repeats it."""
+        packed = {}
+        for name in _TEXTS:
+            text = event.__dict__.get(name)
+            if isinstance(text, str) and len(text) >= _LONG and not hasattr(type(event), name):
+                encoded = text.encode("utf-8", "surrogatepass")
+                packed[name] = self._texts.setdefault(encoded, encoded)
+                del event.__dict__[name]
+        if packed:
+            event.__dict__[PACKED_TEXTS] = packed
+        return event
 
     def _plugin_entry(self, payload: dict[str, Any]) -> None:
         try:
@@ -182,13 +219,30 @@ class Reconstruction:
         self._items = [*user_messages, user_message(summary)] if isinstance(summary, str) and summary else user_messages
 
 
+def _read(line: bytes) -> dict[str, Any] | None:
+    """Return a line's object, which has ``type`` and ``payload``. It is empty for an empty line, and None for an unreadable one."""
+    if not line.strip(b" \t\r\n\0"):  # a power failure can leave NULs in place of a line
+        return {}
+    try:
+        raw = json.loads(line)
+        return raw if "type" in raw and "payload" in raw else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _ordinal(raw: dict[str, Any] | None, before: int) -> int:
+    """Return a line's ordinal. A line without one has the ordinal after that of the previous line."""
+    ordinal = raw.get("ordinal") if raw else None
+    return ordinal if isinstance(ordinal, int) else before + 1
+
+
 def _item(payload: dict[str, Any]) -> ResponseItem:
     payload.pop(_PRIVATE_FIELD, None)
-    return read_item(payload)
+    return packed_item(read_item(payload))
 
 
 def _events(payload: dict[str, Any]) -> Sequence[EventMsg]:
-    """Return the events that an older Codex would have written.
+    """Return the events that an older version of Codex would have written.
 
     Newer versions write ``item_completed`` events with whole turn items in place of message events.
     """

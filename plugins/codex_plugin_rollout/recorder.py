@@ -18,14 +18,18 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.protocol.events import UserMessageEvent
+from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessageEvent
 from codex_framework.contract.protocol.items import Message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry
 from codex_framework.toolkit.appending import append_whole
 from codex_plugin_rollout.lines import entry_line, numbered_line
 from codex_plugin_rollout.turns import is_user_message
+
+if TYPE_CHECKING:
+    from codex_plugin_rollout.paginated import PaginatedEvents
 
 __all__ = ["RolloutRecorder"]
 
@@ -45,21 +49,31 @@ class RolloutRecorder:
     Args:
         path: The file.
         head: Returns the file's first line, with its newline. Called once, when the file is created.
-        begun: Whether the file already exists. A new file is created only after the first user message.
-        numbered: Whether each line has an ``ordinal``. Codex refuses a file whose first lines are numbered and later lines are not.
+        begun: Whether the file already exists. A new file is created only after the first turn or user message.
         archive: The folder to which another program may move the file. If it does, recording continues there.
+        paginated: The converter of events for a paginated file. None means that the file is not paginated.
+
+    Attributes:
+        also_kept: Types of events that only a paginated file keeps.
     """
 
     def __init__(
-        self, path: Path, head: Callable[[], bytes], *, begun: bool, archive: Path, numbered: bool = False
+        self,
+        path: Path,
+        head: Callable[[], bytes],
+        *,
+        begun: bool,
+        archive: Path,
+        paginated: PaginatedEvents | None = None,
     ) -> None:
+        self.also_kept: frozenset[str] = frozenset() if paginated is None else paginated.turn_items
         self._path = path
         self._head = head
         self._head_line = b""
         self._exists = begun
         self._begun = begun
         self._archive = archive
-        self._numbered = numbered
+        self._paginated = paginated
         self._ordinal = 0
         self._pending: list[bytes] = []
         self._end = -1  # the file's size after our last write; any other size means that another process wrote to it
@@ -73,7 +87,7 @@ class RolloutRecorder:
         """Add entries. Entries of kinds that are not persisted are dropped."""
         now = time.time()
         for entry in entries:
-            line = entry_line(entry, now)
+            line = entry_line(entry, now) if self._paginated is None else self._paginated.line(entry, now)
             if line is not None:
                 self._pending.append(line)
                 self._begun = self._begun or _begins_thread(entry)
@@ -100,7 +114,7 @@ class RolloutRecorder:
         self._pending.clear()
 
     def close(self) -> None:
-        """Write the pending entries. No other resources are held."""
+        """Write the pending entries. There is nothing else to release."""
         self.flush()
 
     def _write(self) -> None:
@@ -110,9 +124,10 @@ class RolloutRecorder:
             size = os.fstat(descriptor).st_size
             if size != self._end:
                 size = _whole_lines(descriptor, size)
-                self._ordinal = _next_ordinal(descriptor, size) if self._numbered else 0
+                if self._paginated is not None:
+                    self._ordinal = _next_ordinal(descriptor, size) if size else self._paginated.first_ordinal
             lines = self._pending if size else [self._first_line(), *self._pending]
-            if self._numbered:
+            if self._paginated is not None:
                 lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
             data = b"".join(lines)
             append_whole(descriptor, data, size)
@@ -154,7 +169,7 @@ def _lock(descriptor: int) -> None:
 
 def _begins_thread(entry: ThreadEntry) -> bool:
     if isinstance(entry, EventEntry):
-        return isinstance(entry.msg, UserMessageEvent)
+        return isinstance(entry.msg, (TurnStartedEvent, UserMessageEvent))
     return isinstance(entry, ItemEntry) and isinstance(entry.item, Message) and is_user_message(entry.item)
 
 
@@ -176,7 +191,7 @@ def _whole_lines(descriptor: int, size: int) -> int:
 
 
 def _next_ordinal(descriptor: int, size: int) -> int:
-    """Return the ordinal of the next line.
+    """Return the ordinal of the next line of a file that is not empty.
 
     This is the last line's ordinal plus one, or the number of lines if the last line has none.
     """

@@ -14,6 +14,7 @@ from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
+    from codex_plugin_rollout.paginated import PaginatedEvents
     from codex_plugin_rollout.reconstruction import Reconstruction
 
 __all__ = ["RolloutStore"]
@@ -25,7 +26,7 @@ class RolloutStore(ThreadStore):
     name = "rollout"
 
     def create(self, meta: ThreadMeta, codex_home: str) -> ThreadRecorder:
-        """Return a recorder for a new thread. The first flush after a user message creates its file."""
+        """Return a recorder for a new thread. The first flush after the start of a turn, or a user message, creates its file."""
         home = Path(codex_home)
         path = _new_path(home, meta.id, meta.created_at)
         return RolloutRecorder(path, partial(_head, meta), begun=False, archive=home / "archived_sessions")
@@ -47,7 +48,7 @@ class RolloutStore(ThreadStore):
             partial(_head, stored.meta),
             begun=True,
             archive=Path(codex_home) / "archived_sessions",
-            numbered=stored.meta.extra.get("history_mode") == "paginated",
+            paginated=_paginated(stored.meta),
         )
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
@@ -56,17 +57,13 @@ class RolloutStore(ThreadStore):
         Raises:
             ThreadError: The thread does not exist, or its file cannot be read.
         """
-        from codex_plugin_rollout.reconstruction import Reconstruction
-
         path = _find(thread_id, Path(codex_home))
-        state = Reconstruction()
         try:
             modified = path.stat().st_mtime
-            with _reader(path) as lines:
-                state.take(lines)
+            state = _state(path, Path(codex_home))
         except OSError as error:
             raise ThreadError(
-                f"cannot read {path}: {error.strerror or error}",
+                f"cannot read {error.filename or path}: {error.strerror or error}",
                 slug="thread-unreadable",
                 hint="Make the file readable.",
             ) from error
@@ -97,6 +94,14 @@ class RolloutStore(ThreadStore):
             if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
                 return str(head["id"])
         return None
+
+
+def _paginated(meta: ThreadMeta) -> PaginatedEvents | None:
+    if meta.extra.get("history_mode") != "paginated":
+        return None
+    from codex_plugin_rollout.paginated import PaginatedEvents
+
+    return PaginatedEvents(meta.id, meta.extra.get("history_base"))
 
 
 def _new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
@@ -135,6 +140,25 @@ def _find(thread_id: str, home: Path) -> Path:
             hint=f"Look for the thread in {home / 'sessions'}, or check that CODEX_HOME is the folder in which it was recorded.",
         )
     return path_of_id
+
+
+def _state(path: Path, codex_home: Path) -> Reconstruction:
+    from codex_plugin_rollout.lineage import lineage_of
+    from codex_plugin_rollout.reconstruction import Reconstruction
+
+    lineage = lineage_of(path, codex_home, _reader)
+    state = Reconstruction(lineage.head)
+    for part in lineage.parts[:-1]:
+        with _reader(part.path) as lines:
+            if not state.take(lines, end=part.end, file=str(part.path)):
+                raise ThreadError(
+                    f"{path} continues the conversation in {part.path}, whose end is missing",
+                    slug="thread-unreadable",
+                    hint=f"Restore {part.path.name} from a copy.",
+                )
+    with _reader(path) as lines:
+        state.take(lines)
+    return state
 
 
 def _reader(path: Path) -> BinaryIO:

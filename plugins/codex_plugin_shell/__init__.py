@@ -13,5 +13,5 @@ __all__ = ["codex_tools"]
 
 @hookimpl
 def codex_tools() -> Iterable[Tool]:
-    """All three; always understood, and at most one of them offered in a turn."""
+    """Offer all three tools. A turn offers at most one of them to the model."""
     return [Shell(), ShellCommand(), LocalShell()]

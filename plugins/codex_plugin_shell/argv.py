@@ -7,6 +7,7 @@ from typing import Any
 
 from codex_framework import (
     Argument,
+    CallView,
     CommandRequest,
     FunctionSpec,
     NativeSpec,
@@ -29,7 +30,7 @@ _ARGUMENTS = {
     "workdir": Argument(
         "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
     ),
-    "timeout_ms": Argument("u64", "End it after so many milliseconds. Default 10000.", aliases=("timeout",)),
+    "timeout_ms": Argument("u64", "Time limit in milliseconds. Default 10000.", aliases=("timeout",)),
     **ARGUMENTS,
 }
 
@@ -40,13 +41,11 @@ _ACTION = {
     "env": Argument("any"),
 }
 
-_SHELLS = frozenset({"bash", "zsh", "sh"})
-
 
 _SPEC = FunctionSpec(
     "shell",
-    "Runs a program and returns its output and exit code. The words go to the program as they are: for pipes, globs and "
-    'variables run ["bash", "-lc", SCRIPT]. Set workdir rather than using cd.',
+    "Runs a program and returns its output and exit code. The program receives the words unchanged: for pipes, globs and "
+    'variables, run ["bash", "-lc", SCRIPT]. Set workdir rather than using cd.',
     arguments_schema(_ARGUMENTS),
 )
 
@@ -60,15 +59,27 @@ class Shell(Tool):
     spec = _SPEC
 
     def offered(self, turn: TurnFacts) -> bool:
-        """In turns whose command tool is this one."""
+        """Return whether this is the command tool of the turn."""
         return offered_tool(turn) == "shell"
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
-        """With ``additional_permissions`` where they are switched on."""
+        """Return the spec, with ``additional_permissions`` if they are enabled."""
         return with_additional(_SPEC, turn)
 
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the call as ``Bash``."""
+        from codex_framework.toolkit.command_views import argv_view
+
+        return argv_view(call)
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another command."""
+        from codex_framework.toolkit.command_views import with_argv_script
+
+        return with_argv_script(call, arguments)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         return await _run(
             arguments["command"],
@@ -80,18 +91,30 @@ class Shell(Tool):
 
 
 class LocalShell(Tool):
-    """The shell tool that some models know by themselves."""
+    """The shell tool that is native to some models."""
 
     parallel_safe = True
     tells_clients = True
     spec = NativeSpec("local_shell", "local_shell")
 
     def offered(self, turn: TurnFacts) -> bool:
-        """In turns whose command tool is this one."""
+        """Return whether this is the command tool of the turn."""
         return offered_tool(turn) == "local_shell"
 
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the call as ``Bash``."""
+        from codex_framework.toolkit.command_views import argv_view
+
+        return argv_view(call)
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another command."""
+        from codex_framework.toolkit.command_views import with_argv_script
+
+        return with_argv_script(call, arguments)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call: a native one, or a function call of the same name with the arguments of ``shell``."""
+        """Run one call: a native one, or a function call of the same name with the arguments of ``shell``."""
         if call.kind != "local_shell":
             return await Shell().run(call, context)
         action = parse_arguments(call.arguments, _ACTION)
@@ -124,15 +147,17 @@ async def _run(
 
 
 def _script(command: Sequence[str]) -> str | None:
-    """The script in ``bash -lc SCRIPT`` and its like."""
-    if len(command) == 3 and command[0].rsplit("/", 1)[-1] in _SHELLS and command[1] in ("-c", "-lc"):
-        return command[2]
-    return None
+    """Return the script in ``bash -lc SCRIPT`` and similar commands."""
+    if len(command) != 3 or command[1] not in ("-c", "-lc"):
+        return None
+    from codex_framework.toolkit.programs import is_shell
+
+    return command[2] if is_shell(command[0]) else None
 
 
 def _variables(env: object) -> dict[str, str]:
     if env is None:
         return {}
     if not isinstance(env, Mapping) or not all(isinstance(value, str) for value in env.values()):
-        raise ToolError("failed to parse function arguments: env must map names to texts")
+        raise ToolError("failed to parse function arguments: env must map names to strings")
     return dict(env)

@@ -1,4 +1,4 @@
-"""Which tool of this plugin is the command tool of a turn."""
+"""The choice of the command tool of a turn."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _BY_SHELL_TYPE = {"shell": "shell", "default": "shell", "local": "local_shell", 
 
 
 def offered_tool(facts: TurnFacts) -> str | None:
-    """The name of the tool to offer, or None: one family of command tools is offered in a turn, and it may be another one.
+    """Return the name of the tool to offer. None if the turn offers another family of command tools, or none.
 
-    ``features.shell_tool = false`` and a model without command tools switch all off; ``features.unified_exec = true`` prefers the
-    other family. A model that is made for that family gets ``shell_command`` where it is switched off.
+    ``features.shell_tool = false`` and a model without command tools disable all of them. ``features.unified_exec = true`` selects
+    the other family. If that is disabled, a model that uses it by default gets ``shell_command``.
     """
     features = facts.config.get("features") or {}
     shell_type = facts.model.shell_type

@@ -1,10 +1,10 @@
-"""What the model reads about a command that has ended: as JSON, or as text."""
+"""The output for the model of a command that has ended, as JSON or as text."""
 
 from __future__ import annotations
 
 import json
 
-from codex_framework import CommandResult, ToolContext, ToolOutput
+from codex_framework import CommandResult, OutputView, ToolContext, ToolOutput
 
 __all__ = ["json_report", "text_report"]
 
@@ -17,18 +17,18 @@ def json_report(context: ToolContext, result: CommandResult, timeout_ms: int) ->
     metadata = {"exit_code": result.exit_code, "duration_seconds": round(result.duration_s, 1)}
     report = {"output": output, "metadata": metadata}
     encoded = json.dumps(report, ensure_ascii=False, separators=(",", ":"))
-    return ToolOutput(encoded, success=result.exit_code == 0, truncate=False)
+    return ToolOutput(encoded, success=result.exit_code == 0, truncate=False, view=OutputView(response=text))
 
 
 def text_report(context: ToolContext, result: CommandResult, timeout_ms: int) -> ToolOutput:
-    """A few header lines and the output, the form of ``shell_command``."""
+    """Return a few header lines and the output, the form of ``shell_command``."""
     text = _told(result, timeout_ms)
     short = context.limit_text(text)
     lines = [f"Exit code: {result.exit_code}", f"Wall time: {round(result.duration_s, 1):g} seconds"]
     if short != text:
         lines.append(_size(text, result))
     lines += ["Output:", short]
-    return ToolOutput("\n".join(lines), success=result.exit_code == 0, truncate=False)
+    return ToolOutput("\n".join(lines), success=result.exit_code == 0, truncate=False, view=OutputView(response=text))
 
 
 def _told(result: CommandResult, timeout_ms: int) -> str:

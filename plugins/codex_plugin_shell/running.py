@@ -1,4 +1,4 @@
-"""What all three tools share: the way to run."""
+"""The execution of commands, which all three tools share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from codex_framework import CommandRequest, CommandResult, ToolContext, ToolErro
 __all__ = ["DEFAULT_TIMEOUT_MS", "run_to_end"]
 
 DEFAULT_TIMEOUT_MS = 10_000
-"""``timeout_ms`` where the model does not say (Codex)."""
+"""The default of ``timeout_ms`` (Codex's)."""
 
 
 async def run_to_end(request: CommandRequest, context: ToolContext) -> CommandResult:
     """Run a command.
 
     Raises:
-        ToolRefused: It may not run, or command tools are switched off; a model can call them all the same.
-        ToolError: It could not be started; the text says so.
+        ToolRefused: It must not run, or command tools are disabled. A model can call them nevertheless.
+        ToolError: It could not be started; the text gives the reason.
     """
     if (context.config.get("features") or {}).get("shell_tool") is False:
         raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")

@@ -7,6 +7,7 @@ from typing import Any
 
 from codex_framework import (
     Argument,
+    CallView,
     CommandRequest,
     FunctionSpec,
     Tool,
@@ -29,7 +30,7 @@ _ARGUMENTS = {
     "workdir": Argument(
         "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
     ),
-    "timeout_ms": Argument("u64", "End it after so many milliseconds. Default 10000.", aliases=("timeout",)),
+    "timeout_ms": Argument("u64", "Time limit in milliseconds. Default 10000.", aliases=("timeout",)),
     "login": Argument("boolean", "Run it in a login shell, which reads the user's profile. Default true."),
     **ARGUMENTS,
 }
@@ -50,15 +51,27 @@ class ShellCommand(Tool):
     spec = _SPEC
 
     def offered(self, turn: TurnFacts) -> bool:
-        """In turns whose command tool is this one."""
+        """Return whether this is the command tool of the turn."""
         return offered_tool(turn) == "shell_command"
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
-        """With ``additional_permissions`` where they are switched on."""
+        """Return the spec, with ``additional_permissions`` if they are enabled."""
         return with_additional(_SPEC, turn)
 
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the call as ``Bash``."""
+        from codex_framework.toolkit.command_views import script_view
+
+        return script_view(call, "command")
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another command."""
+        from codex_framework.toolkit.command_views import with_script
+
+        return with_script(call, "command", arguments)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         from codex_plugin_shell.report import text_report
         from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 

@@ -1,4 +1,4 @@
-"""The default command tools: ``exec_command`` starts a command, ``write_stdin`` goes on with one that is still running."""
+"""The default command tools: ``exec_command`` starts a command, ``write_stdin`` continues with a running one."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ __all__ = ["codex_tools"]
 
 @hookimpl
 def codex_tools() -> Iterable[Tool]:
-    """Both tools, as the model knows them."""
+    """Offer both tools."""
     return [ExecCommand(), WriteStdin()]

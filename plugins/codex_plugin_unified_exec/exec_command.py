@@ -9,6 +9,7 @@ from typing import Any
 
 from codex_framework import (
     Argument,
+    CallView,
     CommandRequest,
     FunctionSpec,
     Tool,
@@ -23,6 +24,7 @@ from codex_framework import (
     shell_argv,
 )
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
+from codex_framework.toolkit.variables import PLAIN_TERMINAL
 from codex_plugin_unified_exec.offering import is_offered
 
 __all__ = ["ExecCommand"]
@@ -33,21 +35,7 @@ _LONGEST_YIELD_MS = 30_000
 """Bounds of ``yield_time_ms`` (Codex)."""
 
 _DRAIN_MS = 100
-"""How long output of background jobs is awaited after the command's end (Codex: its grace for trailing output)."""
-
-_PLAIN_TERMINAL = {
-    "NO_COLOR": "1",
-    "TERM": "dumb",
-    "LANG": "C.UTF-8",
-    "LC_CTYPE": "C.UTF-8",
-    "LC_ALL": "C.UTF-8",
-    "COLORTERM": "",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GH_PAGER": "cat",
-    "CODEX_CI": "1",
-}
-"""Set for every command, so that output is plain text and nothing waits at a pager (Codex)."""
+"""How long to wait for output of background jobs after the command's end, in milliseconds (Codex's)."""
 
 _ARGUMENTS = {
     "cmd": Argument("string", "The shell script to run.", required=True),
@@ -67,7 +55,7 @@ _ARGUMENTS = {
         "running then, you get the output so far and a session ID.",
     ),
     "max_output_tokens": Argument(
-        "usize", "The most output to return, in tokens. The middle of longer output is left out. Default 10000."
+        "usize", "Maximum output in tokens. The middle of longer output is omitted. Default 10000."
     ),
     **ARGUMENTS,
 }
@@ -82,40 +70,54 @@ _SPEC = FunctionSpec(
 
 
 class ExecCommand(Tool):
-    """Runs a script; hands back its output, or a session if it takes longer."""
+    """Runs a script, and returns its output, or a session if it takes longer."""
 
     parallel_safe = True
     tells_clients = True
     spec = _SPEC
 
     def offered(self, turn: TurnFacts) -> bool:
-        """In turns whose command tools are these."""
+        """Return whether these are the command tools of the turn."""
         return is_offered(turn)
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
-        """With ``additional_permissions`` where they are switched on."""
+        """Return the spec, with ``additional_permissions`` if they are enabled."""
         return with_additional(_SPEC, turn)
 
+    def view(self, call: ToolCall) -> CallView | None:
+        """Return the call as ``Bash``."""
+        from codex_framework.toolkit.command_views import script_view
+
+        return script_view(call, "cmd")
+
+    def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call with another command."""
+        from codex_framework.toolkit.command_views import with_script
+
+        return with_script(call, "cmd", arguments)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         from codex_plugin_unified_exec.report import report
         from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
 
-        if (context.config.get("features") or {}).get("shell_tool") is False:  # a model can call what it is not offered
+        if (context.config.get("features") or {}).get("shell_tool") is False:  # a plugin can call what is not offered
             raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         request = _request(arguments, context.config)
         running = await _start(request, context)
-        started = time.monotonic()  # an approval took as long as the person did
+        started = time.monotonic()  # after the approval, whose time does not count
         wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
         try:
             exit_code = await wait_for_end(running, min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS))
-        except asyncio.CancelledError:  # nobody has learnt its number: it would run on unknown
+        except asyncio.CancelledError:  # the model does not know its session id, so nobody could end it
             await asyncio.shield(running.kill())
             raise
         session = None
         if exit_code is None:
-            session = await sessions_of(context).keep(running, tty=request.tty, call_id=context.call_id)
+            session = await sessions_of(context).keep(
+                running, tty=request.tty, call_id=context.call_id, script=arguments["cmd"]
+            )
         return report(
             context,
             running.take(),
@@ -130,7 +132,7 @@ def _request(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> Command
     return CommandRequest(
         argv=shell_argv(arguments["cmd"], login=_login(arguments, config), shell=arguments.get("shell")),
         cwd=arguments.get("workdir") or None,
-        env=_PLAIN_TERMINAL,
+        env=PLAIN_TERMINAL,
         tty=arguments.get("tty", False),
         source="unified_exec_startup",
         drain_ms=_DRAIN_MS,
@@ -152,7 +154,7 @@ async def _start(request: CommandRequest, context: ToolContext) -> Any:
         return await context.start(request)
     except ToolRefused as error:
         if request.escalate != "use_default" and error.fact != "rejected by user":
-            raise  # the request for more rights was wrong; nothing was going to be created
+            raise  # the requested permissions are invalid, and no process was created
         raise ToolRefused(_rejected(error.fact), slug=error.slug, hint=error.hint) from error
     except ToolError as error:
         fact = f"Failed to create unified exec process: {error.fact}"
@@ -160,7 +162,7 @@ async def _start(request: CommandRequest, context: ToolContext) -> Any:
 
 
 def _rejected(fact: str) -> str:
-    """The form in which Codex tells it; models have learnt to read it."""
+    """Return the error in Codex's form, which models know."""
     return f"exec_command failed: CreateProcess {{ message: {_quoted(f'Rejected({_quoted(fact)})')} }}"
 
 

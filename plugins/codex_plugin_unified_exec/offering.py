@@ -1,4 +1,4 @@
-"""Whether the tools of this plugin are the command tools of a turn."""
+"""The choice whether the tools of this plugin are the command tools of a turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["is_offered"]
 
 
 def is_offered(facts: TurnFacts) -> bool:
-    """One family of command tools is offered in a turn; this says whether it is this one.
+    """Return whether this is the family of command tools that the turn offers.
 
-    ``features.shell_tool = false`` and a model without command tools switch all of them off. ``features.unified_exec`` decides if it
-    is set, else what is known of the model does.
+    ``features.shell_tool = false`` and a model without command tools disable all of them. ``features.unified_exec`` decides if it
+    is set, else the model's properties do.
     """
     features = facts.config.get("features") or {}
     if features.get("shell_tool") is False or facts.model.shell_type == "disabled":

@@ -1,4 +1,4 @@
-"""Commands that outlived the call that started them, by the number the model knows them by."""
+"""Sessions: commands that outlive the call that started them, by the id that the model knows."""
 
 from __future__ import annotations
 
@@ -13,29 +13,33 @@ from codex_framework.contract.roles.commands import RunningCommand
 __all__ = ["Session", "Sessions", "sessions_of", "wait_for_end"]
 
 MOST = 64
-"""Sessions of one thread at a time (Codex)."""
+"""Maximum number of sessions of a thread (Codex's)."""
 
 _PROTECTED = 8
-"""The most recently used ones, which are never ended to make room (Codex)."""
+"""Number of the most recently used sessions, which are never ended to make room (Codex's)."""
 
 _IDS = (1000, 99_999)
-"""Range of the numbers (Codex)."""
+"""Range of session ids (Codex's)."""
 
 
 class Session:
     """One running command.
 
     Attributes:
-        id: The number the model knows it by.
-        call_id: The call that started it, by which clients know it.
-        used: A counter's value at its last use; larger is later.
+        id: The session id that the model knows.
+        call_id: The id of the call that started it, which clients know.
+        script: The script that it runs.
+        used: The value of a counter at its last use.
     """
 
-    def __init__(self, number: int, running: RunningCommand, *, tty: bool, call_id: str, used: int) -> None:
+    def __init__(
+        self, number: int, running: RunningCommand, *, tty: bool, call_id: str, script: str, used: int
+    ) -> None:
         self.id = number
         self.running = running
         self.tty = tty
         self.call_id = call_id
+        self.script = script
         self.used = used
 
 
@@ -49,16 +53,16 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    async def keep(self, running: RunningCommand, *, tty: bool, call_id: str) -> Session:
-        """Give a running command a number; the least useful session is ended where there are too many."""
-        session = Session(self._free_id(), running, tty=tty, call_id=call_id, used=next(self._clock))
+    async def keep(self, running: RunningCommand, *, tty: bool, call_id: str, script: str = "") -> Session:
+        """Create a session for a running command. If there are too many, the least useful one is ended."""
+        session = Session(self._free_id(), running, tty=tty, call_id=call_id, script=script, used=next(self._clock))
         self._by_id[session.id] = session
         if len(self._by_id) > MOST:
             await self._end_one()
         return session
 
     def use(self, session_id: int) -> Session:
-        """The session of that number.
+        """Return the session with this id.
 
         Raises:
             ToolError: There is none.
@@ -95,12 +99,12 @@ class Sessions:
 
 
 def sessions_of(context: ToolContext) -> Sessions:
-    """The sessions of the call's thread."""
+    """Return the sessions of the call's thread."""
     return context.state(Sessions, Sessions)
 
 
 async def wait_for_end(running: RunningCommand, milliseconds: int) -> int | None:
-    """Wait for the end of a command, but no longer than that; its exit code, or None if it still runs."""
+    """Wait for the end of a command with a time limit. Return its exit code, or None if it is still running."""
     try:
         async with asyncio.timeout(milliseconds / 1000):
             return (await running.wait()).exit_code

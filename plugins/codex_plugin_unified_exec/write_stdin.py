@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["WriteStdin"]
 
 _TYPING_YIELD_MS = (250, 30_000)
-"""Shortest, also the default, and longest wait after something was typed (Codex)."""
+"""Minimum (and default) and maximum wait after input, in milliseconds (Codex's)."""
 
 _SHORTEST_POLL_MS = 5000
 _LONGEST_POLL_MS = 300_000
-"""Bounds of the wait when nothing was typed (Codex; the upper one is ``background_terminal_max_timeout`` in config)."""
+"""Bounds of the wait without input, in milliseconds (Codex's; ``background_terminal_max_timeout`` sets the upper one)."""
 
 _INTERRUPT = "\x03"
 
 _ARGUMENTS = {
-    "session_id": Argument("i32", "The session ID that exec_command gave.", required=True),
+    "session_id": Argument("i32", "The session ID that exec_command returned.", required=True),
     "chars": Argument(
         "string",
         "What to type, line ends included. Needs a session with tty, except for \\u0003 (Ctrl-C), which "
@@ -48,37 +48,40 @@ _ARGUMENTS = {
         "5000 otherwise. The wait ends early when the command does.",
     ),
     "max_output_tokens": Argument(
-        "usize", "The most output to return, in tokens. The middle of longer output is left out. Default 10000."
+        "usize", "Maximum output in tokens. The middle of longer output is omitted. Default 10000."
     ),
 }
 
 
 class WriteStdin(Tool):
-    """Types into a running command, or waits for it; hands back what it has printed since."""
+    """Sends input to a running command, or waits for it, and returns its new output."""
 
     parallel_safe = False
     tells_clients = True
     spec = FunctionSpec(
         "write_stdin",
-        "Types into a command that exec_command left running, or waits for it. Returns what it has printed since the last look.",
+        "Types into a command that exec_command left running, or waits for it. Returns what it has printed since the last call.",
         arguments_schema(_ARGUMENTS),
     )
 
     def offered(self, turn: TurnFacts) -> bool:
-        """In turns whose command tools are these."""
+        """Return whether these are the command tools of the turn."""
         return is_offered(turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
-        from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
-        from codex_plugin_unified_exec.report import report
-        from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
+        """Run one call."""
+        from codex_plugin_unified_exec.sessions import sessions_of
 
         started = time.monotonic()
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         chars: str = arguments.get("chars", "")
         sessions = sessions_of(context)
         session = sessions.use(arguments["session_id"])
+
+        from codex_framework.contract.protocol.events.command import TerminalInteractionEvent
+        from codex_plugin_unified_exec.report import report
+        from codex_plugin_unified_exec.sessions import wait_for_end
+
         wait_ms = _wait_ms(chars, arguments.get("yield_time_ms"), context.config)
         if chars and session.running.exit_code is None:
             await _type(session, chars, wait_ms)
@@ -93,6 +96,8 @@ class WriteStdin(Tool):
             exit_code=exit_code,
             session_id=session.id if exit_code is None else None,
             max_tokens=arguments.get("max_output_tokens"),
+            call_id=session.call_id,
+            script=session.script,
         )
 
 
@@ -121,4 +126,4 @@ async def _type(session: Session, chars: str, wait_ms: int) -> None:
         from codex_plugin_unified_exec.sessions import wait_for_end
 
         if session.running.exit_code is None:
-            await wait_for_end(session.running, wait_ms)  # it is just ending: the report will say so
+            await wait_for_end(session.running, wait_ms)  # it is just ending, which the report will show

@@ -1,4 +1,4 @@
-"""Commands that a person types (``!cmd``): run as they are, shown to clients, and kept in the conversation for the model."""
+"""Commands that the user types (``!cmd``): run unchanged, shown to clients, and recorded in the conversation for the model."""
 
 from __future__ import annotations
 

@@ -1,32 +1,34 @@
-"""How a person's command stands in the conversation (the form is Codex's; by its tags it is known not to be a message)."""
+"""The form of a user's command in the conversation (Codex's form, whose tags distinguish it from a message)."""
 
 from __future__ import annotations
 
-from codex_framework import CommandResult, Message, ModelInfo
+from codex_framework import CommandResult, Message, ModelInfo, ToolError
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.toolkit.truncation import line_count, truncate
 
-__all__ = ["ABORTED", "record_of"]
+__all__ = ["ABORTED", "not_started", "record_of"]
 
-_ABORTED_TEXT = "command aborted by user"
 
-ABORTED = CommandResult(
-    exit_code=-1,
-    stdout="",
-    stderr=_ABORTED_TEXT,
-    output=_ABORTED_TEXT,
-    total_bytes=0,
-    omitted_bytes=0,
-    duration_s=0.0,
-)
-"""What is recorded of a command that an interrupt has ended."""
+def _without_result(text: str) -> CommandResult:
+    return CommandResult(
+        exit_code=-1, stdout="", stderr=text, output=text, total_bytes=0, omitted_bytes=0, duration_s=0.0
+    )
+
+
+ABORTED = _without_result("command aborted by user")
+"""The recorded result of a command that was interrupted."""
+
+
+def not_started(error: ToolError) -> CommandResult:
+    """Return the recorded result of a command that could not be started."""
+    return _without_result(f"execution error: {error}")
 
 
 def record_of(command: str, result: CommandResult, model: ModelInfo, timeout_ms: int = 0) -> Message:
-    """Return the item for the conversation. The output is shortened as the model's policy says.
+    """Return the item for the conversation. The output is truncated by the model's policy.
 
     Args:
-        timeout_ms: The limit of a command that ran out of time.
+        timeout_ms: The time limit of a command that exceeded it.
     """
     return user_message(
         f"<user_shell_command>\n<command>\n{command}\n</command>\n<result>\n"

@@ -10,10 +10,10 @@ __all__ = ["RunUserShellCommand", "UserShellHandler"]
 
 
 class RunUserShellCommand(Op):
-    """Run a command for the person who typed it: nobody is asked, and nothing confines it.
+    """Run a command that the user typed, without approval and without a sandbox.
 
     Attributes:
-        command: A script for the person's shell.
+        command: A script for the user's shell.
     """
 
     type: ClassVar[Literal["run_user_shell_command"]] = "run_user_shell_command"
@@ -21,7 +21,7 @@ class RunUserShellCommand(Op):
 
 
 class UserShellHandler(OpHandler[RunUserShellCommand]):
-    """Starts the command: as a turn of its own, or beside the turn that is running."""
+    """Starts the command as a separate turn, or beside the running turn."""
 
     op = RunUserShellCommand
 
@@ -29,13 +29,13 @@ class UserShellHandler(OpHandler[RunUserShellCommand]):
         """Start the task.
 
         Raises:
-            ThreadError: The command cannot be run by any shell, or a turn is running that allows nothing beside it.
+            ThreadError: The command is invalid for every shell, or the running turn allows no tasks beside it.
         """
         from codex_plugin_user_shell.task import UserShell
 
         command: object = op.command
         if not isinstance(command, str) or not command.strip():
-            raise ThreadError("the command is empty", slug="bad-request", hint="Write a command behind the `!`.")
+            raise ThreadError("the command is empty", slug="bad-request", hint="Write a command after the `!`.")
         if "\0" in command:
             raise ThreadError("the command contains a NUL character", slug="bad-request", hint="Remove it.")
         thread.start_task(UserShell(), command, id=id)

@@ -1,52 +1,75 @@
-"""Makes an image smaller, or another kind, with Pillow where that is installed."""
+"""Scales or converts an image with Pillow, if that is installed."""
 
 from __future__ import annotations
 
 import importlib
 import io
+import math
 from typing import Any
 
 from codex_framework import ToolError
 from codex_plugin_view_image.signature import Picture
 
-__all__ = ["LONGEST_SIDE", "fitted"]
+__all__ = ["fitted", "fitting_size"]
 
-LONGEST_SIDE = 2048
-"""Pixels; larger images are made smaller before they are sent (Codex: 2048)."""
+_PATCH = 32
+"""Side in pixels of the squares into which models divide an image."""
+
+_HIGH = (2048, 2500)
+_ORIGINAL = (6000, 10_000)
+"""Maximum side in pixels and maximum number of patches. Larger images are scaled down before sending (Codex's limits)."""
 
 _MOST_BYTES = 20 * 1024 * 1024
-"""Largest file that is sent as it is: base64 adds a third, and providers end at about 50 MB a request."""
+"""Maximum size of a file to send unchanged, in bytes. Base64 adds a third, and providers accept about 50 MB per request."""
 
 _SENDABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _HINT = "Install Pillow (pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
 
 
 def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
-    """The bytes to send and their MIME type.
+    """Return the bytes to send and their MIME type.
 
     Args:
-        original: Keep the size in pixels.
+        original: Whether the limits are those of the detail ``original``, not those of ``high``.
 
     Raises:
-        ToolError: The image cannot be sent; the text says what would help.
+        ToolError: The image cannot be sent; the text contains a hint.
     """
-    small = original or max(found.width, found.height) <= LONGEST_SIDE
-    if small and found.mime in _SENDABLE and len(data) <= _MOST_BYTES:
+    size = fitting_size(found.width, found.height, original=original)
+    fits = size == (found.width, found.height)
+    if fits and found.mime in _SENDABLE and len(data) <= _MOST_BYTES:
         return data, found.mime
     pillow = _pillow()
     if pillow is None:
         if found.mime in _SENDABLE and len(data) <= _MOST_BYTES:
-            return data, found.mime  # the provider makes it smaller
+            return data, found.mime  # the provider scales it down
         raise ToolError(f"unable to send image: {_obstacle(data, found)}. {_HINT}")
-    sent, mime = _converted(pillow, data, found, None if original else LONGEST_SIDE)
+    sent, mime = _converted(pillow, data, found, None if fits else size)
     if len(sent) > _MOST_BYTES:
         raise ToolError(f"unable to send image: {_obstacle(sent, Picture(mime, found.width, found.height))}")
     return sent, mime
 
 
+def fitting_size(width: int, height: int, *, original: bool) -> tuple[int, int]:
+    """Return the size in pixels at which an image is sent: the largest one that the limits of its detail allow."""
+    side, most = _ORIGINAL if original else _HIGH
+    scale = min(1.0, side / max(width, height))
+    wide, high = (width, height) if scale == 1.0 else (round(width * scale), round(height * scale))
+    if _patches(wide, high) > most:
+        scale = math.sqrt(most * _PATCH**2 / (width * height))
+        columns, rows = width * scale / _PATCH, height * scale / _PATCH
+        scale *= min(math.floor(columns) / columns, math.floor(rows) / rows)  # as many whole patches as fit
+        wide, high = int(width * scale), int(height * scale)
+    return max(wide, 1), max(high, 1)
+
+
+def _patches(width: int, height: int) -> int:
+    return math.ceil(width / _PATCH) * math.ceil(height / _PATCH)
+
+
 def _obstacle(data: bytes, found: Picture) -> str:
     if found.mime not in _SENDABLE:
-        return f"{found.mime} is not a kind that models take"
+        return f"{found.mime} is not a format that models accept"
     return f"it has {len(data):,} bytes, and at most {_MOST_BYTES:,} can be sent"
 
 
@@ -57,13 +80,13 @@ def _pillow() -> Any | None:
         return None
 
 
-def _converted(pillow: Any, data: bytes, found: Picture, side: int | None) -> tuple[bytes, str]:
+def _converted(pillow: Any, data: bytes, found: Picture, size: tuple[int, int] | None) -> tuple[bytes, str]:
     mime = found.mime if found.mime in ("image/jpeg", "image/png", "image/webp") else "image/png"
     target = io.BytesIO()
     try:
         with pillow.open(io.BytesIO(data)) as image:
-            if side is not None:
-                image.thumbnail((side, side))
+            if size is not None:
+                image.thumbnail(size)
             if mime != "image/jpeg" and image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
                 image = image.convert("RGBA")  # noqa: PLW2901
             image.save(target, mime.removeprefix("image/").upper())

@@ -1,4 +1,4 @@
-"""What kind of image some bytes are, and how large it is, by looking at their head."""
+"""Recognition of the format and size of an image by its first bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Picture", "picture"]
 
 @attrs.frozen
 class Picture:
-    """What the head of an image file says.
+    """The format and size of an image.
 
     Attributes:
         mime: ``image/png``, ``image/jpeg``, ``image/gif``, ``image/webp`` or ``image/bmp``.
@@ -24,7 +24,7 @@ class Picture:
 
 
 def picture(data: bytes) -> Picture | None:
-    """The kind and size of an image, or None where it is none of the known kinds or cut short."""
+    """Return the format and size of an image, or None if the format is unknown or the data is incomplete."""
     try:
         if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
             return Picture("image/png", *struct.unpack_from(">II", data, 16))
@@ -58,7 +58,7 @@ def _webp(data: bytes) -> Picture | None:
 
 
 def _jpeg(data: bytes) -> Picture | None:
-    """Walk the segments to the frame header, which holds the size."""
+    """Walk the segments to the frame header, which contains the size."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

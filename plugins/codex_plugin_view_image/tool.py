@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import (
     Argument,
@@ -22,17 +23,20 @@ from codex_framework import (
     parse_arguments,
 )
 
+if TYPE_CHECKING:
+    from codex_framework.contract.permissions.file_access import FileAccess
+
 __all__ = ["ViewImage"]
 
 _MOST_READ = 256 * 1024 * 1024
-"""Largest file that is read at all, in bytes."""
+"""Maximum size of a file to read, in bytes."""
 
 _ARGUMENTS = {
     "path": Argument("string", "The image file, absolute or relative to the working folder.", required=True),
     "detail": Argument(
         "string",
-        "original (the default) keeps the size in pixels; high makes an image smaller that is longer than 2048 "
-        "pixels on a side.",
+        "original (the default) keeps the size of all but very large images; high makes an image smaller that is longer "
+        "than 2048 pixels on a side.",
         choices=("high", "original"),
     ),
 }
@@ -45,35 +49,33 @@ _PLAIN = _WITH_DETAIL.evolve(parameters=arguments_schema({"path": _ARGUMENTS["pa
 
 
 class ViewImage(Tool):
-    """Puts an image file into the conversation."""
+    """Adds an image file to the conversation."""
 
     parallel_safe = True
     tells_clients = True
     spec: ToolSpec = _PLAIN
 
     def offered(self, turn: TurnFacts) -> bool:
-        """To models that can see, unless config says ``tools.view_image = false``."""
+        """Return True for models that accept images, unless ``tools.view_image = false``."""
         return turn.model.supports_images and not _is_off(turn.config)
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:
-        """With a choice of detail where the model knows more than one."""
+        """Return the spec, with a choice of detail if the model supports more than one."""
         return _WITH_DETAIL if turn.model.image_detail_original else _PLAIN
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call."""
+        """Run one call."""
         from codex_framework import InputImage
         from codex_framework.contract.protocol.events.command import ViewImageToolCallEvent
 
-        if _is_off(context.config):  # a model can call what it is not offered
+        if _is_off(context.config):  # a plugin can call what is not offered
             raise ToolRefused("view_image is switched off in the configuration (tools.view_image = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
         path = context.resolve(arguments["path"])
-        if not context.access.may_read(path):
-            raise ToolRefused(f"unable to locate image at `{path}`: reading it is not permitted")
         original = context.model.image_detail_original and arguments.get("detail") != "high"
-        url = await asyncio.to_thread(_data_url, path, original=original)
+        url = await asyncio.to_thread(_data_url, path, context.access, original=original)
         context.emit(ViewImageToolCallEvent(context.call_id, str(path)))
         return ToolOutput((InputImage(url, "original" if original else "high"),), truncate=False)
 
@@ -83,18 +85,19 @@ def _is_off(config: Mapping[str, Any]) -> bool:
     return isinstance(tools, Mapping) and tools.get("view_image") is False
 
 
-def _data_url(path: Path, *, original: bool) -> str:
-    """The image as a ``data:`` URL.
+def _data_url(path: Path, access: FileAccess, *, original: bool) -> str:
+    """Return the image as a ``data:`` URL.
 
     Raises:
-        ToolError: It is none, or cannot be sent.
+        ToolError: It is not an image, or cannot be sent.
+        ToolRefused: It must not be read.
     """
     import base64
 
     from codex_plugin_view_image.shrinking import fitted
     from codex_plugin_view_image.signature import picture
 
-    data = _read(path)
+    data = _read(path, access)
     found = picture(data)
     if found is None or found.width == 0 or found.height == 0:
         raise ToolError("unable to process image: invalid or unsupported image data")
@@ -102,18 +105,21 @@ def _data_url(path: Path, *, original: bool) -> str:
     return f"data:{mime};base64,{base64.b64encode(sent).decode('ascii')}"
 
 
-def _read(path: Path) -> bytes:
-    import stat
-
+def _read(path: Path, access: FileAccess) -> bytes:
+    from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError
     from codex_framework.toolkit.os_errors import os_error_text
 
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            raise ToolError(f"image path `{path}` is not a file")
-        if about.st_size > _MOST_READ:
-            raise ToolError(f"unable to process image: it has {about.st_size:,} bytes, more than {_MOST_READ:,}")
-        return path.read_bytes()
+        with open(Files(access).open(str(path)), "rb") as file:  # noqa: PTH123  # a descriptor
+            size = os.fstat(file.fileno()).st_size
+            if size > _MOST_READ:
+                raise ToolError(f"unable to process image: it has {size:,} bytes, more than {_MOST_READ:,}")
+            return file.read(_MOST_READ)
+    except NotPermittedError as error:
+        why = f" ({error})" if str(error) else ""
+        raise ToolRefused(f"unable to locate image at `{path}`: reading it is not permitted{why}") from None
+    except (NotAFileError, IsADirectoryError):
+        raise ToolError(f"image path `{path}` is not a file") from None
     except OSError as error:
         raise ToolError(f"unable to locate image at `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path

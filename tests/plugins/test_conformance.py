@@ -22,12 +22,10 @@ from codex_framework.testing import (
     check_context_source,
     check_interceptor,
     check_network_proxy,
-    check_notifier,
     check_op_handler,
     check_provider,
     check_sandbox,
     check_task,
-    check_telemetry,
     check_thread_store,
     check_tool,
     custom_call,
@@ -37,6 +35,7 @@ from codex_framework.testing import (
 from codex_plugin_compaction.request import Compact, Compacting
 from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_landlock.sandbox import LandlockSandbox
+from codex_plugin_mcp.component import Mcp
 from codex_plugin_user_shell.request import RunUserShellCommand
 from codex_plugin_user_shell.task import UserShell
 
@@ -54,6 +53,7 @@ WORKING: dict[str, Any] = {
     "request_permissions": None,  # works only where a person can be asked: tests/plugins/request_permissions
     "shell": {"command": ["sleep", "0.1"]},
     "shell_command": {"command": "sleep 0.1"},
+    "tool_search": None,  # works only in a turn: tests/plugins/tool_search
     "update_plan": {"plan": [{"step": "look", "status": "in_progress"}]},
     "view_image": {"path": "pixel.png"},
     "write_stdin": None,  # works only after exec_command: tests/plugins/unified_exec cancels it
@@ -120,11 +120,12 @@ def test_network_proxy(proxy):
     check_network_proxy(proxy)
 
 
-def test_notifiers_and_telemetry():
-    for notifier in REGISTRY.notifiers:
-        check_notifier(notifier.item)
-    for telemetry in REGISTRY.telemetry:
-        check_telemetry(telemetry.item)
+def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
+    """Add a test of the role, and the role to this list. Nothing is bundled today that watches (notifiers, telemetry, ...)."""
+    checked = {"tools", "sandboxes", "context_sources", "command_policies", "thread_stores", "network_proxies"}
+    checked |= {"providers", "components", "compactors", "ops", "reviewers", "interceptors"}
+    declared = {"settings", "requires", "hooks", "events", "commands", "config_keys"}
+    assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
 
 
 @pytest.fixture
@@ -155,8 +156,15 @@ def test_every_provider_is_checked():
 
 
 def test_component_dynamic_tools():
-    assert REGISTRY.components.keys() == {"dynamic_tools"}
     check_component(DynamicTools)
+
+
+def test_component_mcp():
+    check_component(lambda: Mcp({}))
+
+
+def test_every_component_is_checked():
+    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp"}
 
 
 def test_compactor_summary():
@@ -168,6 +176,10 @@ OPS = {
     "compact": (Compact(), [say("A summary.")]),
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "dynamic_tool_response": None,  # answers a call that is open: tests/plugins/dynamic_tools
+    "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
+    "list_mcp_prompts": None,
+    "use_mcp_prompt": None,
+    "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp
 }
 
 

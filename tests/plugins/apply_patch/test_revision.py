@@ -19,6 +19,7 @@ def revised(before: str, *lines: str) -> Revision:
         pytest.param("a\nb\nc\nd\n", ("@@", "-a", "@@", "-d", "+D"), "b\nc\nD\n", id="two chunks"),
         pytest.param("a\n", ("@@", "-a"), "", id="nothing left"),
         pytest.param("x\ny\nx\n", ("@@ y", "-x", "+z"), "x\ny\nz\n", id="below a context line"),
+        pytest.param("x\nx\n", ("@@ x", "-x", "+z"), "x\nz\n", id="below a context line that is like the next"),
         pytest.param("x\nx\nx\n", ("@@", "-x", "+y", "@@", "-x", "+z"), "y\nz\nx\n", id="chunks follow each other"),
         pytest.param("x\ny\nx\n", ("@@", "-x", "+z", "*** End of File"), "x\ny\nz\n", id="at the end"),
         pytest.param("a\nb\n", ("@@ a", "+new"), "a\nb\nnew\n", id="pure additions go to the end"),

@@ -44,6 +44,9 @@ SCENARIOS = {
         {**FILES, "b.txt": "buzz\n"},
         "M ./b.txt\n",
     ),
+}
+
+ONE_BY_ONE = {
     "hunks build on each other": (
         "*** Add File: n.txt\n+one\n*** Update File: n.txt\n@@\n-one\n+two\n*** Update File: n.txt\n@@\n-two\n+three",
         {**FILES, "n.txt": "three\n"},
@@ -73,9 +76,10 @@ def test_the_tool_applies(name: str, desk: Any, folder: Path) -> None:
     assert desk.tree() == {key: text.encode() for key, text in expected.items()}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [*SCENARIOS, *ONE_BY_ONE])
 def test_the_command_applies(name: str, desk: Any, folder: Path) -> None:
-    body, expected, summary = SCENARIOS[name]
+    """One operation after the other, so there may be several on one file."""
+    body, expected, summary = (SCENARIOS | ONE_BY_ONE)[name]
     done = command(f"*** Begin Patch\n{body}\n*** End Patch", folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"Success. Updated the following files:\n{summary}", "")
     assert desk.tree() == {key: text.encode() for key, text in expected.items()}

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,10 +57,6 @@ def done(*lines: str) -> str:
         (("*** Add File: a.txt/x", "+x"), "Failed to write file {0}/a.txt/x: Not a directory (os error 20)"),
         (("*** Add File: .", "+x"), "Failed to write file {0}: path `{0}` is not a file"),
         (("*** Add File: a\0b", "+x"), "Failed to write file {0}/a\0b: the path contains a NUL character"),
-        (
-            ("*** Delete File: a.txt", "*** Update File: a.txt", "@@", "-a"),
-            "Failed to read file to update {0}/a.txt: No such file or directory (os error 2)",
-        ),
     ],
 )
 def test_a_patch_that_does_not_fit_writes_nothing(desk: Any, lines: tuple[str, ...], fault: str) -> None:
@@ -67,6 +66,57 @@ def test_a_patch_that_does_not_fit_writes_nothing(desk: Any, lines: tuple[str, .
     assert output == f"apply_patch verification failed: {fault.format(desk.folder)}"
     assert desk.tree() == before
     assert desk.events == []
+
+
+UPDATE = ("*** Update File: {}", "@@", "-a", "+b")
+ADD = ("*** Add File: {}", "+new")
+DELETE = ("*** Delete File: {}",)
+MOVE = ("*** Update File: {}", "*** Move to: moved.txt", "@@", "-a", "+b")
+
+
+# What Codex 0.169 answers for each of these pairs, but for the links: it applies the first and then fails.
+@pytest.mark.parametrize("first", [ADD, UPDATE, DELETE, MOVE])
+@pytest.mark.parametrize("second", [ADD, UPDATE, DELETE, MOVE])
+@pytest.mark.parametrize(
+    "name", ["a.txt", "./a.txt", "sub/../a.txt", "no/../a.txt", "{0}/a.txt", "/{0}/a.txt", "sub//../a.txt", "a.txt/"]
+)
+def test_two_operations_on_one_file_are_refused_before_anything_happens(
+    desk: Any, first: tuple[str, ...], second: tuple[str, ...], name: str
+) -> None:
+    desk.files(a_txt="a\n", sub__b_txt="b\n")
+    before = desk.tree()
+    lines = [*(line.format("a.txt") for line in first), *(line.format(name.format(desk.folder)) for line in second)]
+    fault = f"invalid patch: multiple operations target {desk.folder}/a.txt"
+    assert desk.apply(patch("*** Add File: first.txt", "+x", *lines)) == f"apply_patch verification failed: {fault}"
+    assert desk.tree() == before
+    assert desk.events == []
+
+
+@pytest.mark.parametrize("name", ["link.txt", "folder/a.txt", "hard.txt"])
+def test_two_operations_on_one_file_through_a_link_are_refused(desk: Any, name: str) -> None:
+    desk.files(a_txt="a\n")
+    (desk.folder / "link.txt").symlink_to("a.txt")
+    (desk.folder / "folder").symlink_to(".")
+    os.link(desk.folder / "a.txt", desk.folder / "hard.txt")
+    lines = [line.format(path) for path in ("a.txt", name) for line in UPDATE]
+    fault = f"invalid patch: multiple operations target {desk.folder}/{name}"
+    assert desk.apply(patch(*lines)) == f"apply_patch verification failed: {fault}"
+    assert (desk.folder / "a.txt").read_text() == "a\n"
+
+
+def test_a_link_may_go_while_its_file_is_changed(desk: Any) -> None:
+    desk.files(a_txt="a\n")
+    (desk.folder / "link.txt").symlink_to("a.txt")
+    lines = [*(line.format("a.txt") for line in UPDATE), "*** Delete File: link.txt"]
+    assert desk.apply(patch(*lines)) == done("M a.txt", "D link.txt")
+    assert desk.tree() == {"a.txt": b"b\n"}
+
+
+def test_what_does_not_fit_is_told_in_the_order_of_the_patch(desk: Any) -> None:
+    missing = "*** Delete File: no"
+    twice = ("*** Add File: n", "+x", "*** Add File: n", "+x")
+    assert "Failed to read" in desk.apply(patch(missing, *twice))
+    assert "multiple operations target" in desk.apply(patch(*twice, missing))
 
 
 def test_text_that_is_no_patch_is_told_so(desk: Any) -> None:
@@ -150,24 +200,6 @@ def test_events_and_the_turns_diff_show_what_changed(desk: Any) -> None:
     }
 
 
-def test_several_hunks_on_one_file_are_shown_as_one_change(desk: Any) -> None:
-    desk.files(a_txt="1\n2\n3\n", tmp_txt="x\n")
-    desk.apply(
-        patch(
-            "*** Update File: a.txt",
-            "-1",
-            "+one",
-            "*** Update File: a.txt",
-            "-3",
-            "+three",
-            "*** Add File: b",
-            "+x",
-            "*** Delete File: b",
-        )
-    )
-    assert desk.events[0].changes == {f"{desk.folder}/a.txt": UpdateFile("@@ -1,3 +1,3 @@\n-1\n+one\n 2\n-3\n+three\n")}
-
-
 def test_bytes_that_are_no_text_survive(desk: Any) -> None:
     desk.files(a_txt=b"caf\xe9\nold\n")
     assert desk.apply(patch("*** Update File: a.txt", "@@", "-old", "+new")) == done("M a.txt")
@@ -222,7 +254,7 @@ def test_a_symlink_outside_is_not_deleted(desk: Any, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(desk.folder / "a.txt")
     desk.confine()
     output = desk.apply(patch("*** Delete File: ../link"))
-    assert output == f"patch rejected: {tmp_path}/link is a symlink outside of what may be written"
+    assert output == f"patch rejected: {tmp_path}/link is a symlink in a folder that must not be written"
     assert (tmp_path / "link").is_symlink()
 
 
@@ -275,6 +307,62 @@ def test_a_folder_that_becomes_a_symlink_is_not_followed(desk: Any, tmp_path: Pa
         f"Exit code: 1\nWall time: 0 seconds\nOutput:\nFailed to write file {desk.folder}/sub/new.txt"
     )
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_last_link_cannot_be_turned_while_the_person_thinks(desk: Any, tmp_path: Path) -> None:
+    desk.files(a_txt="a\n", b_txt="b\n")
+    (tmp_path / "victim.txt").write_text("a\n")
+    (desk.folder / "link.txt").symlink_to("a.txt")
+    desk.confine()
+    desk.approval = ApprovalPolicy.UNTRUSTED
+
+    class Turn(list[Any]):
+        def append(self, request: Any) -> None:
+            (desk.folder / "link.txt").unlink()
+            (desk.folder / "link.txt").symlink_to(tmp_path / "victim.txt")
+
+    desk.asked = Turn()
+    output = desk.apply(patch("*** Update File: link.txt", "-a", "+b"))
+    assert output.endswith("it was moved while the patch was applied\nNo file was changed.\n")
+    assert (tmp_path / "victim.txt").read_text() == "a\n"
+
+
+FLIP = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+one, other = (name.encode() for name in sys.argv[1:3])
+print(flush=True)
+while not libc.renameat2(-100, one, -100, other, 2):
+    pass
+"""
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.thorough)])
+def test_no_file_or_folder_is_made_outside_while_a_command_exchanges_folders(
+    desk: Any, tmp_path: Path, count: int
+) -> None:
+    """Each patch makes a file in new folders below a name that is now a folder, now a link out of the workspace."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept.txt").write_text("old\n")
+    desk.files(flip__kept_txt="old\n")
+    (desk.folder / "link").symlink_to(outside)
+    desk.confine()
+    if not hasattr(ctypes.CDLL(None), "renameat2"):
+        pytest.skip("there is no renameat2")
+    argv = [sys.executable, "-I", "-S", "-c", FLIP, str(desk.folder / "flip"), str(desk.folder / "link")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()  # type: ignore[union-attr]
+        try:
+            for number in range(count):
+                add, change = f"*** Add File: flip/{number}/a/b.txt", "*** Update File: flip/kept.txt"
+                desk.apply(patch(add, "+x", change, "-old", "+new"))
+                desk.apply(patch(change, "-new", "+old"))
+            assert child.poll() is None
+        finally:
+            child.kill()
+    assert [path.name for path in outside.iterdir()] == ["kept.txt"]
+    assert (outside / "kept.txt").read_text() == "old\n"
 
 
 # When writing fails

@@ -52,6 +52,6 @@ def test_one_that_is_not_there_is_told_and_the_first_is_used(scene, carry_out):
         note == "the configuration chooses the compactor 'sumary', which no plugin offers (-c). Did you mean 'summary'?"
     )
     assert warning.startswith(
-        "no plugin offers the compactor 'sumary'; used instead: 'summary' of plugin 'compaction'. "
+        "no plugin offers the compactor 'sumary'; used instead is 'summary' of plugin 'compaction'. "
     )
     assert "Set `[framework] compactor` to one of these: 'summary' of plugin 'compaction'." in warning

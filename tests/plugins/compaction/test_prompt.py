@@ -116,7 +116,7 @@ def test_a_turn_tells_what_is_wrong_with_the_file(scene, carry_out, used):
     events, result = scene.play(story, replies, *config)
     fact = (
         f"the compact prompt {gone} cannot be read: No such file or directory."
-        " Repair the file, or take `experimental_compact_prompt_file` out of the configuration."
+        " Fix the file, or remove `experimental_compact_prompt_file` from the configuration."
     )
     assert [event.message for event in events if isinstance(event, ErrorEvent)] == [fact]
     warnings = [event.message for event in result.events if isinstance(event, WarningEvent)]

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codex_framework import CodexError, Fragment, TurnFacts
+from codex_framework import CodexError, Fragment, Kernel, TurnFacts
+from codex_framework.config import load_config
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.testing.replies import say
+from codex_framework.testing.server import ResponsesServer
 from codex_plugin_context import AgentsMd
 
 Facts = Callable[..., TurnFacts]
@@ -14,10 +21,10 @@ Facts = Callable[..., TurnFacts]
 
 def sent(facts: TurnFacts) -> str | None:
     """The instructions that are sent, without their frame."""
-    fragments = list(AgentsMd().fragments(facts))
-    if not fragments:
+    (fragment,) = AgentsMd().fragments(facts)
+    if not fragment.text:
+        assert fragment.replacement == ""
         return None
-    (fragment,) = fragments
     head = f"# AGENTS.md instructions for {facts.cwd}\n\n<INSTRUCTIONS>\n"
     assert fragment.text.startswith(head)
     assert fragment.text.endswith("\n</INSTRUCTIONS>")
@@ -39,9 +46,13 @@ def test_the_text_is_framed_as_codex_frames_it(facts: Facts, work: Path) -> None
         Fragment(
             role="user",
             text=f"# AGENTS.md instructions for {work}\n\n<INSTRUCTIONS>\nBe kind.\n\n</INSTRUCTIONS>",
-            start="# AGENTS.md instructions for ",
+            start="# AGENTS.md instructions",
             end="</INSTRUCTIONS>",
             order=100,
+            replacement=f"# AGENTS.md instructions for {work}\n\n<INSTRUCTIONS>\nThese AGENTS.md instructions replace all "
+            "previously provided AGENTS.md instructions.\n\nBe kind.\n\n</INSTRUCTIONS>",
+            revocation="# AGENTS.md instructions\n\n<INSTRUCTIONS>\nThe previously provided AGENTS.md instructions no longer "
+            "apply.\n</INSTRUCTIONS>",
         )
     ]
 
@@ -125,8 +136,8 @@ def test_project_files_share_one_budget(facts: Facts, tree: Path) -> None:
     text, problem = complaint(facts(cwd=tree, project_doc_max_bytes=7))
     assert text == "root\n\nmid"
     assert problem == (
-        f"{tree.parent}/AGENTS.md is cut off: project_doc_max_bytes is 7; "
-        f"{tree}/AGENTS.md is left out: project_doc_max_bytes (7) is used up"
+        f"{tree.parent}/AGENTS.md is truncated: project_doc_max_bytes is 7; "
+        f"{tree}/AGENTS.md is skipped: project_doc_max_bytes (7) is used up"
     )
 
 
@@ -179,3 +190,182 @@ def test_an_edit_counts_from_the_next_turn_on(facts: Facts, work: Path) -> None:
 def test_odd_settings_are_taken_for_the_default(facts: Facts, tree: Path) -> None:
     odd = {"project_doc_max_bytes": "many", "project_doc_fallback_filenames": "GUIDE.md", "project_root_markers": None}
     assert sent(facts(cwd=tree, **odd)) == "root\n\nmiddle\n\nhere"
+
+
+def steps() -> list[tuple[str | None, str | None]]:
+    """What the file contains before a turn (None: it is gone), and what Codex 0.169 sends then (None: nothing)."""
+    replaces = "These AGENTS.md instructions replace all previously provided AGENTS.md instructions.\n\n"
+    gone = "# AGENTS.md instructions\n\n<INSTRUCTIONS>\nThe previously provided AGENTS.md instructions no longer apply."
+    return [
+        ("kind", "kind\n"),
+        ("kind", None),
+        ("brief", f"{replaces}brief\n"),
+        ("brief", None),
+        (None, gone),
+        (None, None),
+        ("back", "back\n"),
+        ("brief", f"{replaces}brief\n"),
+        ("  ", gone),
+        ("brief", "brief\n"),
+    ]
+
+
+def texts_sent(run: Callable[[int], list[str]], work: Path) -> list[str | None]:
+    """Return what is sent for AGENTS.md in each of the steps, without its frame."""
+    sent: list[str | None] = []
+    for number, (content, _) in enumerate(steps()):
+        path = work / "AGENTS.md"
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_text(f"{content}\n")
+        new = [text for text in run(number) if text.startswith("# AGENTS.md")]
+        assert len(new) <= 1
+        head = f"# AGENTS.md instructions for {work}\n\n<INSTRUCTIONS>\n"
+        sent.append(new[0].removeprefix(head).removesuffix("\n</INSTRUCTIONS>") if new else None)
+    return sent
+
+
+def texts(items: list[dict[str, Any]]) -> list[str]:
+    return [part["text"] for item in items if item.get("type") == "message" for part in item["content"]]
+
+
+def test_instructions_that_change_are_replaced_and_those_that_go_are_revoked(work: Path, codex_home: Path) -> None:
+    environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin", "HOME": str(codex_home)}
+
+    async def turn(url: str, number: int, threads: list[str]) -> None:
+        provider = f'model_providers.mock={{name="mock",base_url="{url}",wire_api="responses"}}'
+        overrides = (provider, 'model_provider="mock"', 'model="m"', 'sandbox_mode="danger-full-access"')
+        config = load_config(cwd=work, environ=environ, overrides=overrides)
+        async with await Kernel.create(config, environ=environ) as kernel:
+            thread = await (kernel.resume_thread(threads[0]) if threads else kernel.start_thread())
+            threads.append(thread.id)
+            await thread.run(f"q{number}")
+
+    threads: list[str] = []
+    with ResponsesServer([say(f"a{number}") for number in range(len(steps()))]) as server:
+
+        def run(number: int) -> list[str]:
+            asyncio.run(turn(server.url, number, threads))
+            before = len(server.inputs[-2]) if number else 0
+            return texts(server.inputs[-1][before:])
+
+        assert texts_sent(run, work) == [expected for _, expected in steps()]
+
+
+def test_codex_sends_the_same(work: Path, codex_home: Path) -> None:
+    binary = os.environ.get("CODEX_BINARY")
+    if not binary:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    with ResponsesServer([say(f"a{number}") for number in range(len(steps()))]) as server:
+        provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
+
+        def run(number: int) -> list[str]:
+            options = ("-c", provider, "-c", "model_provider=mock", "-m", "gpt-5.5", "--skip-git-repo-check")
+            subprocess.run(
+                [binary, "exec", *options, *(("resume", "--last") if number else ()), f"q{number}"],
+                cwd=work,
+                env={"HOME": str(codex_home), "CODEX_HOME": str(codex_home), "PATH": os.environ["PATH"]},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
+            before = len(server.inputs[-2]) if number else 0
+            return texts(server.inputs[-1][before:])
+
+        assert texts_sent(run, work) == [expected for _, expected in steps()]
+
+
+def test_what_cannot_be_read_any_more_is_not_revoked(facts: Facts, work: Path, codex_home: Path) -> None:
+    assert [fragment.text for fragment in AgentsMd().fragments(facts(first=False))] == [""]
+    (work / "AGENTS.md").write_text("kind")
+    (codex_home / "loop").symlink_to("loop")
+    (codex_home / "AGENTS.md").symlink_to("loop")
+    (work / "AGENTS.md").write_text("")
+    assert list(AgentsMd().fragments(facts(first=False))) == []
+
+
+# Symlinks
+
+KEY = "sk-of-the-provider"
+
+
+@pytest.fixture
+def links(work: Path, codex_home: Path, tmp_path: Path) -> Path:
+    """A project with a checkout's ``.git``, beside files of its owner."""
+    (work / ".git").mkdir()
+    (work / ".git" / "HEAD").touch()
+    (work / "CLAUDE.md").write_text("in the project")
+    (work / "rules.txt").write_text("any name")
+    (codex_home / "auth.json").write_text(KEY)
+    (codex_home / "shared.md").write_text("my own")
+    (tmp_path / "id_rsa").write_text(KEY)
+    (tmp_path / "shared.md").write_text("of all projects")
+    (tmp_path / "AGENTS.md").write_text("above")
+    (tmp_path / "to-key.md").symlink_to("id_rsa")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("CLAUDE.md", "in the project"),
+        ("rules.txt", "any name"),
+        ("../shared.md", "of all projects"),
+        ("../AGENTS.md", "above"),
+        ("../home/shared.md", "my own"),
+    ],
+)
+def test_links_to_instructions_are_followed(facts: Facts, work: Path, links: Path, target: str, text: str) -> None:
+    (work / "AGENTS.md").symlink_to(target)
+    assert sent(facts()) == text
+
+
+@pytest.mark.parametrize(
+    "target", ["/proc/self/environ", "../home/auth.json", "../id_rsa", "../to-key.md", "/etc/passwd"]
+)
+def test_links_to_keys_are_not_followed(facts: Facts, work: Path, links: Path, target: str) -> None:
+    (work / "AGENTS.md").symlink_to(target)
+    text, problem = complaint(facts())
+    assert text is None
+    assert problem == f"{work}/AGENTS.md is not used: its target may not be read as instructions"
+
+
+def test_keys_of_a_home_within_the_project_are_not_instructions(facts: Facts, links: Path) -> None:
+    (links / ".git").mkdir()
+    (links / ".git" / "HEAD").touch()
+    (links / "AGENTS.md").unlink()
+    (links / "AGENTS.md").symlink_to("home/auth.json")
+    text, problem = complaint(facts(cwd=links))
+    assert (text, KEY in problem) == (None, False)
+
+
+def test_a_name_in_the_configuration_leads_nowhere_else(facts: Facts, work: Path, links: Path) -> None:
+    for name in ("../id_rsa", str(links / "id_rsa"), "/proc/self/environ"):
+        text, _ = complaint(facts(project_doc_fallback_filenames=[name]))
+        assert text is None
+
+
+def test_denied_instructions_are_not_sent(facts: Facts, work: Path) -> None:
+    (work / "AGENTS.md").write_text("not for the model")
+    denied = facts().evolve(access=FileAccess.writing(work, deny=[work / "AGENTS.md"]))
+    assert complaint(denied)[0] is None
+
+
+def test_the_persons_own_link_is_followed_wherever_it_leads(facts: Facts, codex_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").write_text("mine")
+    (codex_home / "AGENTS.md").symlink_to("../dotfiles")
+    assert sent(facts()) == "mine"
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(facts: Facts, codex_home: Path) -> None:
+    os.mkfifo(codex_home / "AGENTS.md")
+    text, problem = complaint(facts())
+    assert text is None
+    assert "is not a file" in problem
+
+
+def test_a_file_of_the_person_that_cannot_be_looked_at_is_reported(facts: Facts, codex_home: Path) -> None:
+    (codex_home / "AGENTS.md").symlink_to("AGENTS.md")
+    with pytest.raises(CodexError, match=r"AGENTS\.md cannot be read: Too many levels of symbolic links"):
+        list(AgentsMd().fragments(facts()))

@@ -276,7 +276,7 @@ def test_an_interrupt_ends_the_waiting(scene):
     assert response.error == "the turn ended before the client answered"
     (error,) = told
     assert isinstance(error, ErrorEvent)
-    assert error.message.startswith("no call 'call_1' of a dynamic tool waits for an answer. ")
+    assert error.message.startswith("no call 'call_1' of a dynamic tool is waiting for an answer. ")
 
 
 def test_the_first_answer_counts(scene):

@@ -87,7 +87,7 @@ def test_a_bad_one_is_named_and_left_out_and_the_rest_stays(changes, reason):
     (problem,) = wrong
     assert reason in problem
     assert problem.startswith("the dynamic tool ")
-    assert " is left out: " in problem
+    assert " is ignored: " in problem
 
 
 def test_of_two_of_one_name_the_first_stays():
@@ -96,8 +96,8 @@ def test_of_two_of_one_name_the_first_stays():
     found, wrong = definitions(given)
     assert [(one.spec.name, one.spec.description) for one in found] == [("good", "first"), ("a__good", "")]
     assert wrong == [
-        "the dynamic tool 'good' is left out: another one is called 'good' as well",
-        "the dynamic tool 'a__good' is left out: another one is called 'a__good' as well",
+        "the dynamic tool 'good' is ignored: another tool has the name 'good'",
+        "the dynamic tool 'a__good' is ignored: another tool has the name 'a__good'",
     ]
 
 
@@ -111,12 +111,12 @@ def test_what_is_no_list_gives_no_tools(given):
 @pytest.mark.parametrize("entry", [None, "x", 7, [GOOD]])
 def test_an_entry_that_is_no_object_is_told_by_its_number(entry):
     assert problems([GOOD, entry]) == [
-        f"the dynamic tool number 2 is left out: it is {type(entry).__name__}, not an object"
+        f"the dynamic tool number 2 is ignored: it is {type(entry).__name__}, not an object"
     ]
     group = {"type": "namespace", "name": "shop", "tools": [entry, GOOD]}
     assert names([group]) == ["shop__good"]
     assert problems([group]) == [
-        f"the dynamic tool number 1 in 'shop' is left out: it is {type(entry).__name__}, not an object"
+        f"the dynamic tool number 1 in 'shop' is ignored: it is {type(entry).__name__}, not an object"
     ]
 
 
@@ -151,7 +151,7 @@ def test_clients_are_told_at_the_start_what_is_wrong(scene):
 
     warnings = scene.play(story, [say("Done.")])
     assert (
-        "the dynamic tool 'bad' is left out: its `description` is missing, not a string;"
+        "the dynamic tool 'bad' is ignored: its `description` is missing, not a string;"
         " its `inputSchema` is missing, not a JSON Schema (an object)" in warnings
     )
     assert "good" in [tool.get("name") for tool in scene.asked[0]["tools"]]
@@ -167,7 +167,7 @@ def test_a_tool_of_a_plugin_is_not_taken_away(scene):
     tools = {tool.get("name"): tool for tool in scene.asked[0]["tools"]}
     assert "step" in str(tools["update_plan"])
     assert "good" in tools
-    assert any("'update_plan' of plugin 'dynamic_tools' is withheld" in warning for warning in warnings)
+    assert any("'update_plan' of plugin 'dynamic_tools' is not offered" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codex_framework import CodexError
@@ -30,14 +30,19 @@ def test_what_stands_in_the_file_stays(home: Path) -> None:
     assert file.read_text() == '# mine\nprefix_rule(pattern=["ls"], decision="allow")\n'
 
 
+WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=4)
+
+
 @pytest.mark.slow
-@given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=4))
-def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+@settings(max_examples=settings().max_examples // 5)
+@given(st.lists(WORDS, min_size=1, max_size=10, unique_by=tuple))
+def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, prefixes: list[list[str]]) -> None:
+    """A file is read by a process of its own, so each example has several rules."""
     home = tmp_path_factory.mktemp("home")
-    prefix = ("x", *words)
-    allow_prefix(home, prefix)
+    for words in prefixes:
+        allow_prefix(home, ("x", *words))
     rules = read_rules(home / "rules" / "default.rules").rules
-    assert list(rules.prefix_rules) == [PrefixRule("x", tuple((word,) for word in words))]
+    assert list(rules.prefix_rules) == [PrefixRule("x", tuple((word,) for word in words)) for words in prefixes]
 
 
 def test_many_programs_may_do_it_at_once(home: Path) -> None:

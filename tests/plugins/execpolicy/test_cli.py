@@ -62,7 +62,7 @@ def test_check_looks_paths_up_by_name_on_demand(run: Run, work: Path) -> None:
 def test_an_allowed_prefix_is_in_force_at_once(run: Run, home: Path) -> None:
     file = home / "rules" / "default.rules"
     assert run("allow", "npm", "run", "--silent") == (0, f'Added to {file}: ["npm", "run", "--silent"]\n', "")
-    assert run("allow", "npm", "run", "--silent")[1] == f'Stands already in {file}: ["npm", "run", "--silent"]\n'
+    assert run("allow", "npm", "run", "--silent")[1] == f'Already in {file}: ["npm", "run", "--silent"]\n'
     answer = json.loads(run("check", "npm", "run", "--silent", "x")[1])
     assert answer == {"matchedRules": [prefix_match("npm", "run", "--silent")], "decision": "allow"}
 
@@ -76,7 +76,7 @@ def test_test_tells_which_file_is_wrong(run: Run, work: Path) -> None:
         "bad.rules:1: the example `b` is not matched by its rule\n"
         "  Correct that line; docs/plugins/execpolicy.md describes what a rules file may say.\n"
         "the rules file none.rules cannot be read: No such file or directory\n"
-        "  Name a file that exists and may be read.\n"
+        "  Name a file that exists and is readable.\n"
     )
     assert run("test", "good.rules")[0] == 0
     (work / "requirements.toml").write_text(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
+
 import pytest
 
+from codex_framework import CommandVerdict, Verdict
 from codex_plugin_execpolicy.dangerous import is_dangerous, may_be_dangerous
+
+Judge = Callable[..., CommandVerdict | None]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +33,16 @@ from codex_plugin_execpolicy.dangerous import is_dangerous, may_be_dangerous
 def test_a_forced_rm_is_dangerous(command: str) -> None:
     assert is_dangerous(tuple(command.split()))
     assert may_be_dangerous(tuple(command.split()))
+
+
+@pytest.mark.parametrize("depth", range(6))
+def test_a_forced_rm_is_found_in_scripts_within_scripts(judge: Judge, depth: int) -> None:
+    command = ["rm", "-rf", "x"]
+    for _ in range(depth):
+        command = ["bash", "-c", shlex.join(command)]
+    verdict = judge(command)
+    assert verdict is not None
+    assert verdict.verdict is Verdict.ASK
 
 
 @pytest.mark.parametrize(

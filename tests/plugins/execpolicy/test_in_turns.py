@@ -51,6 +51,26 @@ def test_a_forced_rm_in_the_workspace_runs_where_nobody_may_be_asked(make_kernel
     assert [path.name for path in make_kernel.workspace.iterdir()] == ["done"]
 
 
+@pytest.mark.parametrize("policy", ["on-request", "on-failure"])
+def test_a_forced_rm_runs_as_under_never_if_nobody_is_there_to_be_asked(make_kernel: Any, policy: str) -> None:
+    turn = run(make_kernel, "mkdir d && rm -rf d && touch done", config=[f'approval_policy="{policy}"'])
+    assert [path.name for path in make_kernel.workspace.iterdir()] == ["done"]
+    assert "exited with code 0" in turn.outputs[0]
+
+
+def test_what_a_rule_asks_for_is_refused_if_nobody_is_there_to_be_asked(make_kernel: Any) -> None:
+    write_rules(make_kernel.codex_home, 'prefix_rule(["rm"], "prompt")')
+    turn = run(make_kernel, "rm -rf d; touch done", config=['approval_policy="on-request"'])
+    assert "this needs an approval, and nobody can be asked for it" in turn.outputs[0]
+    assert not list(make_kernel.workspace.iterdir())
+
+
+def test_an_untrusted_rm_is_refused_if_nobody_is_there_to_be_asked(make_kernel: Any) -> None:
+    turn = run(make_kernel, "rm -rf d; touch done", config=['approval_policy="untrusted"'])
+    assert "this needs an approval, and nobody can be asked for it" in turn.outputs[0]
+    assert not list(make_kernel.workspace.iterdir())
+
+
 READ_ONLY = 'sandbox_mode="read-only"'
 
 

@@ -50,8 +50,18 @@ def filled(tmp_path: Path, home: Path, work: Path) -> Path:
 def test_layers_go_from_the_system_to_the_folder_and_files_by_name(
     layers: RuleLayers, home: Path, work: Path, filled: Path
 ) -> None:
-    assert programs(layers, filled, home, trusted(work)) == ["system", "a", "b", "project", "sub"]
+    both = {"projects": {**trusted(work)["projects"], **trusted(filled)["projects"]}}
+    assert programs(layers, filled, home, both) == ["system", "a", "b", "project", "sub"]
     assert programs(layers, work, home, trusted(work)) == ["system", "a", "b", "project"]
+
+
+def test_of_folders_that_are_not_trusted_themselves_only_rules_that_ask_or_forbid_count(
+    layers: RuleLayers, home: Path, work: Path, filled: Path
+) -> None:
+    """A command may have written them in an earlier session, in which the folder was a part of the workspace."""
+    rules = 'prefix_rule(["ask"], "prompt")\nprefix_rule(["never"], "forbidden")\nprefix_rule(["evil"])\n'
+    (filled / ".codex" / "rules" / "y.rules").write_text(rules)
+    assert programs(layers, filled, home, trusted(work)) == ["system", "a", "b", "project", "ask", "never"]
 
 
 @pytest.mark.parametrize("config", [{}, {"projects": 1}, {"projects": {"/x": {"trust_level": "trusted"}}}])
@@ -107,8 +117,8 @@ def test_a_file_with_a_mistake_is_left_out_and_told_of(layers: RuleLayers, home:
     loaded = layers.at(work, home, {})
     assert [rule.program for rule in loaded.rules.prefix_rules] == ["a"]
     assert loaded.problems == (
-        f"{bad}:2: pattern cannot be empty; what {bad} allows is not used",
-        f"the rules file {folder} cannot be read: Is a directory; what {folder} allows is not used",
+        f"{bad}:2: pattern cannot be empty; what {bad} allows is ignored",
+        f"the rules file {folder} cannot be read: Is a directory; what {folder} allows is ignored",
     )
 
 
@@ -174,7 +184,8 @@ def test_the_markers_of_a_project_say_where_it_begins(layers: RuleLayers, home: 
     (work / "here").mkdir()
     write(work / ".codex" / "rules", "x.rules", "project")
     write(below / ".codex" / "rules", "x.rules", "sub")
-    config = {**trusted(below), "project_root_markers": ["here"]}
+    both = {"projects": {**trusted(work)["projects"], **trusted(below)["projects"]}}
+    config = {**both, "project_root_markers": ["here"]}
     assert programs(layers, below, home, config) == ["project", "sub"]
     assert programs(layers, below, home, trusted(below)) == ["sub"]
 
@@ -212,7 +223,7 @@ def test_the_administrators_requirements_hold_rules_too(tmp_path: Path, home: Pa
         ('{ pattern = [], decision = "prompt" }', "the pattern must be an array with at least one word"),
         (
             '{ pattern = [{ token = "a" }], decision = "prompt", justification = " " }',
-            "the justification must be a text",
+            "the justification must be a string",
         ),
         ('"a"', "must be a table"),
     ],

@@ -160,6 +160,9 @@ def test_a_heredoc_with_anything_else_is_not_known(script: str) -> None:
         (("bash", "-lc", " -x"), " -x"),
         (("bash", "-lc", "ls", "x"), None),
         (("python3", "-c", "ls"), None),
+        (("./bash", "-lc", "ls"), None),
+        (("/tmp/bash", "-lc", "ls"), None),
+        ((), None),
     ],
 )
 def test_the_script_of_a_shell_is_found(argv: tuple[str, ...], script: str | None) -> None:

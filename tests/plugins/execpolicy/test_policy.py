@@ -12,6 +12,8 @@ import pytest
 
 from codex_framework import ApprovalPolicy, CommandVerdict, Verdict
 from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, GranularApproval, ReadOnly
+from codex_plugin_execpolicy.judgement import Line, evaluate_line
+from codex_plugin_execpolicy.rulefile import read_rules
 
 UNTRUSTED, ON_FAILURE = ApprovalPolicy.UNTRUSTED, ApprovalPolicy.ON_FAILURE
 ON_REQUEST, NEVER = ApprovalPolicy.ON_REQUEST, ApprovalPolicy.NEVER
@@ -100,7 +102,9 @@ def test_rules_decide_before_judgement(judge: Judge, home: Path) -> None:
         'prefix_rule([["pip", "pip3"], "install"], "forbidden")\n'
     )
     assert judge(["rm", "-rf", "build"]) == UNCONFINED
-    assert judge(["rm", "-rf", "src"]) == asks("rm", "-rf", "src")
+    assert judge(["rm", "-rf", "src"]) == asks("rm", "-rf", "src").evolve(precaution=True)
+    assert judge(["rm", "-rf", "src"], UNTRUSTED) == asks("rm", "-rf", "src")
+    assert judge(["rm", "-rf", "src"], escalate="require_escalated") == asks("rm", "-rf", "src")
     assert judge("rm -rf build && ls") is None
     assert judge("rm -rf build && ls", UNTRUSTED) == ALLOW
     assert judge("rm -rf build; rm -rf build", NEVER) == UNCONFINED
@@ -152,6 +156,9 @@ def test_what_a_rule_allows_counts_for_certain_words_only(judge: Judge, home: Pa
     (home / "rules" / "a.rules").write_text('prefix_rule(["git", "push"])')
     assert judge(script) is None
     assert judge("git push") == UNCONFINED
+    rules = read_rules(home / "rules" / "a.rules").rules
+    assert evaluate_line(Line.read(("bash", "-lc", script)), rules).decision is None
+    assert evaluate_line(Line.read(("bash", "-lc", "git push")), rules).decision is Verdict.ALLOW
 
 
 def test_judging_a_plain_command_loads_no_parser() -> None:

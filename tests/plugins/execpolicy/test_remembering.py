@@ -68,10 +68,10 @@ def test_a_decision_about_a_host_holds_at_once(policy: ExecPolicy, facts: TurnFa
     other = NetworkTarget("other.example", 80, "http")
     assert policy.judge_network(HTTPS, facts) is None
     assert policy.remember_host(HTTPS, facts, allow=True) == (
-        "The person allows connections to example.com (https) from now on."
+        "From now on, the user allows connections to example.com (https)."
     )
     assert policy.remember_host(other, facts, allow=False) == (
-        "The person denies connections to other.example (http) from now on."
+        "From now on, the user denies connections to other.example (http)."
     )
     assert policy.remember_host(other, facts, allow=False)
     assert [policy.judge_network(target, facts) for target in (HTTPS, other)] == [Verdict.ALLOW, Verdict.FORBID]
@@ -121,9 +121,11 @@ def test_what_a_stricter_rule_would_undo_is_not_written(
     (home / "rules" / "a.rules").write_text(
         f'network_rule("example.com", "https", "{decision}")\nprefix_rule(["npm"], "{word}")'
     )
-    with pytest.raises(CodexError, match=r"a rule .* https to example\.com: one that allows it would change nothing"):
+    with pytest.raises(
+        CodexError, match=r"a rule .* https to example\.com, so a rule that allows it would have no effect"
+    ):
         policy.remember_host(HTTPS, facts, allow=True)
-    with pytest.raises(CodexError, match=r"a rule .* `npm install`: one that allows it would change nothing"):
+    with pytest.raises(CodexError, match=r"a rule .* `npm install`, so a rule that allows it would have no effect"):
         policy.remember_prefix(("npm", "install"), facts)
     assert written(home) == ""
     policy.remember_host(HTTPS, facts, allow=False)
@@ -132,16 +134,16 @@ def test_what_a_stricter_rule_would_undo_is_not_written(
 
 def test_where_rules_are_left_out_it_is_said(tmp_path: Path, facts: TurnFacts, home: Path) -> None:
     policy = ExecPolicy(RuleLayers(str(tmp_path / "etc"), ignore_rules=True))
-    assert policy.remember_prefix(("npm", "install"), facts).endswith("so it holds in others only.")
-    assert policy.remember_host(HTTPS, facts, allow=True).endswith("so it holds in others only.")
+    assert policy.remember_prefix(("npm", "install"), facts).endswith("so it applies only in other sessions.")
+    assert policy.remember_host(HTTPS, facts, allow=True).endswith("so it applies only in other sessions.")
     assert len(written(home).splitlines()) == 2
 
 
 def test_without_a_home_nothing_can_be_kept(policy: ExecPolicy, facts: TurnFacts) -> None:
     homeless = facts.evolve(codex_home=None)
-    with pytest.raises(CodexError, match="no folder to keep rules in"):
+    with pytest.raises(CodexError, match="no folder for saving rules"):
         policy.remember_prefix(("npm", "install"), homeless)
-    with pytest.raises(CodexError, match="no folder to keep rules in"):
+    with pytest.raises(CodexError, match="no folder for saving rules"):
         policy.remember_host(HTTPS, homeless, allow=True)
 
 
@@ -151,7 +153,7 @@ def test_nothing_is_added_to_a_file_with_a_mistake(policy: ExecPolicy, facts: Tu
     before = text.encode(errors="surrogateescape")
     file.write_bytes(before)
     for _ in range(2):
-        with pytest.raises(CodexError, match=r"nothing was added to .*default\.rules, as it ") as caught:
+        with pytest.raises(CodexError, match=r"nothing was added to .*default\.rules, because it ") as caught:
             policy.remember_prefix(("npm", "install"), facts)
         assert caught.value.hint
         with pytest.raises(CodexError, match="nothing was added to"):
@@ -222,7 +224,7 @@ def test_a_lock_that_is_never_let_go_is_an_error(home: Path, monkeypatch: pytest
     monkeypatch.setattr("codex_plugin_execpolicy.amendments._LOCK_WAIT_S", 0.05)
     with (home / "rules" / "default.rules").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(CodexError, match="cannot be written: another program holds it"):
+        with pytest.raises(CodexError, match="cannot be written: another program has locked it"):
             allow_prefix(home, ("npm",))
     assert allow_prefix(home, ("npm",))
 

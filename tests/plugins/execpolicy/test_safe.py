@@ -30,6 +30,11 @@ from codex_plugin_execpolicy.safe import is_known_safe
             "/usr/bin/ls",
             "/bin/cat x",
             "base64 x",
+            "base64 -w0 x",
+            "uniq -c a",
+            "uniq -f 1 -s 2 a",
+            "uniq -- a",
+            "git -P --no-optional-locks status",
             "base64 -d x",
             "find . -name x -type f",
             "rg -n x src",
@@ -47,7 +52,15 @@ def test_a_command_that_only_looks_is_safe(command: str) -> None:
     "command",
     [
         *("rm x", "python3 -c 1", "./ls", "/tmp/ls", "bin/cat x", "LS", "make", "cargo check"),
-        *("base64 -o x", "base64 -ox", "base64 --output x", "base64 --output=x"),
+        *("base64 -o x", "base64 -ox", "base64 --output x", "base64 --output=x", "base64 -do x", "base64 -Di x -o y"),
+        *("uniq a b", "uniq - b", "uniq -c a b", "uniq -f 1 a b", "uniq -f1 a b", "uniq -- a b", "uniq a -- b"),
+        *(
+            "git --bare log",
+            "git --no-pager --bare log",
+            "git --html-path log",
+            "git --list-cmds=main log",
+            "git --attr-source=x log",
+        ),
         *("find . -exec ls", "find . -execdir ls", "find . -ok ls", "find . -okdir ls", "find . -delete"),
         *("find . -fls x", "find . -fprint x", "find . -fprint0 x", "find . -fprintf x y"),
         *(
@@ -84,7 +97,7 @@ def test_no_command_is_not_safe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "safe"), [("cat *", True), ("ls ~/x", True), ("git log *", False), ("rg x *", False)]
+    ("command", "safe"), [("cat *", True), ("ls ~/x", True), ("git log *", False), ("rg x *", False), ("uniq *", False)]
 )
 def test_where_names_of_files_become_words_only_programs_without_harmful_options_are_safe(
     command: str, safe: bool

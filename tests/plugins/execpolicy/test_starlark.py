@@ -177,7 +177,7 @@ def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.rules")
     (tmp_path / "endless.rules").symlink_to("/dev/zero")
     for file in tmp_path.iterdir():
-        with pytest.raises(ConfigError, match="cannot be read: it is no regular file"):
+        with pytest.raises(ConfigError, match="cannot be read: it is not a regular file"):
             read_rules(file)
 
 
@@ -185,7 +185,7 @@ def test_nothing_is_added_to_a_file_that_is_full(home: Path) -> None:
     file = home / "rules" / "default.rules"
     text = "#" * (LARGEST - 10)
     file.write_text(text)
-    with pytest.raises(Exception, match="is full: it may have 1,048,576 bytes") as caught:
+    with pytest.raises(Exception, match="is full: at most 1,048,576 bytes are allowed") as caught:
         allow_prefix(home, ("a",))
     assert file.read_text() == text
     assert "Remove rules" in getattr(caught.value, "hint", "")

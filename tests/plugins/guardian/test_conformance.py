@@ -37,7 +37,7 @@ def test_what_is_no_decision():
         async def review(self, request: Any, turn: TurnContext) -> Any:
             return True
 
-    assert "gives bool, not a ReviewDecision" in violations(Vague())
+    assert "returns bool, not a ReviewDecision" in violations(Vague())
 
 
 def test_an_approval_without_an_answer():
@@ -68,7 +68,7 @@ def test_cancellation():
             await asyncio.wait([asking])
             return None
 
-    assert "has to be let through" in violations(Stubborn())
+    assert "must be raised again" in violations(Stubborn())
     assert "leaves its child asking the model" in violations(Careless())
     assert "leaves a child thread running" in violations(Careless())
 

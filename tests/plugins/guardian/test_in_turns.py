@@ -30,7 +30,7 @@ DENY = say(
         {"outcome": "deny", "risk_level": "high", "user_authorization": "low", "rationale": "It deletes the archive."}
     )
 )
-BEGINNING = "You decide approval requests in place of a person."
+BEGINNING = "You decide approval requests in place of the user."
 
 
 def escalated(command: str, *, call_id: str = "", why: str = "it is needed") -> Reply:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from codex_framework import ModelError, ProviderInfo
+from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
+from codex_framework.testing.wire import sse_event
+from codex_plugin_openai.faults import retry_after
 from codex_plugin_openai.provider import ResponsesProvider
+from tests.plugins.openai.conftest import provider_at
 
 CUT = "stream disconnected before completion: Transport error: network error: error decoding response body"
 CLOSED = "stream disconnected before completion: stream closed before response.completed"
@@ -26,7 +33,58 @@ CONTEXT = (
 )
 TOO_MANY = {"response_too_many_failed_attempts": {"http_status_code": 429}}
 
+COMPLETED = {"type": "response.completed", "response": {"id": "r"}}
+
 Ask = Callable[..., Any]
+
+
+class Speaking:
+    """A server that answers a request with these bytes, pausing before each part, whatever the client does."""
+
+    def __init__(self, parts: list[bytes], *pauses_s: float) -> None:
+        self._parts = parts
+        self._pauses_s = itertools.cycle(pauses_s)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._speak)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._listener.close()
+
+    def _speak(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection, contextlib.suppress(OSError):  # the client has given up
+            while b"\r\n\r\n" not in connection.recv(65_536):
+                pass
+            for part, pause_s in zip(self._parts, self._pauses_s, strict=False):
+                if self._over.wait(pause_s):
+                    return
+                connection.sendall(part)
+            self._over.wait(30)
+
+
+def asked(url: str, env: dict[str, str], **table: Any) -> ModelError | None:
+    """Ask once. None means that the response was complete."""
+
+    async def run() -> ModelError | None:
+        client = ResponsesProvider().open(provider_at(url, **table), env)
+        try:
+            async with asyncio.timeout(20):
+                async for _ in client.stream(model_request()):
+                    pass
+        except ModelError as error:
+            return error
+        finally:
+            await client.aclose()
+        return None
+
+    return asyncio.run(run())
 
 
 def facts(error: ModelError) -> tuple[str, bool, float | None, Any]:
@@ -56,16 +114,11 @@ def test_a_stream_that_is_cut_can_be_asked_for_again(ask: Ask, reply: Reply) -> 
     "reply",
     [
         say("hello") + fault(no_completed=True),
-        say("hello")
-        + fault(
-            no_completed=True,
-            raw_after='event: response.completed\ndata: {"type":"response.completed","response":{\n\n',
-        ),
         fault(200, headers={"content-type": "text/html"}, body="<html>hi</html>"),
         fault(200, body=""),
         fault(200, body="data: [DONE]\n\n"),
     ],
-    ids=["no completed", "last event is no JSON", "HTML", "nothing", "chat completions' end"],
+    ids=["no completed", "HTML", "nothing", "chat completions' end"],
 )
 def test_a_stream_that_ends_early_can_be_asked_for_again(ask: Ask, reply: Reply) -> None:
     assert facts(ask([reply]).error) == (CLOSED, True, None, DISCONNECTED)
@@ -76,6 +129,83 @@ def test_a_silent_stream_is_given_up_after_the_idle_timeout(ask: Ask) -> None:
     assert facts(outcome.error) == (IDLE, True, None, DISCONNECTED)
 
 
+@pytest.mark.parametrize(
+    "drip",
+    [
+        b": keep-alive\n\n",
+        b'data: {"type":"keepalive","sequence_number":3}\n\n',
+        b'event: response.in_progress\ndata: {"type":"response.in_progress","response":{}}\n\n',
+        b'data: {"type":"response.output_text.delta"}\n\n',
+        b"data: ping\n\n",
+        b": a comment without an end ",
+        b"\n",
+    ],
+    ids=["comments", "unknown events", "in progress", "wrong deltas", "words", "an endless line", "empty lines"],
+)
+def test_a_server_that_says_nothing_in_many_words_is_idle(env: dict[str, str], drip: bytes) -> None:
+    head, pause_s = b"HTTP/1.1 200 OK\r\n\r\n", 0.0 if drip.startswith(b": keep") else 0.02
+    with Speaking([head, *[drip] * 100_000], pause_s) as url:
+        assert facts(asked(url, env, stream_idle_timeout_ms=200)) == (IDLE, True, None, DISCONNECTED)
+
+
+def test_a_server_that_works_slowly_is_not_idle(env: dict[str, str]) -> None:
+    events = [
+        'event: response.function_call_arguments.delta\ndata: {"type":"response.function_call_arguments.delta","delta":"a"}',
+        'data: {"type":"response.function_call_arguments.delta","delta":"a"}',
+        'data: {"type":"response.web_search_call.searching"}',
+        'data: {"type":"response.output_text.delta","item_id":"m","delta":"a"}',
+    ]
+    wire = [b"HTTP/1.1 200 OK\r\n\r\n", *(f"{event}\n\n".encode() for event in events), sse_event(COMPLETED)]
+    with Speaking(wire, 0.3) as url:
+        assert asked(url, env, stream_idle_timeout_ms=550) is None
+
+
+def test_an_event_restores_the_whole_time_limit(env: dict[str, str]) -> None:
+    """A comment late in a pause shortens the rest of this pause only."""
+
+    delta = b'data: {"type":"response.output_text.delta","item_id":"m","delta":"a"}\n\n'
+    wire = [b"HTTP/1.1 200 OK\r\n\r\n", b": comment\n\n", delta, sse_event(COMPLETED)]
+    with Speaking(wire, 0, 0.9, 0, 0.6) as url:
+        assert asked(url, env, stream_idle_timeout_ms=1200) is None
+
+
+@pytest.mark.parametrize(
+    "drip", [b"", b"x-a: 1\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"], ids=["silent", "slow", "hints"]
+)
+def test_the_head_of_an_answer_has_a_limit_of_its_own(env: dict[str, str], drip: bytes) -> None:
+    start = b"HTTP/1.1 200 OK\r\n" if drip.startswith(b"x") else b""
+    with Speaking([start, *[drip] * 1000], 0.02) as url:
+        error = asked(url, env, response_timeout_ms=200)
+    assert isinstance(error, ModelError)
+    text = "stream disconnected before completion: the model server sent no response within 0.2 s"
+    assert (error.fact, error.retryable, error.info) == (text, True, DISCONNECTED)
+    assert error.hint.endswith("raise response_timeout_ms in [model_providers.mock].")
+
+
+def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_plugin_openai.client._ERROR_BODY_S", 0.2)
+    head = b"HTTP/1.1 422 No\r\ncontent-length: 100000\r\n\r\n"
+    with Speaking([head, *[b"x"] * 1000], 0.01) as url:
+        error = asked(url, env)
+    assert isinstance(error, ModelError)
+    assert error.fact.startswith("unexpected status 422 No: x")
+
+
+def test_an_event_that_never_ends_does_not_fill_the_memory(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_plugin_openai.sse.EVENT_LIMIT", 3 << 20)
+    for line_end in (b"", b"\n"):
+        with Speaking([b"HTTP/1.1 200 OK\r\n\r\ndata: ", *[b"x" * 100_000 + line_end] * 1000], 0.0) as url:
+            error = asked(url, env)
+        assert (
+            facts(error)[0]
+            == "stream disconnected before completion: the model server sent an event of more than 3 MiB"
+        )
+
+
 def test_the_idle_timeout_does_not_count_for_the_head_of_the_answer(ask: Ask) -> None:
     outcome = ask([say("hello") + fault(hang_s=0.4)], stream_idle_timeout_ms=100)
     assert [type(event).__name__ for event in outcome.events][-1] == "Completed"
@@ -83,12 +213,34 @@ def test_the_idle_timeout_does_not_count_for_the_head_of_the_answer(ask: Ask) ->
 
 def test_malformed_events_are_passed_over(ask: Ask) -> None:
     noise = (
-        'data: {not json\n\nevent: bogus\ndata: {"type":"response.bogus"}\n\n: comment line\n\ndata:\n\n'
-        'garbage without colon\n\ndata: [1,2]\n\ndata: {"type":"response.output_item.done"}\n\n'
+        'event: bogus\ndata: {"type":"response.bogus"}\n\n: comment line\n\ndata:\n\nid: 3\nretry: 5\n\ndata: ping\n\n'
+        'garbage without colon\n\ndata: [1,2]\n\ndata: "word"\n\n'
         'data: {"type":"response.output_text.delta"}\n\ndata: {"type":7}\n\ndata: {"type":["x"]}\n\n'
     )
     noisy, clean = ask([say("hi") + fault(raw_before=noise)]), ask([say("hi")])
     assert noisy.events == clean.events
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        'data: {"type":"response.output_item.done","item":{"type":"mess',
+        'event: response.output_item.done\ndata: {"type":"response.output_item.done"}',
+        'data: {"type":"response.output_item.done","item":"text"}',
+        'data: {"type":"response.completed","response":{',
+        'data: {"type":"response.completed","response":7}',
+        'dat\0: {"type":"response.output_item.done","item":{"type":"message"}}',
+        '{"type":"response.output_item.done","item":{"type":"message"}}',
+        'data: {"type":"response.outp\ndata: {"type":"response.completed","response":{}}',
+        'data: {"type":"response.output_item.done","item":' + '{"a":' * 100_000,
+    ],
+)
+def test_an_event_that_cannot_be_read_is_never_left_out(ask: Ask, event: str) -> None:
+    error = ask([say("hi") + fault(raw_before=f"{event}\n\n")]).error
+    start = "stream disconnected before completion: the model server sent an event that cannot be read: "
+    assert error.fact.startswith(start)
+    assert facts(error)[1:] == (True, None, DISCONNECTED)
+    assert len(error.fact) < 250
 
 
 def test_a_429_with_retry_after_is_for_the_turn_to_try_again(ask: Ask) -> None:
@@ -192,6 +344,15 @@ def test_an_error_event_counts_as_a_failed_response(ask: Ask) -> None:
     assert ask([fault(raw_before=event)]).error.fact == CONTEXT
 
 
+@pytest.mark.parametrize("kind", ["incomplete", "failed"])
+@pytest.mark.parametrize("details", [{"cached_tokens": 3}, None, [1]])
+def test_the_tokens_of_a_failed_response_are_counted(ask: Ask, kind: str, details: Any) -> None:
+    usage = {"input_tokens": 11, "input_tokens_details": details, "output_tokens": 7, "total_tokens": 18}
+    event = {"type": f"response.{kind}", "response": {"usage": usage}}
+    error = ask([fault(raw_before=sse_event(event).decode())]).error
+    assert error.usage == TokenUsage(11, 3 if isinstance(details, dict) else 0, 7, 0, 18)
+
+
 def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
     error = ask([fault(incomplete="max_output_tokens")]).error
     assert facts(error) == ("Incomplete response returned, reason: max_output_tokens", False, None, "other")
@@ -257,13 +418,48 @@ def test_a_failing_server_is_asked_again_at_once(ask: Ask) -> None:
 def test_retry_after_is_waited_for_between_requests(ask: Ask) -> None:
     outcome = ask([fault(503, headers={"retry-after": "0.5"}), say("hi")], request_max_retries=1)
     first, second = outcome.server.requests
-    assert second.received_at - first.answered_at >= 0.5
+    assert second.received_at - first.answered_at >= 0.45  # the server looks at its clock after it has answered
 
 
 def test_a_long_pause_is_left_to_the_turn_which_can_tell_about_it(ask: Ask) -> None:
     outcome = ask([fault(500, headers={"retry-after": "3600"})], request_max_retries=4)
     assert facts(outcome.error) == (HIGH_DEMAND, True, 3600.0, "internal_server_error")
     assert len(outcome.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "86400"},
+        {"retry-after": "-1"},
+        {"retry-after": "nan"},
+        {"retry-after": "inf"},
+        {"retry-after-ms": "86400000"},
+        {"retry-after": "Fri, 31 Dec 2126 23:59:59 GMT"},
+        {"retry-after": "soon"},
+    ],
+    ids=str,
+)
+def test_a_pause_of_a_day_or_more_or_of_no_sense_is_not_waited_for(headers: dict[str, str]) -> None:
+    assert retry_after(headers) is None
+
+
+def test_a_pause_below_a_day_counts_in_every_form() -> None:
+    assert retry_after({"retry-after": "86399"}) == 86399.0
+    assert retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+
+
+@pytest.mark.parametrize("status", [400, 403, 503])
+def test_a_known_code_counts_with_the_statuses_that_codex_knows_it_by(ask: Ask, status: int) -> None:
+    outcome = ask([fault(status, body=refusal("server_is_overloaded", "busy"))], request_max_retries=1)
+    assert facts(outcome.error)[3] == "server_overloaded"
+
+
+@pytest.mark.parametrize("status", [401, 404, 422, 500, 502])
+def test_a_known_code_says_nothing_with_another_status(ask: Ask, status: int) -> None:
+    outcome = ask([fault(status, body=refusal("server_is_overloaded", "busy"))] * 2, request_max_retries=0)
+    assert facts(outcome.error)[3] != "server_overloaded"
 
 
 def test_a_server_that_goes_on_failing_is_for_the_turn_to_try_again(ask: Ask) -> None:
@@ -332,3 +528,63 @@ def test_a_server_that_speaks_something_else_is_told(env: dict[str, str]) -> Non
         error = asyncio.run(run())
         thread.join()
     assert error.slug == "unreachable"
+
+
+# What URLs keep secret
+
+SECRET = "s3cret+value"
+ESCAPED = "s3cret%2Bvalue"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 429, 500, 503])
+@pytest.mark.parametrize("url", ["http://me:{0}@127.0.0.1:{1}/v1?sig={0}", "http://127.0.0.1:{1}/v1"])
+def test_a_refusal_shows_neither_login_nor_query(status: int, url: str) -> None:
+    """The server repeats the request's URL in its answer, as many do."""
+    echo = f"cannot POST /v1/responses?sig={ESCAPED}&key={ESCAPED} for me:{SECRET} ({SECRET})"
+    for body in (
+        echo,
+        json.dumps({"error": {"message": echo, "code": "other"}}),
+        json.dumps({"error": {"message": echo}}),
+    ):
+        head = f"HTTP/1.1 {status} Refused\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        with Speaking([head.encode() + body.encode()], 0) as plain:
+            port = plain.rpartition(":")[2].removesuffix("/v1")
+            error = refused_by(url.format(ESCAPED, port))
+        told = f"{error} {error.hint}"
+        assert "s3cret" not in told
+        assert status in (429, 500, 503, 400) or "cannot POST" in told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://me:{ESCAPED}@127.0.0.1:1/v1?sig={ESCAPED}",
+        f"https://me:{ESCAPED}@127.0.0.1:1/v1?sig={ESCAPED}",
+        f"ftp://me:{SECRET}@host/v1?sig={SECRET}",
+        f"https://me:{SECRET}@[::1/v1?sig={SECRET}",
+        f"https://me:{SECRET}/é@host/v1?sig={SECRET}",
+        f"https://me:{SECRET}@host:port/v1?sig={SECRET}",
+        f"me:{SECRET}@host/v1?sig={SECRET}",
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_named_without_login_and_query(url: str) -> None:
+    error = refused_by(url)
+    assert "s3cret" not in f"{error} {error.hint}"
+    assert "127.0.0.1" in str(error) or "base_url" in str(error)
+
+
+def refused_by(url: str) -> ModelError:
+    """What is told of a request to this URL; the table has a secret in its query as well."""
+    info = ProviderInfo(id="p", name="p", base_url=url, query_params={"key": SECRET}, request_max_retries=0)
+
+    async def ask() -> None:
+        client = ResponsesProvider().open(info, {})
+        try:
+            async for _ in client.stream(model_request()):
+                pass
+        finally:
+            await client.aclose()
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(ask())
+    return caught.value

@@ -6,18 +6,34 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from codex_framework.commands.access import file_access
 from codex_framework.contract.errors import ToolError
+from codex_framework.contract.permissions.profile import permissions_of
+from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.contract.roles.tools import ToolCall
+from codex_plugin_read_file import grep_files
 from codex_plugin_read_file.grep_files import GrepFiles
 from codex_plugin_read_file.search import IgnoreFile, matching_files
+
+
+def find_ripgrep() -> str:
+    """The program ``rg`` of the extra ``search``, or that on PATH."""
+    beside = Path(sys.executable).with_name("rg")
+    found = str(beside) if beside.exists() else shutil.which("rg")
+    if found is None:
+        pytest.skip("ripgrep is not installed")
+    return found
 
 
 @pytest.fixture
@@ -43,18 +59,36 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def grep(open_thread: Callable[..., Any]) -> Callable[..., str]:
+RIPGREP = grep_files._ripgrep
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def grep(open_thread: Callable[..., Any], request: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Call the tool, with ripgrep and without."""
+    used: list[bool] = []
+
+    def ripgrep(context: Any) -> str | None:
+        found = RIPGREP(context) if request.param == "ripgrep" else None
+        used.append(found is not None)
+        return found
+
+    monkeypatch.setattr(grep_files, "_ripgrep", ripgrep)
+    if request.param == "ripgrep":
+        find_ripgrep()
+
     def found(**arguments: Any) -> str:
         async def call() -> str:
             async with open_thread() as thread:
                 output = await GrepFiles().run(ToolCall("call", "grep_files", json.dumps(arguments)), thread.context)
                 return str(output.content)
 
+        used.clear()
         try:
             return asyncio.run(call())
         except ToolError as error:
             return str(error)
+        finally:
+            assert set(used) <= {request.param == "ripgrep"}
 
     return found
 
@@ -76,12 +110,20 @@ def paths(folder: Path, *names: str) -> str:
         ({"pattern": "needle", "path": "src"}, ("src/mid.txt",)),
         ({"pattern": "needle", "path": "new.py"}, ("new.py",)),
         ({"pattern": "needle", "limit": 2}, ("kept.log", "src/mid.txt")),
+        ({"pattern": "needle", "path": "new.py", "include": "*.py"}, ("new.py",)),
+        ({"pattern": "needle", "path": "new.py", "include": "*.txt"}, ()),
+        ({"pattern": "needle", "include": "*.log"}, ("kept.log",)),
+        ({"pattern": "needle", "path": "binary.bin"}, ("binary.bin",)),
+        ({"pattern": "(?<=a )needle"}, ("src/mid.txt",)),
+        ({"pattern": "x\\nneedle"}, ("new.py",)),
+        ({"pattern": "x\\sneedle"}, ()),
+        ({"pattern": "n[^x]+e tw."}, ("new.py",)),
     ],
 )
 def test_files_that_fit_are_named_the_last_changed_first(
     grep: Callable[..., str], repository: Path, arguments: dict[str, Any], names: tuple[str, ...]
 ) -> None:
-    assert grep(**arguments) == paths(repository, *names)
+    assert grep(**arguments) == (paths(repository, *names) or "No matches found.")
 
 
 @pytest.mark.parametrize(
@@ -106,9 +148,9 @@ def test_a_pattern_that_is_none_is_told(grep: Callable[..., str], repository: Pa
 
 def test_rules_of_the_folders_above_count_within_a_repository(repository: Path) -> None:
     (repository / "src" / "late.log").write_text("needle\n")
-    regex = re.compile(b"needle")
+    regex = re.compile("needle")
     assert matching_files(regex, str(repository / "src"), None) == [str(repository / "src" / "mid.txt")]
-    (repository / ".git").rmdir()
+    (repository / "src" / ".git").mkdir()  # a repository of its own, whatever stands above
     assert len(matching_files(regex, str(repository / "src"), None)) == 3
 
 
@@ -176,5 +218,100 @@ def test_rules_are_understood_as_git_understands_them(tmp_path: Path) -> None:
         text=True,
     )
     expected = {name for name in listed.stdout.split("\0") if name and name != ".gitignore"}
-    found = matching_files(re.compile(b"needle"), str(tmp_path), None)
+    found = matching_files(re.compile("needle"), str(tmp_path), None)
     assert {os.path.relpath(path, tmp_path) for path in found} == expected
+
+
+# The same as ripgrep
+
+RULES = ["*.log", "!keep.log", "a/", "/x.txt", "!.hidden", ".*", "b/*", "!b/x.txt", "**/c", "# no", "x?txt", "*"]
+TEXTS = {
+    "plain": b"one needle two\n",
+    "other": b"nothing here\n",
+    "empty": b"",
+    "unicode": "naïve café needle\n".encode(),
+    "latin": b"na\xefve needle\n",
+    "crlf": b"needle\r\nx\r\n",
+    "bom": b"\xef\xbb\xbfneedle\n",
+    "utf16": b"\xff\xfe" + "needle\n".encode("utf-16-le"),
+    "nul": b"needle\n\0\n",
+    "late nul": b"needle\n" + b"x" * 30_000 + b"\0",
+    "far nul": b"needle\n" + b"x" * 70_000 + b"\0",
+    "after a far nul": b"x" * 70_000 + b"\0\nneedle\n",
+    "lines": b"a\nneedle\nb\n",
+}
+PATTERNS = [
+    "needle",
+    "^needle$",
+    "^needle",
+    "na.ve",
+    r"caf\w",
+    r"\bneedle\b",
+    r"a\s*needle",
+    "[^q]needle",
+    "(?i)NEEDLE",
+    "e{2}",
+]
+NAMES = [
+    "x.txt",
+    "keep.log",
+    "z.log",
+    ".hidden",
+    "a/x.txt",
+    "b/x.txt",
+    "b/y.txt",
+    "b/c/x.txt",
+    "b/a/.hidden",
+    "n/x.txt",
+    "n/z.log",
+]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, bytes]:
+    files = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(TEXTS.values())), min_size=1, max_size=8))
+    places = st.sampled_from(["", "b/", "n/"]).flatmap(
+        lambda folder: st.sampled_from([".gitignore", ".ignore", ".rgignore"]).map(lambda name: folder + name)
+    )
+    rules = st.lists(st.sampled_from(RULES), min_size=1, max_size=3).map(lambda lines: "\n".join(lines).encode())
+    files |= draw(st.dictionaries(places, rules, max_size=3))
+    if draw(st.booleans()):
+        files[".git/info/exclude"] = draw(rules)
+    if draw(st.booleans()):
+        files["n/.git/HEAD"] = b""
+    return files
+
+
+@settings(max_examples=settings.default.max_examples * 2)
+@given(trees(), st.sampled_from(PATTERNS), st.sampled_from(["", "b", "n", "b/x.txt", ".hidden"]))
+def test_it_finds_what_ripgrep_finds(tree: dict[str, bytes], pattern: str, below: str) -> None:
+    # To Python's search, a byte that is not UTF-8 is a character that `.` matches.
+    assume(pattern != "na.ve" or TEXTS["latin"] not in tree.values())
+    ripgrep = find_ripgrep()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in tree.items():
+            path = Path(folder, "top", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        Path(folder, ".ignore").write_text("z.log\n")
+        start = str(Path(folder, "top", below))
+        argv = [ripgrep, *grep_files._OPTIONS, "--regexp", pattern, "--", start]
+        ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert ran.stderr == ""
+        assert sorted(matching_files(re.compile(pattern, re.MULTILINE), start, None)) == sorted(ran.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_run"), [(ReadOnly(), True), (WorkspaceWrite(), False), (DangerFullAccess(), True)]
+)
+def test_a_ripgrep_that_commands_may_replace_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, is_run: bool
+) -> None:
+    fake = tmp_path / "bin" / "rg"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho fake\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fake.parent), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no" / "python"))
+    access = file_access(permissions_of(policy), tmp_path, {})
+    assert RIPGREP(SimpleNamespace(access=access)) == (str(fake) if is_run else None)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,45 @@ def test_what_may_not_be_read_is_refused(use: Use, tmp_path: Path) -> None:
     assert use(ListDir(), access, dir_path=str(tmp_path / "secret")) == f"reading {tmp_path}/secret is not permitted"
     assert use(ListDir(), access, dir_path=str(tmp_path)) == f"Absolute path: {tmp_path}"
     assert use(GrepFiles(), access, pattern="x", path="secret") == f"reading {tmp_path}/secret is not permitted"
+
+
+def test_files_of_the_system_are_not_read(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "environ").symlink_to("/proc/self/environ")
+    (tmp_path / "system").symlink_to("/proc/self")
+    why = "is not permitted: tools cannot access the system's files under /proc and /sys"
+    for access in (FileAccess(full=True), FileAccess()):
+        for path in (
+            "/proc/self/environ",
+            f"{tmp_path}/environ",
+            f"{tmp_path}/system/environ",
+            "/sys/kernel/uevent_seqnum",
+        ):
+            assert use(ReadFile(), access, file_path=path) == f"reading {path} {why}"
+            assert use(ReadFile(), access, file_path=path, mode="indentation") == f"reading {path} {why}"
+            assert use(GrepFiles(), access, pattern="x", path=path) == f"reading {path} {why}"
+        for path in ("/proc", "/proc/self", f"{tmp_path}/system"):
+            assert use(ListDir(), access, dir_path=path) == f"reading {path} {why}"
+    root = use(ListDir(), dir_path="/", depth=2, limit=100_000).splitlines()
+    assert root[root.index("proc/") + 1].startswith(" ") is False, "what is in it is not shown"
+
+
+def test_a_pipe_is_not_waited_for(use: Use, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for mode in ("slice", "indentation"):
+        output = use(ReadFile(), file_path=str(tmp_path / "pipe"), mode=mode)
+        assert output == f"failed to read file: `{tmp_path}/pipe` is not a file"
+    assert (
+        use(GrepFiles(), pattern="x", path="pipe")
+        == f"unable to access `{tmp_path}/pipe`: path `{tmp_path}/pipe` is not a file"
+    )
+
+
+def test_a_link_is_read_as_its_target(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "f").write_text("x\n")
+    (tmp_path / "link").symlink_to("folder")
+    assert use(ReadFile(), file_path=f"{tmp_path}/link/f") == "L1: x"
+    assert use(ListDir(), dir_path=f"{tmp_path}/link") == f"Absolute path: {tmp_path}/link\nf"
 
 
 # read_file: blocks

@@ -244,9 +244,9 @@ def test_a_record_that_is_no_path_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        ("", "holds no answer"),
+        ("", "contains no answer"),
         ("not json\n", "line 1: "),
-        ('{"cassette": 99}\n', "line 1: ValueError: version 99 is not known here"),
+        ('{"cassette": 99}\n', "line 1: ValueError: version 99 is not supported"),
         ('{"cassette": 1}\n{"request": {"model": "x"}, "events": []}\n', "line 2: KeyError: 'instructions'"),
         ('{"cassette": 1}\n[]\n', "line 2: "),
     ],

@@ -133,8 +133,8 @@ def test_a_script_may_repeat_its_last_reply(tmp_path: Path) -> None:
     ("text", "fact"),
     [
         ("responses = [", "cannot be read"),
-        ("answers = []", "is no script of responses"),
-        ("responses = [3]", "response 1: a response is a text or a table, not 3"),
+        ("answers = []", "is not a script of responses"),
+        ("responses = [3]", "response 1: a response must be a string or a table, not 3"),
         ('responses = ["a", {shout = "x"}]', "response 2: an output needs one of: say, reasoning, call"),
         ('responses = [{output = ["a"], shout = 1}]', "response 1: unknown or misplaced: shout"),
         ('responses = [{say = "a", loud = 1}]', "response 1: "),

@@ -155,7 +155,7 @@ extends = ":workspace"
         ),
         (
             {"permissions": {"file_system": {"write": "/x"}}},
-            "failed to parse function arguments: file_system.write has to be a list of paths",
+            "failed to parse function arguments: file_system.write must be a list of paths",
         ),
     ],
 )
@@ -200,5 +200,5 @@ def test_nobody_is_asked_where_it_is_switched_off(make_kernel: Any, tmp_path: Pa
     wanted = {"permissions": {"network": {"enabled": True}}}
     config = CONFIG.replace("tool = true", "tool = false")
     outputs = played.play(wanted, {"network": {"enabled": True}}, May(tmp_path), config=config)
-    assert outputs[0] == "request_permissions is switched off in the configuration (features.request_permissions_tool)"
+    assert outputs[0] == "unsupported call: request_permissions"
     assert played.asked == []

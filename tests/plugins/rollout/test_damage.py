@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework import ThreadError
@@ -81,6 +81,7 @@ def test_bytes_changed_anywhere_break_nothing(changes: list[tuple[float, bytes]]
     load(bytes(data))
 
 
+@example([("response_item", {"type": []}), ("event_msg", {"type": {}})])
 @given(st.lists(st.tuples(st.sampled_from(KINDS), payloads | values), max_size=8))
 def test_lines_of_any_content_break_nothing(lines: list[tuple[str, Any]]) -> None:
     load("\n".join(json.dumps({"type": kind, "payload": payload}) for kind, payload in lines).encode())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_a_login_in_the_url_is_left_out(repo: Path) -> None:
 def test_a_broken_repository_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".git").write_bytes(content)
     assert git_facts(tmp_path) == {}
+
+
+def test_pipes_and_files_of_the_system_in_place_of_gits_are_not_read(repo: Path) -> None:
+    head = repo / ".git" / "HEAD"
+    (repo / ".git" / "config").unlink()
+    os.mkfifo(repo / ".git" / "config")
+    assert git_facts(repo)["branch"] == "main"
+    head.unlink()
+    head.symlink_to("/proc/self/environ")
+    assert git_facts(repo) == {}
+    (repo / ".git").rename(repo / "was")
+    os.mkfifo(repo / ".git")
+    assert git_facts(repo) == {}
 
 
 def test_a_folder_that_is_gone_has_no_facts(tmp_path: Path) -> None:

@@ -43,11 +43,10 @@ def lines_of(path: str | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_thread_without_a_word_of_a_person_leaves_no_file(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
+def test_a_thread_without_a_turn_leaves_no_file(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
     recorder = store.create(meta, home)
     recorder.append(
         [
-            EventEntry(TurnStartedEvent("t")),
             ItemEntry(user_message("<permissions instructions>\n...", role="developer")),
             ItemEntry(user_message("<environment_context>\n...")),
             ItemEntry(user_message("# AGENTS.md instructions for /w\n...")),
@@ -55,6 +54,14 @@ def test_a_thread_without_a_word_of_a_person_leaves_no_file(store: RolloutStore,
     )
     recorder.close()
     assert not Path(home).exists()
+
+
+def test_a_thread_whose_turn_has_begun_can_be_found(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
+    recorder = store.create(meta, home)
+    recorder.append([EventEntry(TurnStartedEvent("t"))])
+    recorder.flush()
+    assert store.load(meta.id, home).history == ()
+    assert store.latest(home) == meta.id
 
 
 def test_the_file_is_named_by_local_time_and_id(store: RolloutStore, meta: ThreadMeta, home: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import codex_plugin_context
 import codex_plugin_rollout
-from codex_framework import Kernel, ThreadError, hookimpl
+from codex_framework import FunctionSpec, Kernel, ThreadError, ToolCall, ToolContext
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
@@ -19,19 +19,9 @@ from codex_framework.contract.protocol.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from codex_framework.testing import Offer
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, say
-
-
-class Offer:
-    """A plugin that offers a model."""
-
-    def __init__(self, model: ScriptedModel) -> None:
-        self._model = model
-
-    @hookimpl
-    def codex_model_providers(self) -> list[Any]:
-        return [self._model]
 
 
 @pytest.fixture
@@ -41,14 +31,67 @@ def open_kernel(tmp_path: Path, home: str) -> Any:
     (work / "AGENTS.md").write_text("Be kind.")
     Path(home).mkdir()
 
-    async def opened(model: ScriptedModel) -> Kernel:
+    async def opened(model: ScriptedModel, *more: Any) -> Kernel:
         environ = {"CODEX_HOME": home, "PATH": "/usr/bin:/bin"}
         overrides = ('model_provider="scripted"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"')
         config = load_config(cwd=work, environ=environ, overrides=overrides)
-        plugins = (codex_plugin_rollout, codex_plugin_context, Offer(model))
+        plugins = (codex_plugin_rollout, codex_plugin_context, Offer(providers=[model]), *more)
         return await Kernel.create(config, environ=environ, entry_points=(), plugins=plugins)
 
     return opened
+
+
+class Looks:
+    """A tool that finds its own call in the thread's file, and lets the file be out of reach for the rest of a turn."""
+
+    name = "looks"
+    parallel_safe = False
+    spec = FunctionSpec("looks", "Looks.", {"type": "object", "properties": {}})
+
+    def __init__(self) -> None:
+        self.found: list[bool] = []
+
+    async def run(self, tool_call: ToolCall, context: ToolContext) -> str:
+        path = context.turn.thread.path
+        assert path is not None
+        self.found.append(f'"call_id":"{tool_call.call_id}"' in Path(path).read_text())
+        return "looked"
+
+
+def test_a_call_is_on_disk_before_its_tool_runs(open_kernel: Any) -> None:
+    looks = Looks()
+
+    async def run() -> None:
+        model = ScriptedModel([call("looks", call_id="first"), call("looks", call_id="second"), say("done")])
+        async with await open_kernel(model, Offer(tools=[looks])) as kernel:
+            await (await kernel.start_thread()).run("go")
+
+    asyncio.run(run())
+    assert looks.found == [True, True]
+
+
+def test_an_unsaved_conversation_is_told_once_for_each_time_that_saving_fails(open_kernel: Any) -> None:
+    async def run() -> list[int]:
+        async with await open_kernel(ScriptedModel([say("a"), say("b"), say("c"), say("d")])) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("one")
+            path = Path(thread.rollout_path)
+            told = []
+            for broken in (True, False, True):
+                if broken:
+                    path.rename(path.with_suffix(".away"))
+                    path.mkdir()
+                else:
+                    path.rmdir()
+                    path.with_suffix(".away").rename(path)
+                result = await thread.run("more")
+                warnings = [event.message for event in result.events if isinstance(event, WarningEvent)]
+                told.append(sum("Failed to save the conversation transcript" in text for text in warnings))
+            path.rmdir()
+            path.with_suffix(".away").rename(path)
+            return told
+
+    assert asyncio.run(run()) == [1, 0, 1]
 
 
 def test_a_resumed_thread_sends_the_same_prefix(open_kernel: Any, home: str, tmp_path: Path) -> None:

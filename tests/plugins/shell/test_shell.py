@@ -93,7 +93,7 @@ def test_local_shell_called_as_a_function_takes_the_arguments_of_shell(open_thre
             {"command": "head -c 2000000 /dev/zero | tr '\\0' x"},
             (
                 r"Exit code: 0\nWall time: [\d.]+ seconds\n\.\.\. 951424 bytes omitted \.\.\.\nOutput:\n"
-                r"x{20000}…252144 tokens truncated…x{20000}"
+                r"x{20000}…252152 tokens truncated…x{20000}"
             ),
         ),
     ],

@@ -149,6 +149,55 @@ def test_output_over_a_mebibyte_says_how_many_bytes_were_never_kept(open_thread:
     )
 
 
+def test_clients_see_how_many_bytes_were_never_kept(open_thread: Any) -> None:
+    async def main() -> ExecCommandEndEvent:
+        async with open_thread() as thread:
+            await thread.call(EXEC, json.dumps({"cmd": "head -c 3000000 /dev/zero | tr '\\0' x"}))
+            return next(event for event in thread.events if isinstance(event, ExecCommandEndEvent))
+
+    half = "x" * (1 << 19)
+    assert asyncio.run(main()).aggregated_output == f"{half}\n... 1951424 bytes omitted ...\n{half}"
+
+
+class Refused:
+    """A policy that forbids everything."""
+
+    name = "refused"
+
+    def judge(self, request: Any, facts: Any) -> CommandVerdict:
+        return CommandVerdict(verdict=Verdict.FORBID, reason="not here")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policies", "status", "reason"),
+    [
+        ({"cmd": "pwd", "workdir": "no/such"}, (), "failed", "execution error: No such file or directory (os error 2)"),
+        (
+            {"cmd": "pwd", "workdir": "no/such", "tty": True},
+            (),
+            "failed",
+            "execution error: No such file or directory (os error 2)",
+        ),
+        ({"cmd": "pwd", "workdir": "/etc/passwd"}, (), "failed", "execution error: Not a directory (os error 20)"),
+        ({"cmd": "a" * 3_000_000}, (), "failed", "execution error: Argument list too long (os error 7)"),
+        ({"cmd": "pwd"}, (Refused(),), "declined", "not here"),
+    ],
+)
+def test_a_command_that_cannot_be_started_has_a_begin_and_an_end_for_clients(
+    open_thread: Any, arguments: dict[str, Any], policies: Any, status: str, reason: str
+) -> None:
+    async def main() -> list[Any]:
+        async with open_thread(policies=policies) as thread:
+            with pytest.raises(ToolError):
+                await thread.call(EXEC, json.dumps(arguments))
+            return [event for event in thread.events if isinstance(event, ExecCommandBeginEvent | ExecCommandEndEvent)]
+
+    begin, end = asyncio.run(main())
+    assert (type(begin), type(end)) == (ExecCommandBeginEvent, ExecCommandEndEvent)
+    assert (end.call_id, end.command, end.cwd) == (begin.call_id, begin.command, begin.cwd)
+    assert (end.exit_code, end.status, end.aggregated_output) == (-1, status, reason)
+
+
 def test_a_models_limit_in_bytes_holds_too(open_thread: Any) -> None:
     model = ModelInfo(slug="test", truncation=("bytes", 100))
     text = body(exec_once(open_thread, {"cmd": "head -c 200 /dev/zero | tr '\\0' x"}, model=model))

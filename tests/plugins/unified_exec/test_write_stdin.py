@@ -14,6 +14,9 @@ from codex_plugin_unified_exec.sessions import sessions_of
 
 EXEC, WRITE = codex_tools()
 
+PATIENT = {"yield_time_ms": 30_000}
+"""The call returns as soon as the command ends. By default it returns after 250 ms, when a busy machine may not have ended it yet."""
+
 
 def outcome(text: str) -> tuple[str, str]:
     """The line about the process, and the output."""
@@ -88,7 +91,7 @@ def test_a_session_without_a_terminal_has_no_stdin_but_can_be_interrupted(open_t
             assert caught.value.fact == (
                 "write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true to keep stdin open"
             )
-            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03"}))
+            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03", **PATIENT}))
             assert outcome(text) == ("exited with code 130", "")
 
     asyncio.run(main())
@@ -98,7 +101,7 @@ def test_ctrl_c_on_a_terminal_interrupts(open_thread: Any) -> None:
     async def main() -> None:
         async with open_thread() as thread:
             number = await start(thread, "exec sleep 60", tty=True)
-            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03"}))
+            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03", **PATIENT}))
             assert outcome(text) == ("exited with code 130", "^C")
 
     asyncio.run(main())
@@ -125,7 +128,7 @@ def test_an_interrupted_poll_leaves_the_session_as_it_was(open_thread: Any) -> N
             with pytest.raises(asyncio.CancelledError):
                 await poll
             assert session.running.exit_code is None
-            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03"}))
+            text = await thread.call(WRITE, json.dumps({"session_id": number, "chars": "\x03", **PATIENT}))
             assert outcome(text) == ("exited with code 130", "")
 
     asyncio.run(main())

@@ -343,10 +343,13 @@ def test_it_is_recorded_in_the_session_file_and_read_back(scene, carry_out):
 @pytest.mark.parametrize(
     ("command", "fact"),
     [
-        ("", "the command is empty. Write a command behind the `!`."),
-        (" \n", "the command is empty. Write a command behind the `!`."),
+        ("", "the command is empty. Write a command after the `!`."),
+        (" \n", "the command is empty. Write a command after the `!`."),
         ("echo \0", "the command contains a NUL character. Remove it."),
-        (7, "the command is empty. Write a command behind the `!`."),
+        (
+            7,
+            "the op 'run_user_shell_command' is wrong: its `command` is 7, not str. Set the field to a value of this class.",
+        ),
     ],
 )
 def test_what_is_no_command_is_refused(scene, carry_out, command, fact):

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codex_framework.contract.errors import ToolError
 from codex_framework.contract.permissions.file_access import FileAccess
@@ -21,6 +23,8 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import FunctionSpec
 from codex_framework.contract.roles.tools import ToolCall
 from codex_framework.testing import turn_facts
+from codex_plugin_openai.catalogue import known_model
+from codex_plugin_view_image.shrinking import fitting_size
 from codex_plugin_view_image.signature import Picture, picture
 from codex_plugin_view_image.tool import ViewImage
 
@@ -87,6 +91,42 @@ def test_an_image_is_shown(
     content, events = view(open_thread, {"path": "dot.png", **arguments}, model=model)
     assert content == (InputImage(data_url(png()), detail),)
     assert events == [ViewImageToolCallEvent("call", str(tmp_path / "dot.png"))]
+
+
+# The sizes at which Codex 0.169 sends these images.
+@pytest.mark.parametrize(
+    ("size", "high", "original"),
+    [
+        ((64, 64), (64, 64), (64, 64)),
+        ((3000, 2500), (1727, 1440), (3000, 2500)),
+        ((2500, 1000), (2048, 819), (2500, 1000)),
+        ((7000, 100), (2048, 29), (6000, 86)),
+        ((6000, 6000), (1600, 1600), (3200, 3200)),
+    ],
+)
+def test_a_large_image_is_sent_at_the_size_of_codex(
+    size: tuple[int, int], high: tuple[int, int], original: tuple[int, int]
+) -> None:
+    assert fitting_size(*size, original=False) == high
+    assert fitting_size(*size, original=True) == original
+
+
+@given(width=st.integers(1, 60_000), height=st.integers(1, 60_000), original=st.booleans())
+def test_every_size_fits_and_keeps_its_shape(*, width: int, height: int, original: bool) -> None:
+    side, most = (6000, 10_000) if original else (2048, 2500)
+    sent = fitting_size(width, height, original=original)
+    assert max(sent) <= side
+    assert -(-sent[0] // 32) * -(-sent[1] // 32) <= most
+    assert sent[0] <= width
+    assert sent[1] <= height
+    if min(sent) > 30:
+        assert sent[0] / sent[1] == pytest.approx(width / height, rel=0.05)
+    assert fitting_size(*sent, original=original) == sent
+
+
+def test_gpt_5_5_takes_original_images() -> None:
+    models = (known_model("gpt-5.5"), known_model("gpt-5.2"))
+    assert [model is not None and model.image_detail_original for model in models] == [True, False]
 
 
 def test_what_is_no_image_is_told_so(open_thread: Callable[..., Any], tmp_path: Path) -> None:
@@ -182,7 +222,7 @@ def test_without_pillow_what_cannot_be_sent_is_told_with_the_cure(
 ) -> None:
     (tmp_path / "dot.bmp").write_bytes(BMP)
     assert refused(open_thread, {"path": "dot.bmp"}) == (
-        "unable to send image: image/bmp is not a kind that models take. Install Pillow "
+        "unable to send image: image/bmp is not a format that models accept. Install Pillow "
         "(pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
     )
     large = png() + bytes(21 * 1024 * 1024)
@@ -223,3 +263,14 @@ def test_with_pillow_an_image_is_made_to_fit(
 def test_with_pillow_a_broken_picture_is_told(open_thread: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "wide.png").write_bytes(png(4096, 16)[:40])
     assert refused(open_thread, {"path": "wide.png"}).startswith("unable to process image: ")
+
+
+def test_what_is_no_file_of_a_disk_is_not_opened(open_thread: Callable[..., Any], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "link.png").symlink_to("/proc/self/environ")
+    full = FileAccess(full=True)
+    with pytest.raises(ToolError, match=r"image path `.*/pipe.png` is not a file"):
+        view(open_thread, {"path": str(tmp_path / "pipe.png")}, access=full)
+    for path in (tmp_path / "link.png", "/proc/self/environ"):
+        with pytest.raises(ToolError, match="reading it is not permitted"):
+            view(open_thread, {"path": str(path)}, access=full)

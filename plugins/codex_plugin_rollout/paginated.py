@@ -1,0 +1,189 @@
+"""The events of a paginated file: a thread of a newer Codex version, whose clients read only turn items.
+
+Commands, patches and messages are saved as ``item_completed`` events with a whole turn item, not as separate events.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.contract.protocol.events import (
+    AgentMessageEvent,
+    AgentReasoningEvent,
+    ContextCompactedEvent,
+    EventMsg,
+    ExecCommandEndEvent,
+    ItemCompletedEvent,
+    PatchApplyEndEvent,
+    ToolCallEndEvent,
+    TurnStartedEvent,
+    UserMessageEvent,
+    ViewImageToolCallEvent,
+)
+from codex_framework.contract.protocol.turn_items import older_events
+from codex_framework.contract.roles.stores import EventEntry, ThreadEntry
+from codex_plugin_rollout.lines import entry_line, event_line
+
+__all__ = ["PaginatedEvents"]
+
+_INTERACTION = "unified_exec_interaction"
+"""The source of events about input to a running command. They get no item, because the command itself is the item."""
+
+
+class PaginatedEvents:
+    """Converter of events to those that a paginated file keeps.
+
+    Attributes:
+        turn_items: The types of events that other files do not keep.
+        first_ordinal: The ordinal of the file's first line.
+    """
+
+    turn_items = frozenset({"item_completed", "exec_command_end", "tool_call_end", "view_image_tool_call"})
+
+    def __init__(self, thread_id: str, history_base: object) -> None:
+        self.first_ordinal = 0
+        match history_base:
+            case {"end_ordinal_exclusive": int(end)}:
+                self.first_ordinal = end
+        self._thread_id = thread_id
+        self._turn_id = ""
+        self._written: list[EventMsg] = []
+        self._ids: dict[str, str] = {}
+
+    def line(self, entry: ThreadEntry, now: float) -> bytes | None:
+        """Return the line for an entry, without an ordinal, or None if the file already has it or does not keep it.
+
+        Args:
+            now: Unix seconds.
+        """
+        if not isinstance(entry, EventEntry):
+            return entry_line(entry, now)
+        event = self._kept(entry.msg, now)
+        if event is entry.msg and entry.msg.type not in self.turn_items:
+            return entry_line(entry, now)
+        return None if event is None else event_line(event, now)
+
+    def _kept(self, msg: EventMsg, now: float) -> EventMsg | Mapping[str, Any] | None:
+        """Return the event to write instead of ``msg``, or None if nothing is written."""
+        if isinstance(msg, ItemCompletedEvent):
+            self._written.extend(older_events(msg.item) or ())
+            return msg if msg.item.get("id") else msg.evolve(item={**msg.item, "id": _new_id()})
+        if isinstance(msg, TurnStartedEvent):
+            self._turn_id = msg.turn_id
+            self._written.clear()
+            self._ids.clear()
+            return msg
+        if msg in self._written:
+            self._written.remove(msg)
+            return None
+        if self._is_told(msg):
+            return None
+        item = _turn_item(msg)
+        return msg if item is None else self._completed(msg, self._with_own_id(item), int(now * 1000))
+
+    def _is_told(self, msg: EventMsg) -> bool:
+        """Return whether another item covers the event: input to a running command, or a call that has a patch item."""
+        if isinstance(msg, ExecCommandEndEvent):
+            return msg.source == _INTERACTION
+        return isinstance(msg, ToolCallEndEvent) and self._ids.get(msg.call_id) == "FileChange"
+
+    def _with_own_id(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return an item with a unique id. Clients identify items by id, and one call may run several commands."""
+        wanted, number = item["id"], 1
+        while item["id"] in self._ids:
+            number += 1
+            item["id"] = f"{wanted}-{number}"
+        self._ids[item["id"]] = item["type"]
+        return item
+
+    def _completed(self, msg: EventMsg, item: Mapping[str, Any], now_ms: int) -> Mapping[str, Any]:
+        took_ms = int(getattr(msg, "duration_s", 0) * 1000)
+        return {
+            "type": "item_completed",
+            "thread_id": self._thread_id,
+            "turn_id": getattr(msg, "turn_id", None) or self._turn_id,
+            "item": item,
+            "started_at_ms": now_ms - took_ms,
+            "completed_at_ms": now_ms,
+        }
+
+
+def _turn_item(msg: EventMsg) -> dict[str, Any] | None:
+    match msg:
+        case UserMessageEvent():
+            return {"type": "UserMessage", "id": _new_id(), "content": _input(msg)}
+        case AgentMessageEvent(text, phase):
+            item = {"type": "AgentMessage", "id": _new_id(), "content": [{"type": "Text", "text": text}]}
+            return item if phase is None else {**item, "phase": phase}
+        case AgentReasoningEvent(text):
+            return {"type": "Reasoning", "id": _new_id(), "summary_text": [text], "raw_content": []}
+        case ExecCommandEndEvent():
+            return _command(msg)
+        case PatchApplyEndEvent():
+            texts = {"stdout": msg.stdout, "stderr": msg.stderr}
+            return {"type": "FileChange", "id": msg.call_id, "changes": msg.changes, "status": msg.status, **texts}
+        case ViewImageToolCallEvent(call_id, path):
+            return {"type": "ImageView", "id": call_id, "path": _url(path)}
+        case ToolCallEndEvent():
+            return _tool_call(msg)
+        case ContextCompactedEvent():
+            return {"type": "ContextCompaction", "id": _new_id()}
+        case _:
+            return None
+
+
+def _input(msg: UserMessageEvent) -> list[dict[str, Any]]:
+    texts: list[dict[str, Any]] = [{"type": "text", "text": msg.message, "text_elements": []}] if msg.message else []
+    images = [{"type": "image", "image_url": url} for url in msg.images or ()]
+    return [*texts, *images, *({"type": "local_image", "path": path} for path in msg.local_images)]
+
+
+def _command(msg: ExecCommandEndEvent) -> dict[str, Any]:
+    process = {} if msg.process_id is None else {"process_id": msg.process_id}
+    return {
+        "type": "CommandExecution",
+        "id": msg.call_id,
+        **process,
+        "command": msg.command,
+        "cwd": _url(msg.cwd),
+        "parsed_cmd": msg.parsed_cmd,
+        "source": msg.source,
+        "status": msg.status,
+        "aggregated_output": msg.aggregated_output,
+        "exit_code": msg.exit_code,
+        "duration": _duration(msg.duration_s),
+    }
+
+
+def _tool_call(msg: ToolCallEndEvent) -> dict[str, Any]:
+    """Return the item that ``exec --json`` shows for a call: a call to a server with the plugin's name."""
+    if msg.success:
+        end = {"status": "completed", "result": {"content": [{"type": "text", "text": msg.output}]}}
+    else:
+        end = {"status": "failed", "error": {"message": msg.output}}
+    call = {"server": msg.plugin, "tool": msg.tool, "arguments": _arguments(msg.arguments)}
+    return {"type": "McpToolCall", "id": msg.call_id, **call, **end, "duration": _duration(msg.duration_s)}
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # the model's arguments are not JSON
+        return text
+
+
+def _duration(seconds: float) -> dict[str, int]:
+    whole = int(seconds)
+    return {"secs": whole, "nanos": int((seconds - whole) * 1_000_000_000)}
+
+
+def _url(path: str) -> str:
+    return Path(path).as_uri() if path.startswith("/") else path
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
