@@ -68,3 +68,36 @@ def test_completion_of_keys_survives_a_broken_file(cli: Any, complete: Any) -> N
     (cli.home / "config.toml").write_text("model = \n")
     assert complete("config", "set", "history.p") == ["history.persistence"]
     assert complete("config", "unset", "m") == []
+
+
+def test_the_values_of_options_of_exec_are_completed(cli: Any, complete: Any) -> None:
+    (cli.home / "config.toml").write_text("[profiles.fast]\nmodel = 'x'\n[agents.tidy]\ninstructions = 'x'\n")
+    (cli.home / "slow.config.toml").touch()
+    assert complete("exec", "-s", "") == ["read-only", "workspace-write", "danger-full-access"]
+    assert complete("exec", "--json", "--sandbox", "w") == ["workspace-write"]
+    assert complete("exec", "resume", "-s", "r") == ["read-only"]
+    assert complete("exec", "-p", "") == ["fast", "slow"]
+    assert complete("exec", "--profile", "f") == ["fast"]
+    assert complete("exec", "--color", "a") == ["always", "auto"]
+    assert complete("exec", "--local-provider", "o") == ["ollama"]
+    assert complete("exec", "--enable", "unified_exec_t") == ["unified_exec_tty"]
+    assert complete("exec", "--agent", "ti") == ["tidy"]
+    assert complete("exec", "-c", "history.p") == ["history.persistence="]
+    assert complete("exec", "-m", "") == []
+
+
+@pytest.mark.parametrize(("option", "kind"), [("-C", "dir"), ("--add-dir", "dir"), ("-i", "file"), ("-o", "file")])
+def test_files_and_folders_are_left_to_the_shell(cli: Any, option: str, kind: str) -> None:
+    cli.env.update(
+        {
+            "_CODEX_FRAMEWORK_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"codex-framework exec {option} x",
+            "COMP_CWORD": "3",
+        }
+    )
+    assert cli.run().out.splitlines() == [f"{kind},x"]
+
+
+def test_the_names_of_plugins_are_completed(complete: Any) -> None:
+    assert complete("plugins", "show", "ap") == ["apply_patch"]
+    assert complete("plugins", "doctor", "sh") == ["shell"]

@@ -168,11 +168,11 @@ def test_a_value_on_stdin_is_a_secret_that_no_list_of_processes_shows(cli, file)
         (
             ["model_provider", "nope"],
             "{file}:3: unknown model provider 'nope'; existing providers: lmstudio, ollama, openai",
-            "Add a table [model_providers.nope], or set model_provider to one of these.",
+            "Did you mean openai? Add a table [model_providers.nope], or set model_provider to one of these.",
         ),
         (
             ["mcp_servers.docs.url", "http://x"],
-            "{file}:7: the MCP server 'docs' has both `command` and `url`",
+            "{file}:7: the MCP server 'docs' has both `command` and `url`: url is not supported for stdio",
             "Remove one. A server is either a program or reached over HTTP.",
         ),
         (

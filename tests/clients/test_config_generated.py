@@ -172,10 +172,10 @@ def check_style(before: str, after: str) -> None:
         assert after.count("\n") == after.count("\r\n")
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=settings.default.max_examples)
 @given(text=files(), key=st.sampled_from(KEYS), value=st.sampled_from(VALUES))
 def test_set_keeps_what_is_there_and_refuses_what_the_reader_refuses(home, text, key, value):
-    """It takes some seconds: the plugins are loaded twice for each of 200 files, by the command and by the reader."""
+    """It takes seconds: the plugins are loaded twice for each file, by the command and by the reader."""
     from codex_framework.config.keys import split_key
     from codex_framework.config.toml_file import override_value
 
@@ -195,7 +195,7 @@ def test_set_keeps_what_is_there_and_refuses_what_the_reader_refuses(home, text,
         assert not is_possible or (refusal is not None and told(refusal) == told(error))
 
 
-@settings(max_examples=max(200, settings.default.max_examples))
+@settings(max_examples=settings.default.max_examples)
 @given(text=files(), key=st.sampled_from(KEYS))
 def test_unset_keeps_what_is_there_and_refuses_what_the_reader_refuses(home, text, key):
     """It takes some seconds, like the test above."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,21 @@ def test_it_leaves_nothing_behind(cli: Any, tmp_path: Path) -> None:
     assert "the tests pass" in ran.out
     assert list(scratch.glob("codex-framework-demo-*")) == []
     assert list(cli.home.iterdir()) == []
+
+
+def test_a_killed_demo_is_cleaned_up_by_the_next_one(cli: Any, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    cli.env["TMPDIR"] = str(scratch)
+    process = cli.start("demo", "--no-sandbox")
+    while not list(scratch.glob("codex-framework-demo-*/repository")):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert len(list(scratch.glob("codex-framework-demo-*"))) == 1
+    (scratch / "codex-framework-demo-kept").mkdir()
+    assert cli.run("demo", "--no-sandbox").status == 0
+    assert [path.name for path in scratch.glob("codex-framework-demo-*")] == ["codex-framework-demo-kept"]
 
 
 def test_it_needs_no_key_no_network_and_no_configuration(cli: Any) -> None:

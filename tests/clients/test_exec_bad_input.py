@@ -134,7 +134,7 @@ def test_truncated_json_in_the_last_event(cli: Any) -> None:
 
 
 def test_an_unknown_event_is_passed_over(cli: Any) -> None:
-    odd = 'event: bogus\ndata: {"type":"response.bogus"}\n\ndata: {not json\n\ngarbage\n\n'
+    odd = 'event: bogus\ndata: {"type":"response.bogus"}\n\ndata: ping\n\ngarbage\n\n'
     cli.serve(say("fine") + fault(raw_before=odd))
     ran = cli.json("hi")
     assert (ran.status, ran.types[2:]) == (0, ["item.completed", "turn.completed"])
@@ -230,3 +230,21 @@ def test_a_full_disk(cli: Any, full_disk: list[str]) -> None:
     assert (ran.returncode, ran.stdout) == (1, "the answer\n"), ran.stderr
     assert "Failed to save the conversation transcript" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [
+        ("/nope.png", "Error: unable to read the image /nope.png: No such file or directory\n"),
+        ("a folder", "Error: unable to read the image {work}/a folder: Is a directory\n"),
+        ("text.png", "Error: {work}/text.png is not a PNG, JPEG, GIF, WebP or BMP image\n"),
+    ],
+)
+def test_an_image_that_cannot_be_sent_is_told_before_anything_else(cli: Any, name: str, fact: str) -> None:
+    server = cli.serve(say("ok"))
+    (cli.work / "a folder").mkdir()
+    (cli.work / "text.png").write_text("text")
+    ran = cli.exec("-i", name, "hi", stdin=b"more")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith(fact.format(work=cli.work))
+    assert server.requests == []

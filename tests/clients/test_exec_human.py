@@ -97,11 +97,37 @@ def test_the_last_message_goes_into_a_file_as_it_is(cli: Any, tmp_path: Path) ->
     assert target.read_bytes() == b"Done."
 
 
+def test_the_last_message_goes_where_the_file_was_when_the_run_began(cli: Any, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    (cli.work / "real.txt").touch()
+    (cli.work / "other.txt").touch()
+    (cli.work / "link.txt").symlink_to("other.txt")
+    for name in ("new.txt", "real.txt", "link.txt"):
+        cli.serve(call("exec_command", cmd=f"ln -sfn {victim} {name}", login=False), say("Done."))
+        ran = cli.exec("-s", "workspace-write", "-o", str(cli.work / name), "hi")
+        assert (ran.status, victim.read_text()) == (1, "kept")
+        assert "it was exchanged for a symlink during the run" in ran.err
+    (cli.work / "fine.txt").symlink_to(tmp_path / "mine.txt")  # the user's own link
+    for target in (cli.work / "fine.txt", "/dev/stdout"):
+        cli.serve(say("Done."))
+        assert cli.exec("-o", str(target), "hi").out.startswith("Done.")
+    assert (tmp_path / "mine.txt").read_text() == "Done."
+
+
 def test_a_file_that_cannot_be_written_is_told(cli: Any) -> None:
-    cli.serve(say("Done."))
-    ran = cli.exec("-o", "/no/such/folder/x", "hi")
+    server = cli.serve(say("Done."))
+    for target, reason in (("/no/such/folder/x", "No such file or directory"), (str(cli.work), "Is a directory")):
+        ran = cli.exec("-o", target, "hi")
+        assert (ran.status, ran.out) == (1, "")
+        assert ran.err.startswith(f"Error: Failed to write last message file '{target}': {reason}\n")
+    assert server.requests == []  # said before anything is paid for
+    ran = cli.exec("-o", "/proc/self/x", "hi")
     assert (ran.status, ran.out) == (1, "Done.\n")
-    assert "Failed to write last message file '/no/such/folder/x': No such file or directory" in ran.err
+    assert (
+        "Failed to write last message file '/proc/self/x': tools cannot access the system's files under /proc and /sys"
+        in ran.err
+    )
 
 
 def test_nothing_commands_the_persons_terminal(cli: Any) -> None:

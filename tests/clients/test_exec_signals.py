@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import struct
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +26,12 @@ def wait_until(true: Callable[[], object], timeout_s: float = 20) -> None:
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return _runs(pid)
+    except (ProcessLookupError, FileNotFoundError):  # it may end between the two
         return False
+
+
+def _runs(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" if Path("/proc").is_dir() else True
 
 
@@ -65,12 +72,56 @@ def test_a_signal_while_the_model_thinks_ends_at_once(cli: Any, user_texts: Any)
     assert "remember me" in user_texts(server.requests[1].json)
 
 
+SLOW_GUARD = """
+import asyncio
+from pathlib import Path
+from codex_framework import Interceptor, hookimpl
+
+class Slow(Interceptor):
+    name = "slow"
+    async def input(self, text, turn):
+        if not Path("go").exists():
+            await asyncio.sleep(60)
+        return text
+
+@hookimpl
+def codex_interceptors():
+    return [Slow()]
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_thread_that_was_announced_can_be_resumed_after_a_kill(cli: Any, user_texts: Any, guarded: bool) -> None:
+    server = cli.serve(
+        lambda request: say("again") if "go on" in str(request.body) else say("never") + fault(hang_s=60),
+        repeat_last=True,
+    )
+    guard = cli.work / "guard.py"
+    guard.write_text(SLOW_GUARD)
+    options = ("--plugin", str(guard)) if guarded else ()
+    process = cli.start("exec", "--json", *options, "remember me")
+    thread_id = json.loads(process.stdout.readline())["thread_id"]
+    process.kill()
+    process.communicate()
+    (cli.work / "go").touch()
+    resumed = cli.json(*options, "resume", thread_id, "go on")
+    assert (resumed.status, resumed.items("agent_message")) == (0, [{"type": "agent_message", "text": "again"}])
+    said = user_texts(server.requests[-1].json)
+    assert said[-1] == "go on"
+    assert guarded or "remember me" in said
+
+
+def waiting_bytes(descriptor: int) -> int:
+    return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))[0])
+
+
 def test_a_signal_before_the_start_ends_it_too(cli: Any) -> None:
     cli.serve(say("ok"))
     reading, writing = os.pipe()
     process = cli.start("exec", stdin=reading)
+    os.write(writing, b"the beginning of a prompt")
+    wait_until(lambda: not waiting_bytes(reading))  # it is at the reading of it
     os.close(reading)
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     os.close(writing)

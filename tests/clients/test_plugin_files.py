@@ -97,7 +97,7 @@ def test_settings_of_a_plugin_are_shown_and_wrong_ones_are_told(cli: Any) -> Non
     ran = cli.run("plugins")
     assert ran.status == 0
     assert "`framework.plugins.guardian.model`: " in ran.out
-    assert "warning: the configuration has settings for a plugin 'quux', which is not installed" in ran.err
+    assert "warning: the configuration has settings for the plugin 'quux', which is not installed" in ran.err
     refused = cli.exec("Go.")
     assert (refused.status, refused.out) == (1, "")
     assert f"Error: {cli.home / 'config.toml'}:4: invalid settings of the plugin 'guardian'" in refused.err
@@ -117,3 +117,56 @@ def test_a_distributions_metadata_is_shown(cli: Any, tmp_path: Any) -> None:
     assert "  summary      Counts words.\n" in out
     assert "  home page    https://x.example\n" in out
     assert f"  installed in {site}\n" in out
+
+
+CHATTY = """
+    import os, subprocess, sys
+    from codex_framework import Component, Observer, hookimpl, tool
+
+    print("at import")
+
+    class Log(Observer):
+        name = "log"
+
+        def observe(self, thread_id, event):
+            print("observed")
+
+    class Closing(Component):
+        name = "closing"
+
+        async def aclose(self):
+            raise OSError("no disk")
+
+    @tool
+    async def chat() -> str:
+        "Chat."
+        print("printed")
+        os.write(1, b"written\\n")
+        subprocess.run(["echo", "by a child"], check=True)
+        return "ok"
+
+    @hookimpl
+    def codex_tools(): return [chat]
+    @hookimpl
+    def codex_observers(): return [Log()]
+    @hookimpl
+    def codex_components(): return [Closing()]
+"""
+
+
+def test_nothing_that_a_plugin_prints_is_on_stdout(cli: Any) -> None:
+    cli.serve(call("chat"), say("Done."))
+    file = write(cli, "chatty.py", CHATTY)
+    ran = cli.exec("--json", "--plugin", file, "Go.")
+    assert [json.loads(line)["type"] for line in ran.out.splitlines()][-1] == "turn.completed"
+    for text in ("at import", "observed", "printed", "written", "by a child"):
+        assert text in ran.err
+    cli.serve(call("chat"), say("Done."))
+    assert cli.exec("--plugin", file, "Go.").out == "Done.\n"
+
+
+def test_what_fails_when_a_component_is_closed_is_told_at_the_end(cli: Any) -> None:
+    cli.serve(say("Done."))
+    ran = cli.exec("--json", "--plugin", write(cli, "chatty.py", CHATTY), "Go.")
+    assert "component 'closing' of plugin 'chatty': aclose() failed: OSError: no disk (" in ran.err
+    assert 'Fix the plugin, or disable it with `[framework] plugins.disabled = ["chatty"]`.' in ran.err

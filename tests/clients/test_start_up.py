@@ -26,15 +26,18 @@ print(status, *sorted(loaded[0]))
 
 _LATER = """
 attr attrs cattrs click httpx tomlkit importlib_metadata importlib.metadata dataclasses email packaging
-difflib hashlib platform shlex shutil
+copy difflib hashlib platform shlex shutil sysconfig tempfile
+codex_framework.cli.completion_values codex_framework.cli.last_message codex_framework.cli.progress
 codex_framework.commands.announced codex_framework.commands.approval_prompts
 codex_framework.commands.process.output codex_framework.commands.process.output_stream
 codex_framework.commands.process.running
+codex_framework.config.overriding
 codex_framework.threads.task_run
 codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
-codex_framework.threads.turn.redaction
-codex_framework.toolkit.replacement codex_framework.toolkit.signature
+codex_framework.threads.turn.redaction codex_framework.toolkit.programs
+codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
+codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
 """Modules that no run needs before its first request, or that only some runs need at all."""
 

@@ -124,7 +124,7 @@ def commands() -> Iterator[Block]:
     for block in blocks("console", "sh", "text"):
         lines = block.text.replace("\\\n", " ").splitlines()
         for line in lines:
-            call = re.search(r"(?:^|[\s/|&$])(?:codex-framework|cxf)((?:\s+[^|&;<>{#]+)?)", line)
+            call = re.search(r"(?:^|[\s/|&$])(?:codex-framework|cxf)((?:\s+(?:'[^']*'|[^|&;<>{#'])+)?)", line)
             if call and "pip install" not in line and (block.language != "text" or line.startswith("$ ")):
                 yield Block(block.place, line.strip(), call.group(1).strip())
 

@@ -22,7 +22,7 @@ FIRST = re.split(r",\s*", TOX["tox"]["env_list"])
 
 def later() -> list[str]:
     """What ``.ci/run`` runs after that."""
-    found = re.findall(r'tox run -e "([\w,]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    found = re.findall(r'tox run -e "([\w,-]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
     return ",".join(found).split(",")
 
 
@@ -34,7 +34,7 @@ def test_every_environment_is_run_once():
 def test_the_page_tells_of_every_environment():
     page = (ROOT / "docs" / "how-to" / "test-the-project.md").read_text(encoding="utf-8")
     first, longer = (
-        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.M)))
+        re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.M)))
         for part in page.split("The longer environments", 1)
     )
     assert (first, longer) == (FIRST, later())

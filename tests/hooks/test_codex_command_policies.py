@@ -109,7 +109,7 @@ def test_policies_that_keep_to_their_role_pass_the_check(example):
 @pytest.mark.parametrize(
     ("verdict", "violation"),
     [
-        (True, "judge gives bool, not a CommandVerdict or None"),
+        (True, "judge returns bool, not a CommandVerdict or None"),
         (CommandVerdict(verdict=Verdict.FORBID), "a refusal has no reason: the model reads it"),
         (
             CommandVerdict(verdict=Verdict.ASK, bypass_sandbox=True),
@@ -154,8 +154,8 @@ def test_a_policy_that_raises_changes_its_mind_or_is_async_is_found():
 
     assert "judge('') raises IndexError: string index out of range" in violations(Fragile())
     told = violations(Fickle())
-    assert told[0] == "its name is '', not a word"
-    assert "judge('ls') gives another verdict when asked again at once" in told
+    assert told[0] == "its name is '', not a non-empty string"
+    assert "judge('ls') returns another verdict when called twice in a row" in told
     assert len(violations(Later())) == 1
 
 
@@ -193,7 +193,7 @@ def test_a_policy_that_remembers_in_silence_is_found():
             raise OSError("no space left")
 
     check_command_policy(Half())
-    assert "remember_prefix gives '', not what the model is to be told" in violations(Silent())
+    assert "remember_prefix returns '', not what the model is to be told" in violations(Silent())
     assert violations(Breaks()) == (
         "remember_host(allow=True) where nothing can be written raises OSError: no space left, not CodexError",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from codex_framework import CodexError, hookimpl
+import pytest
+
+from codex_framework import CodexError, Fragment, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import Message, message_text
 
@@ -30,3 +32,50 @@ def test_codex_context_sources_that_fail_leave_the_turn_alone(run_turn):
     turn = run_turn(Plugin())
     assert turn.final == "Done."
     assert any("'torn'" in event.message for event in turn.events if isinstance(event, WarningEvent))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (Fragment(role="system", text="<a>", start="<a>"), "its fragment '<a>' is wrong: its `role` is 'system', not"),
+        (Fragment(role="user", text=None, start="<a>"), "its fragment '<a>' is wrong: its `text` is None, not str"),
+        (Fragment(role="user", text="<a>", start="<a>", order="1"), "its `order` is '1', not int"),
+        ("<a>", "it returned str instead of Fragment"),
+    ],
+)
+def test_codex_context_sources_are_told_which_fragment_is_wrong_and_the_others_are_sent(run_turn, wrong, told):
+    class Plugin:
+        name = "odd"
+
+        def fragments(self, facts):
+            return [wrong, Fragment(role="user", text="<b>right", start="<b>")]
+
+        @hookimpl
+        def codex_context_sources(self):
+            return [self]
+
+    turn = run_turn(Plugin())
+    messages = [event.message for event in turn.events if isinstance(event, WarningEvent)]
+    (warning,) = [message for message in messages if "'odd'" in message]
+    assert warning.startswith("context source 'odd' of plugin 'Plugin': ")
+    assert told in warning
+    assert f"({__file__}, line " in warning
+    assert "<b>right" in str(turn.requests)
+
+
+@pytest.mark.parametrize("result", [None, 5])
+def test_codex_context_sources_that_give_no_list_leave_the_turn_alone(run_turn, result):
+    class Plugin:
+        name = "odd"
+
+        def fragments(self, facts):
+            return result
+
+        @hookimpl
+        def codex_context_sources(self):
+            return [self]
+
+    turn = run_turn(Plugin())
+    assert turn.final == "Done."
+    warnings = [event.message for event in turn.events if isinstance(event, WarningEvent)]
+    assert any("context source 'odd' of plugin 'Plugin': fragments() failed: it returned " in text for text in warnings)

@@ -26,7 +26,7 @@ def test_codex_network_proxies_that_lack_something_are_left_out_and_told(registr
     registry = load_registry({}, entry_points=(), extra_plugins=[Offer(network_proxies=[Half()])])
     assert registry.network_proxies == {}
     (warning,) = registry.warnings
-    assert "its network proxy 'half' is left out" in warning
+    assert "its network proxy 'half' is ignored" in warning
     assert "it has no def gate(self, rules, ask)" in warning
 
 

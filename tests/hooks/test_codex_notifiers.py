@@ -8,7 +8,7 @@ from codex_framework import hookimpl
 def test_codex_notifiers_example_rings_when_a_turn_ends(example, run_turn, capsys):
     turn = run_turn(example("codex_notifiers"))
     assert turn.final == "Done."
-    assert capsys.readouterr().out == "\a"
+    assert capsys.readouterr().err == "\a"
 
 
 def test_codex_notifiers_are_told_what_was_asked_and_answered(run_turn):

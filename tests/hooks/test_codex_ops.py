@@ -82,5 +82,7 @@ def test_codex_ops_are_made_from_plain_values_and_may_fail(run_thread):
 def test_codex_ops_cannot_take_what_the_kernel_handles():
     registry = load_registry({}, entry_points=(), extra_plugins=[Plugin(greet, interrupt)])
     assert list(registry.ops) == ["greet"]
-    assert "its op 'interrupt' is left out: the op 'interrupt' is built in and cannot be taken" in registry.warnings[0]
+    assert (
+        "its op 'interrupt' is ignored: the op 'interrupt' is built in and cannot be replaced" in registry.warnings[0]
+    )
     assert __file__ in registry.warnings[0], "not the file of the decorator"

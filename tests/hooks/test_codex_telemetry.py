@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from codex_framework import hookimpl
+import pytest
+
+from codex_framework import Interceptor, Telemetry, Trace, hookimpl
 from codex_framework.testing.replies import call, say
 
 
@@ -39,3 +41,88 @@ def test_codex_telemetry_is_flushed_when_the_kernel_closes(run_turn):
     run_turn(Plugin())
     assert heard[-1] == "flushed"
     assert len(heard) > 1
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class Batches(Telemetry):
+    """Keeps the batches of measurements."""
+
+    name = "batches"
+
+    def __init__(self, trace=None):
+        self.batches = []
+        self.trace = trace
+
+    def record(self, measurement):
+        raise AssertionError("record_many is called instead")
+
+    def record_many(self, measurements):
+        self.batches.append(tuple(measurements))
+
+    def current(self):
+        return self.trace
+
+    @property
+    def measured(self):
+        return [measurement for batch in self.batches for measurement in batch]
+
+    @hookimpl
+    def codex_telemetry(self):
+        return [self]
+
+
+class Secretive(Interceptor):
+    name = "secretive"
+    redacts = True
+
+    def redact(self, text, turn):
+        return text.replace("hush", "***").replace("Hello", "***")
+
+    @hookimpl
+    def codex_interceptors(self):
+        return [self]
+
+
+def test_measurements_come_in_batches_as_one_tree(run_turn):
+    telemetry = Batches(Trace(PARENT))
+    run_turn(telemetry, replies=[call("nothing"), say("Done.")])
+    assert len(telemetry.batches) < len(telemetry.measured)
+    spans = {each.name: each for each in telemetry.measured if each.kind == "span"}
+    assert {each.trace_id for each in spans.values()} == {"0af7651916cd43dd8448eb211c80319c"}
+    turn, dispatch = spans["codex.turn"], spans["op.dispatch.user_input"]
+    assert dispatch.parent_id == "b7ad6b7169203331"
+    assert turn.parent_id == dispatch.span_id
+    assert (spans["codex.sampling"].parent_id, spans["codex.tool.call"].parent_id) == (turn.span_id, turn.span_id)
+    assert (turn.attributes["samples"], turn.attributes["tool_calls"], turn.attributes["status"]) == (2, 1, "completed")
+    assert spans["codex.tool.call"].failed
+    assert not turn.failed
+
+
+def test_text_is_in_the_content_only_and_redacted(run_turn):
+    telemetry = Batches()
+    run_turn(telemetry, Secretive(), replies=[call("nothing", x="hush"), say("hush")])
+    measured = {each.name: each for each in telemetry.measured}
+    assert measured["codex.user_prompt"].content == {"prompt": "***!"}
+    assert measured["codex.tool.call"].content["arguments"] == '{"x": "***"}'
+    assert "hush" not in str([(each.attributes, each.content) for each in telemetry.measured])
+
+
+@pytest.mark.parametrize("parent", ["", "00-1-2-01", f"ff{PARENT[2:]}", f"00-{'0' * 32}-b7ad6b7169203331-01"])
+def test_an_invalid_trace_begins_a_new_one(run_turn, parent):
+    telemetry = Batches(Trace(parent))
+    run_turn(telemetry)
+    (dispatch,) = [each for each in telemetry.measured if each.name == "op.dispatch.user_input"]
+    assert dispatch.parent_id == ""
+    assert len(dispatch.trace_id) == 32
+
+
+def test_telemetry_without_a_trace_of_its_own_that_raises_is_reported_once(run_turn):
+    class Odd(Batches):
+        def current(self):
+            raise OSError("no trace")
+
+    result = run_turn(Odd(), replies=[call("nothing"), say("Done.")])
+    told = [event.message for event in result.events if event.type == "warning" and "no trace" in event.message]
+    assert len(told) == 1

@@ -39,7 +39,7 @@ def test_read_only_writes_nowhere(tmp_path):
 
 def test_a_workspace_is_writable_but_for_the_protected_names(tmp_path):
     access = file_access(only_workspace(), tmp_path, {})
-    kept = [tmp_path / name for name in PROTECTED_NAMES]
+    kept = [tmp_path / name for name in (*PROTECTED_NAMES, ".aws")]
     assert access == FileAccess.writing(tmp_path, read_only=kept)
     assert access.roots == (WritableRoot(tmp_path, tuple(sorted(kept))),)
     assert access.may_write(tmp_path / "deep" / "file")
@@ -170,9 +170,9 @@ def test_kept_paths_lie_below_their_root_and_are_no_roots_themselves(roots, cwd)
         assert all(path.is_relative_to(root.root) and path != root.root for path in root.read_only)
 
 
-def test_credentials_in_a_workspace_are_protected_where_there_are_any(tmp_path):
+def test_credentials_in_a_workspace_are_protected_present_or_not(tmp_path):
     access = file_access(only_workspace(), tmp_path, {})
-    assert access.may_write(tmp_path / ".aws" / "config")
+    assert not access.may_write(tmp_path / ".aws" / "config")
     (tmp_path / ".aws").mkdir()
     access = file_access(only_workspace(), tmp_path, {})
     assert not access.may_write(tmp_path / ".aws" / "config")

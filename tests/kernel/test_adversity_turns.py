@@ -142,7 +142,7 @@ def test_a_fault_while_recording_ends_the_turn_with_an_error_and_the_next_one_wo
 
             thread.history.append = broken
             result = await thread.run("go")
-            assert (result.status, result.error) == (Status.FAILED, "the turn broke down: RuntimeError: no more room")
+            assert (result.status, result.error) == (Status.FAILED, "the turn failed: RuntimeError: no more room")
             thread.history.append = append
             assert (await thread.run("again")).final_message == "two"
 
@@ -178,7 +178,7 @@ def test_a_tool_whose_choice_fails_is_not_offered(make_thread: Any) -> None:
             assert result.final_message == "one"
             (warning,) = [event.message for event in result.events if "cannot tell" in str(event)]
             assert "offered() failed: RuntimeError: cannot tell (" in warning
-            assert warning.endswith("). The tool is not offered.")
+            assert "). The tool is not offered. " in warning
 
     play(main)
 

@@ -165,3 +165,9 @@ def test_the_schema_and_the_reader_come_from_one_description() -> None:
 
 _HIDDEN = Argument("boolean", "An older name.", hidden=True)
 _CLOSED = {"additionalProperties": False}
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_constants_that_json_does_not_have_are_refused(word: str) -> None:
+    with pytest.raises(ToolError):
+        parse_arguments(f'{{"x": {word}}}', {"x": Argument("any", "Anything.")})

@@ -170,8 +170,8 @@ def test_a_child_without_tools_that_calls_one_has_none(make_kernel: KernelFactor
 @pytest.mark.parametrize(
     ("agent", "fact"),
     [
-        (JUDGE.evolve(permissions=":danger-full-access"), "more than its parent has"),
-        (JUDGE.evolve(approval_policy="on-failure"), "its parent has another"),
+        (JUDGE.evolve(permissions=":danger-full-access"), "which exceed those of its parent"),
+        (JUDGE.evolve(approval_policy="on-failure"), "which is neither that of its parent nor stricter"),
         (JUDGE.evolve(permissions=":no-such-profile"), ":no-such-profile"),
     ],
 )

@@ -77,10 +77,10 @@ def test_the_notation_is_that_of_codex(pattern, path, matched):
     [
         ("/a/[z-a]", "bad character range z-a"),
         ("/a/*.{pem", "a brace is not closed"),
-        ("/a/*.pem}", "a brace is closed that was not opened"),
-        ("/a/*\\", "a backslash at its end escapes nothing"),
+        ("/a/*.pem}", "a closing brace has no opening brace"),
+        ("/a/*\\", "it ends with a backslash, which escapes nothing"),
         ("/a/[+-/]", "a range cannot begin or end with /"),
-        ("/a/" + "{a,b}" * 12, "it stands for more than 1000 patterns"),
+        ("/a/" + "{a,b}" * 12, "it expands to more than 1000 patterns"),
     ],
 )
 def test_a_wrong_pattern_says_what_is_wrong(pattern, fault):

@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path, co
     with pytest.raises(ConfigError) as caught:
         base_instructions(config(tmp_path, model_instructions_file=str(path)), MODEL)
     assert caught.value.fact.endswith(fact.format(path=path))
-    assert caught.value.hint == "Mend the file, or take model_instructions_file out of the configuration."
+    assert caught.value.hint == "Fix the file, or remove model_instructions_file from the configuration."
     assert caught.value.key == "model_instructions_file"
 
 

@@ -93,7 +93,7 @@ def test_the_bundled_plugins_carry_a_job_to_its_end_and_a_thread_over_a_restart(
             async with await Kernel.create(config) as kernel:
                 assert kernel.latest_thread() == thread_id
                 thread = await kernel.resume_thread(thread_id, provider=ProviderInfo(id="local", base_url=server.url))
-                with pytest.raises(ThreadError, match="running already"):
+                with pytest.raises(ThreadError, match="already running"):
                     await kernel.resume_thread(thread_id)
                 result = await thread.run("and now?")
                 assert result.final_message == "still here"

@@ -66,8 +66,8 @@ def test_a_command_that_cannot_be_started_fails_as_it_would_without_a_sandbox(
         (("a\0b",), {}, "nul byte"),
         (("a",), {"A": "\0"}, "nul byte"),
         (("\ud800",), {}, "encoded"),
-        (("a",), {"": "x"}, "no variable named ''"),
-        (("a",), {"A=B": "x"}, "no variable named 'A=B'"),
+        (("a",), {"": "x"}, "a variable cannot have the name ''"),
+        (("a",), {"A=B": "x"}, "a variable cannot have the name 'A=B'"),
     ],
 )
 def test_words_that_the_system_does_not_accept_are_refused(
@@ -108,7 +108,7 @@ def test_a_floor_names_what_is_missing_and_what_would_help() -> None:
     )
     check_floor("it", report, FileAccess(floor=frozenset({Protection.WRITING})))
     both = FileAccess(floor=frozenset({Protection.KERNEL, Protection.RESOURCES, Protection.WRITING}))
-    with pytest.raises(SandboxError, match=r"it does not hold back here .*: kernel, resources$") as refused:
+    with pytest.raises(SandboxError, match=r"it cannot enforce all of .*: kernel, resources$") as refused:
         check_floor("it", report, both)
     assert (refused.value.slug, "choose another" in refused.value.hint) == ("sandbox-floor", True)
     limited = FileAccess(floor=frozenset({Protection.RESOURCES}), limits=ResourceLimits(file_bytes=1))

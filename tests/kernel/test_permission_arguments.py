@@ -57,11 +57,11 @@ def test_both_forms_of_files_and_the_network_are_understood():
         ([], "additional_permissions has to be an object with network or file_system"),
         ({"files": {}}, "additional_permissions has to be an object with network or file_system"),
         ({"network": True}, "network has to be an object with enabled"),
-        ({"network": {"enabled": "yes"}}, "network.enabled has to be true or false"),
-        ({"file_system": {"write": "/a"}}, "file_system.write has to be a list of paths"),
-        ({"file_system": {"write": [3]}}, "file_system.write has to be a list of paths"),
-        ({"file_system": {"write": [""]}}, "file_system.write has to be a list of paths"),
-        ({"file_system": {"write": ["a\0b"]}}, "file_system.write has to be a list of paths"),
+        ({"network": {"enabled": "yes"}}, "network.enabled must be true or false"),
+        ({"file_system": {"write": "/a"}}, "file_system.write must be a list of paths"),
+        ({"file_system": {"write": [3]}}, "file_system.write must be a list of paths"),
+        ({"file_system": {"write": [""]}}, "file_system.write must be a list of paths"),
+        ({"file_system": {"write": ["a\0b"]}}, "file_system.write must be a list of paths"),
         ({"file_system": {"entries": [{"path": {"type": "path"}, "access": "read"}]}}, "file_system.entries"),
         ({"file_system": {"entries": {"a": 1}}}, "file_system.entries"),
         (
@@ -78,7 +78,7 @@ def test_both_forms_of_files_and_the_network_are_understood():
         ),
         (
             {"file_system": {"entries": [{"path": {"type": "glob_pattern", "pattern": "/**/x"}, "access": "deny"}]}},
-            "file_system.entries: the pattern '/**/x' begins at the root",
+            "file_system.entries: the pattern '/**/x' starts at the root",
         ),
         (
             {"file_system": {"entries": [{"path": {"type": "glob_pattern", "pattern": "/a\0*"}, "access": "deny"}]}},

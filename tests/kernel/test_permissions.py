@@ -512,7 +512,7 @@ def test_asking_by_way_of_a_link_that_a_command_may_have_made_is_refused(tree):
     permissions = workspace()
     access = of_tree(permissions, tree)
     asked = AdditionalPermissions((FileEntry(AbsolutePath("out/deep"), WRITE),))
-    with pytest.raises(ValueError, match=f"{tree}/work/out is a link .*; ask for {tree}/other/deep itself"):
+    with pytest.raises(ValueError, match=f"{tree}/work/out is a link .*; request {tree}/other/deep itself"):
         permissions.widened(asked, access, tree / "work")
     into = AdditionalPermissions((FileEntry(AbsolutePath(f"{tree}/into"), WRITE),))
     permissions.widened(into, access, tree / "work")

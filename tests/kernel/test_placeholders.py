@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import SandboxError
-from codex_framework.toolkit.confinement.placeholders import Placeholders, is_placeholder
+from codex_framework.toolkit.confinement.placeholders import Placeholders, is_placeholder, remove_abandoned
 
 OTHER = """
 import sys
@@ -75,6 +75,49 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -
     assert not path.exists()
 
 
+def test_only_placeholders_that_nobody_holds_are_removed_as_abandoned(tmp_path: Path) -> None:
+    paths = {
+        name: tmp_path / name
+        for name in ("left", "held", "theirs", "used", "folder", "open", "file", "link", "missing")
+    }
+    mine = [str(paths["held"])]
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(paths["left"]), str(paths["used"])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        remove_abandoned(map(str, paths.values()))
+        assert is_placeholder(str(paths["left"])), "its process is running"
+        other.kill()
+    (paths["used"] / "file").touch()
+    for name, mode in (("folder", 0o755), ("open", 0o1777)):
+        paths[name].mkdir()
+        paths[name].chmod(mode)
+    paths["file"].touch()
+    paths["file"].chmod(0o1755)
+    held = Placeholders(mine)
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(paths["theirs"])], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        target = tmp_path / "target"
+        target.mkdir()
+        target.chmod(0o1755)
+        paths["link"].symlink_to(target)
+        before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+        remove_abandoned(map(str, paths.values()))
+        after = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+        assert before.keys() - after.keys() == {"left"}
+        assert before == after | {"left": before["left"]}
+        other.communicate(b"")
+    held.release()
+    assert not paths["held"].exists()
+    assert not paths["theirs"].exists()
+
+
 def test_one_in_which_something_was_created_becomes_an_ordinary_folder(tmp_path: Path) -> None:
     path = tmp_path / "used"
     held = Placeholders([str(path)])
@@ -95,7 +138,7 @@ def test_a_folder_that_took_its_place_is_not_removed(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_held_is_an_error_or_passed_over(tmp_path: Path) -> None:
     first, impossible = tmp_path / "first", tmp_path / "missing" / "inner"
-    with pytest.raises(SandboxError, match=f"the place of {impossible} cannot be held: No such file") as caught:
+    with pytest.raises(SandboxError, match=f"a placeholder for {impossible} cannot be created: No such file") as caught:
         Placeholders([str(first), str(impossible)])
     assert caught.value.hint
     assert not first.exists(), "nothing is left when there is an error"

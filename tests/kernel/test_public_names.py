@@ -11,17 +11,19 @@ import codex_framework
 NAMES = """
 AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess Closed
 CodexError CommandFailed CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
-Component ConfigError Confinement ContextSource ContextStatus Decision Event EventMsg FatalToolError FileAccess
+Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg FatalToolError
+FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
 ItemDone Kernel KernelContext Launch Limits Measurement Message ModelClient ModelError ModelEvent ModelInfo
 ModelProvider ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification
-Notifier Observer Op OpHandler Outcome OutputText PathRule Plugin PluginContext PluginError Protection ProviderInfo
+Notifier Observer Op OpHandler Outcome OutputText OutputView PathRule Plugin PluginContext PluginError Protection
+ProviderInfo
 ProxyPorts ReasoningDelta Request RequestResolvedEvent ResponseItem ReviewDecision RolledBack RunError RunResult
-SampleResult Sandbox SandboxError SandboxPolicy SandboxReport ServiceError ServiceKey Settings Span Status StopTurn
+SampleResult Sandbox SandboxError SandboxPolicy SandboxReport ServiceError ServiceKey Settings SettingsOverrides Span Status StopTurn
 StoredThread Task TaskContext Telemetry TextDelta Thread ThreadClient ThreadComponent ThreadContext ThreadError
 ThreadMeta ThreadRecorder ThreadStore Tool ToolApprovalRequestEvent ToolCall ToolContext ToolError ToolOutput
-ToolRefused ToolSpec Trace TurnContext TurnEnded TurnFacts Unconfined Usage UserInput Value Verdict WritableRoot
-__version__ arguments_schema freeform_tool handles hookimpl parse_arguments run shell_argv tool user_shell
+ToolRefused ToolSpec Trace TurnContext TurnEnded TurnFacts Unconfined Usage UserConfig UserInput Value Verdict WritableRoot
+__version__ arguments_schema freeform_tool handles hookimpl parse_arguments run run_async shell_argv tool user_shell
 """.split()  # noqa: SIM905
 
 

@@ -27,11 +27,16 @@ from codex_framework import (
     TurnFacts,
     Verdict,
 )
+from codex_framework.commands.approval import ApprovalCache
 from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.profile import additional_from_wire
 from codex_framework.contract.protocol.events import ErrorEvent, TurnAbortedEvent
-from codex_framework.contract.protocol.events.command import ApplyPatchApprovalRequestEvent, ExecApprovalRequestEvent
+from codex_framework.contract.protocol.events.command import (
+    ApplyPatchApprovalRequestEvent,
+    ExecApprovalRequestEvent,
+    ExecCommandBeginEvent,
+)
 from codex_framework.contract.protocol.items import FunctionCallOutput, Message, message_text
 from codex_framework.contract.protocol.ops import ExecApproval, PatchApproval
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
@@ -95,7 +100,10 @@ class Gate:
 
     async def passes(self, target: NetworkTarget) -> bool:
         if target.host in self._rules.domains:
-            return self._rules.domains[target.host] == "allow"
+            allowed = self._rules.domains[target.host] == "allow"
+            if not allowed:
+                self.blocked = (*self.blocked, BlockedRequest(target, "blocked-by-denylist"))
+            return allowed
         return self._ask is not None and await self._ask(target)
 
     def environment(self, ports: ProxyPorts) -> Mapping[str, str]:
@@ -256,6 +264,40 @@ def test_the_question_offers_the_prefix_that_could_be_allowed(played: Played) ->
     assert keeper.prefixes == []
 
 
+class WithVariables(Shell):
+    """Each call sets other variables."""
+
+    def __init__(self, *variables: Mapping[str, str]) -> None:
+        super().__init__("printenv", "A")
+        self._variables = list(variables)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        result = await context.run(self._request.evolve(env=self._variables.pop(0)))
+        return ToolOutput(result.output)
+
+
+def test_the_variables_of_a_call_are_shown_and_an_approval_holds_for_them_only(played: Played) -> None:
+    tool = WithVariables({"A": "x y"}, {"A": "x y"}, {"A": "z"}, {"A": "z", "LIB": "e.so", "PAGER": "cat"})
+    outputs = played.play(tool, lambda event: FOR_SESSION, turns=4, policies=[Keeper(ASKS)])
+    assert outputs == ["x y\n", "x y\n", "z\n", "z\n"]
+    shown = [("env", "A=x y", "printenv", "A"), ("env", "A=z", "printenv", "A")]
+    shown.append(("env", "A=z", "LIB=e.so", "printenv", "A"))
+    assert [event.command for event in played.asked] == shown
+    assert played.asked[0].parsed_cmd == ({"type": "unknown", "cmd": "env 'A=x y' printenv A"},)
+    begun = [event.command for event in played.events if isinstance(event, ExecCommandBeginEvent)]
+    assert begun == [shown[0], *shown]
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown"), [({}, "echo a | cat"), ({"A": "b"}, "env A=b sh -c 'echo a | cat'")], ids=["none", "one"]
+)
+def test_a_script_is_shown_as_it_is_unless_the_call_sets_variables(
+    played: Played, variables: dict[str, str], shown: str
+) -> None:
+    played.play(Shell("sh", "-c", "echo a | cat", script="echo a | cat", env=variables), policies=[Keeper(ASKS)])
+    assert [event.parsed_cmd for event in played.asked] == [({"type": "unknown", "cmd": shown},)]
+
+
 def test_an_accepted_prefix_is_kept_and_not_asked_about_again(played: Played) -> None:
     keeper = Keeper(ASKS)
     accepted = ReviewDecision(Decision.APPROVED, execpolicy_amendment=("echo",))
@@ -306,6 +348,58 @@ def test_what_was_approved_before_it_ran_is_not_asked_about_twice(played: Played
     fails = Shell("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free')
     assert played.play(fails, policy=ApprovalPolicy.UNTRUSTED) == ["0 free\n"]
     assert len(played.asked) == 1
+
+
+class Shells(Shell):
+    """Runs its requests one after the other, one for each call."""
+
+    def __init__(self, *requests: CommandRequest) -> None:
+        self._requests = iter(requests)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        result = await context.run(next(self._requests))
+        return ToolOutput(f"{result.exit_code} {result.output}")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"tty": True},
+        {"cwd": ".."},
+        {"escalate": "require_escalated"},
+        {"argv": ("echo", "b")},
+        {"argv": ("echo a",)},
+    ],
+    ids=repr,
+)
+def test_an_approval_for_the_session_covers_the_same_command_only(played: Played, other: dict[str, Any]) -> None:
+    request = CommandRequest(argv=("echo", "a"))
+    shells = Shells(request, request, request.evolve(**other))
+    played.play(shells, lambda event: FOR_SESSION, turns=3, policies=[Keeper(ASKS)])
+    assert len(played.asked) == 2
+
+
+def test_an_approval_for_the_session_does_not_cover_the_retry_without_the_sandbox(
+    played: Played, tmp_path: Path
+) -> None:
+    additional = additional_from_wire({"file_system": {"write": [str(tmp_path)]}})
+    fails = Shell("sh", "-c", "echo Permission denied >&2; exit 1", escalate="with_additional_permissions")
+    fails._request = fails._request.evolve(additional=additional)
+    config = WORKSPACE + "features.exec_permission_approvals = true\n"
+    policy = GranularApproval(True, True, True)
+    played.play(fails, lambda event: FOR_SESSION, policy=policy, config=config)
+    assert [event.reason for event in played.asked] == [None, "command failed; retry without sandbox?"]
+
+
+def test_an_approval_for_the_session_needs_every_part_to_be_covered() -> None:
+    cache = ApprovalCache()
+    cache.remember(["a", "b"], FOR_SESSION)
+    cache.remember(["c"], YES)
+    assert cache.covers(["a"])
+    assert cache.covers(["b", "a"])
+    assert not cache.covers(["a", "c"])
+    assert not cache.covers(["c"])
+    assert not cache.covers([])
 
 
 DENYING = """default_permissions = "p"
@@ -403,7 +497,9 @@ extends = ":workspace"
 [permissions.p.filesystem]
 "{secret}" = "deny"
 """
-    for path in (secret, secret / "deeper", link / "deeper"):
+    away = tmp_path / "away"
+    (secret / "way out").symlink_to(away)
+    for path in (secret, secret / "deeper", link / "deeper", secret / "way out"):
         (refusal,) = played.play(wanting(path), config=config)
         assert refusal.startswith("additional permissions refused: ")
         assert refusal.endswith("is denied by the permission profile")
@@ -495,6 +591,32 @@ def test_nobody_is_asked_about_hosts_where_nobody_may_be(played: Played) -> None
     assert played.asked == []
 
 
+def test_a_policy_that_fails_denies_the_host_whatever_the_others_say(played: Played) -> None:
+    class Broken(Keeper):
+        name = "broken"
+
+        def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
+            raise RuntimeError("no idea")
+
+    allows = Keeper()
+    allows.hosts["a.example"] = True
+    for policies in ([Broken(), allows], [allows, Broken()]):
+        played.box.wanted, played.box.reached = [target("a.example")], []
+        assert played.play(Shell("echo", "on"), config=NETWORK, policies=policies) == ["0 on\n"]
+        assert [allowed for _, allowed in played.box.reached] == [False]
+    assert played.asked == []
+
+
+def test_a_command_that_the_proxy_stopped_is_not_offered_without_the_sandbox(played: Played) -> None:
+    fails = Shell("sh", "-c", "echo Permission denied >&2; exit 1")
+    played.box.wanted = [target("bad.example")]
+    assert played.play(fails, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK) == ["1 Permission denied\n"]
+    assert played.asked == []
+    played.box.wanted = [target("known.example")]
+    played.play(fails, lambda event: NO, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK)
+    assert [event.reason for event in played.asked] == ["command failed; retry without sandbox?"]
+
+
 def test_aborting_at_a_question_about_a_host_ends_the_turn(played: Played) -> None:
     played.box.wanted = [target("a.example")]
     played.play(Shell("sleep", "60"), lambda event: ABORT, config=NETWORK)
@@ -553,6 +675,60 @@ def test_too_much_is_never_offered(played: Played, tmp_path: Path) -> None:
 # Nobody there
 
 
+PRECAUTION = CommandVerdict(verdict=Verdict.ASK, precaution=True)
+NOBODY = "rejected: this needs an approval, and nobody can be asked for it"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "policy", "output"),
+    [
+        ([PRECAUTION], ApprovalPolicy.ON_REQUEST, "0 ran\n"),
+        ([PRECAUTION], ApprovalPolicy.ON_FAILURE, "0 ran\n"),
+        ([PRECAUTION], ApprovalPolicy.UNTRUSTED, NOBODY),
+        ([PRECAUTION, ASKS], ApprovalPolicy.ON_REQUEST, NOBODY),
+        ([ASKS, PRECAUTION], ApprovalPolicy.ON_REQUEST, NOBODY),
+        ([PRECAUTION, CommandVerdict(verdict=Verdict.ALLOW)], ApprovalPolicy.ON_REQUEST, "0 ran\n"),
+    ],
+)
+def test_only_a_question_that_was_a_precaution_needs_no_answer_if_nobody_is_there(
+    make_kernel: Any, verdicts: list[CommandVerdict], policy: ApprovalPolicy, output: str
+) -> None:
+    from codex_framework.contract.protocol.events.thread import WarningEvent
+    from codex_framework.testing import Offer
+
+    async def main() -> tuple[list[Any], list[str]]:
+        policies = [Keeper(verdict) for verdict in verdicts]
+        for number, keeper in enumerate(policies):
+            keeper.name = f"keeper-{number}"
+        offer = Offer(tools=[Shell("echo", "ran")], sandboxes=[Box()], policies=policies)
+        made = make_kernel([call("sh"), say("done")], plugins=[offer], config=WORKSPACE, entry_points=())
+        async with made as kernel:
+            thread = await kernel.start_thread(approval_policy=policy)
+            result = await thread.run("go")
+            outputs = [item.output for item in thread.history.items if isinstance(item, FunctionCallOutput)]
+            return outputs, [event.message for event in result.events if isinstance(event, WarningEvent)]
+
+    outputs, warnings = asyncio.run(asyncio.wait_for(main(), 60))
+    assert outputs == [output]
+    assert len([text for text in warnings if "nobody" in text]) == (output == NOBODY)
+
+
+def test_what_nobody_has_approved_is_not_run_again_without_the_sandbox(make_kernel: Any) -> None:
+    from codex_framework.testing import Offer
+
+    fails = Shell("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free')
+
+    async def main() -> list[Any]:
+        offer = Offer(tools=[fails], sandboxes=[Box()], policies=[Keeper(PRECAUTION)])
+        made = make_kernel([call("sh"), say("done")], plugins=[offer], config=WORKSPACE, entry_points=())
+        async with made as kernel:
+            thread = await kernel.start_thread(approval_policy=ApprovalPolicy.ON_FAILURE)
+            await thread.run("go")
+            return [item.output for item in thread.history.items if isinstance(item, FunctionCallOutput)]
+
+    assert "free" not in asyncio.run(asyncio.wait_for(main(), 60))[0]
+
+
 def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, tmp_path: Path) -> None:
     from codex_framework.contract.protocol.events.thread import WarningEvent
     from codex_framework.testing import Offer
@@ -569,7 +745,7 @@ def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, t
             return outputs, [event.message for event in result.events if isinstance(event, WarningEvent)]
 
     outputs, warnings = asyncio.run(asyncio.wait_for(main(), 60))
-    assert outputs == ["rejected by user", "patch rejected by user"]
+    assert outputs == ["rejected: this needs an approval, and nobody can be asked for it"] * 2
     assert [text for text in warnings if "nobody" in text] == [
         "nobody can answer, so the answer is no: the command echo ran",
         f"nobody can answer, so the answer is no: a patch of {tmp_path}/x",

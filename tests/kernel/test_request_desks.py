@@ -60,6 +60,6 @@ def test_a_parent_that_was_shut_down_is_not_asked():
         parent = desk("parent", attended=True)
         parent.close()
         child = desk("child", attended=False, parent=parent)
-        assert await asyncio.wait_for(child.ask(asked(), "turn"), 1) == NO
+        assert await asyncio.wait_for(child.ask(asked(), "turn"), 1) == asked().unattended()
 
     asyncio.run(story())

@@ -115,6 +115,8 @@ def test_an_object_that_has_all_members_or_derives_from_the_role_is_left_as_it_i
         pass
 
     class Whole(Bare):
+        close_timeout_s = 1.0
+
         async def examine(self) -> tuple[Any, ...]:
             return ()
 

@@ -24,3 +24,13 @@ def test_a_shells_name_is_looked_up() -> None:
     program = shell_argv("x", shell="sh")[0]
     assert Path(program).is_absolute()
     assert Path(program).name == "sh"
+
+
+def test_a_file_with_the_name_of_a_shell_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bash").write_text("#!/bin/sh\n")
+    (tmp_path / "bash").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    for shell in (f"{tmp_path}/bash", "./bash", "//tmp/../" + str(tmp_path) + "/bash"):
+        assert shell_argv("x", shell=shell)[0] == "/bin/sh"
+    assert Path(shell_argv("x", shell="bash")[0]).parent != tmp_path

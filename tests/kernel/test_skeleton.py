@@ -52,7 +52,7 @@ def test_the_name_is_in_all_paths_and_texts():
 def test_a_bad_name_is_refused_with_a_hint(name, tmp_path):
     with pytest.raises(CodexError) as caught:
         write_skeleton(name, tmp_path)
-    assert caught.value.fact == f"{name!r} is no name for a plugin"
+    assert caught.value.fact == f"{name!r} is not a valid name for a plugin"
     assert caught.value.hint.startswith("Use lower-case letters")
     assert list(tmp_path.iterdir()) == []
 
@@ -61,7 +61,7 @@ def test_nothing_is_overwritten(tmp_path):
     folder = tmp_path / "codex_contrib_mine"
     folder.mkdir()
     folder.joinpath("kept.txt").write_text("kept")
-    with pytest.raises(CodexError, match="exists already"):
+    with pytest.raises(CodexError, match="already exists"):
         write_skeleton("mine", tmp_path)
     assert [file.name for file in folder.iterdir()] == ["kept.txt"]
 

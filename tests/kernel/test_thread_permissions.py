@@ -118,7 +118,7 @@ def test_wrong_changes_are_refused_and_change_nothing(make_kernel: Any) -> None:
     )
     assert outputs == ["w", "w", "w"]
     errors = [event.message for event in events if isinstance(event, ErrorEvent)]
-    assert errors[0] == "sandbox_policy and permissions say the same thing. Give one of them."
+    assert errors[0] == "sandbox_policy and permissions set the same thing. Pass only one of them."
     assert "there is no permission profile 'nope'" in errors[1]
 
 

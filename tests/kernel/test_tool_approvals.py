@@ -11,10 +11,13 @@ import pytest
 from codex_framework import (
     Approval,
     ApprovalReviewer,
+    Component,
     Decision,
     FunctionSpec,
     Interceptor,
     ReviewDecision,
+    ThreadComponent,
+    ThreadContext,
     Tool,
     ToolApprovalRequestEvent,
     ToolCall,
@@ -27,6 +30,7 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import is_output
+from codex_framework.testing import Offer
 from codex_framework.testing.replies import call, custom_call, say
 
 ON_REQUEST = ('approval_policy="on-request"',)
@@ -134,7 +138,8 @@ def test_a_refused_call_does_not_run(make_thread: Any, decision: Decision) -> No
 
 def test_without_anybody_to_ask_a_call_is_refused(make_thread: Any) -> None:
     deploy = Deploy()
-    assert run(make_thread, [deploy], None).outputs == ["rejected by user"]
+    nobody = "rejected: this needs an approval, and nobody can be asked for it"
+    assert run(make_thread, [deploy], None).outputs == [nobody]
     assert deploy.ran == []
 
 
@@ -148,7 +153,7 @@ def test_without_anybody_to_ask_a_call_is_refused(make_thread: Any) -> None:
 def test_where_the_approval_policy_lets_nobody_be_asked_a_call_is_refused(make_thread: Any, config: str) -> None:
     deploy, person = Deploy(), Asked(Decision.APPROVED)
     assert run(make_thread, [deploy], person, config=(config,)).outputs == [
-        "deploy needs an approval, and the approval policy lets nobody be asked"
+        "deploy needs an approval, but the approval policy does not allow asking"
     ]
     assert (deploy.ran, person.requests) == ([], [])
 
@@ -175,6 +180,41 @@ def test_an_answer_for_the_session_does_not_cover_another_tool_with_the_same_key
     person = Asked(Decision.APPROVED_FOR_SESSION)
     run(make_thread, [Deploy(), Other()], person, [call("deploy", to="a"), call("other", to="a"), say("done")])
     assert [request.tool for request in person.requests] == ["deploy", "other"]
+
+
+def test_an_answer_for_the_session_does_not_cover_a_tool_of_this_name_of_another_plugin(make_kernel: Any) -> None:
+    """Tools come and go with the parts of a thread."""
+    tools: dict[str, list[Tool]] = {"one": [Deploy()], "two": []}
+
+    class Part(ThreadComponent):
+        def __init__(self, own: str) -> None:
+            self._own = own
+
+        def tools(self, turn: TurnFacts) -> Sequence[Tool]:
+            return tools[self._own]
+
+    class Giving(Component):
+        def __init__(self, name: str) -> None:
+            self.name = name  # type: ignore[misc]
+
+        def for_thread(self, thread: ThreadContext) -> ThreadComponent:
+            return Part(self.name)
+
+    person = Asked(Decision.APPROVED_FOR_SESSION)
+    plugins = [Offer(name=name, components=[Giving(name)]) for name in tools]
+
+    async def main() -> None:
+        replies = [reply for _ in range(3) for reply in (call("deploy"), say("done"))]
+        async with make_kernel(replies, plugins=plugins, config=ON_REQUEST, entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("go", on_request=person)
+            await thread.run("go", on_request=person)
+            assert len(person.requests) == 1
+            tools["one"], tools["two"] = [], [Deploy()]
+            await thread.run("go", on_request=person)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert len(person.requests) == 2
 
 
 def test_always_is_saved_by_the_tool_if_it_offered_that(make_thread: Any) -> None:
@@ -220,7 +260,7 @@ def test_a_tool_that_cannot_say_whether_it_needs_an_approval_is_asked_about(
     ran = run(make_thread, [deploy], person)
     assert ran.outputs == [output]
     assert person.requests[0].approval == Approval(
-        question="May deploy be called? (It could not tell whether it needs an approval.)"
+        question="May deploy be called? (It failed to tell whether it needs an approval.)"
     )
     (warning,) = ran.warnings
     assert "deploy" in warning

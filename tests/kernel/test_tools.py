@@ -147,6 +147,10 @@ async def _asynchronous(self: Any, turn: Any) -> bool:
     return True
 
 
+async def _without_arguments(self: Any) -> None:
+    return
+
+
 @pytest.mark.parametrize(
     ("item", "problem"),
     [
@@ -154,20 +158,21 @@ async def _asynchronous(self: Any, turn: Any) -> bool:
         (Tool(), "it has no attribute spec"),
         (
             type("NoRun", (Tool,), {"spec": SPEC})(),
-            "its run is that of Tool, which does nothing: write `async def run(self, call, context)`",
+            "its run is inherited from Tool and does nothing: write `async def run(self, call, context)`",
         ),
         (_lacking(offered=lambda self: True), "its offered cannot be called as `def offered(self, turn)`"),
-        (_lacking(offered=_asynchronous), "its offered is async, and it is called without await"),
-        (_lacking(needs_approval=_asynchronous), "its needs_approval is async, and it is called without await"),
+        (_lacking(offered=_asynchronous), "its offered is async, but it is called without await"),
+        (_lacking(needs_approval=_asynchronous), "its needs_approval is async, but it is called without await"),
         (_lacking(offered=True), "its offered is bool, not a method: it has no def offered(self, turn)"),
-        (_lacking(allow_always=lambda self: None), "cannot be called as `async def allow_always(self, call, turn)`"),
+        (_lacking(allow_always=_without_arguments), "cannot be called as `async def allow_always(self, call, turn)`"),
+        (_lacking(allow_always=lambda self: None), "its allow_always is not async"),
         (_lacking(with_arguments=lambda self, call: call), "`def with_arguments(self, call, arguments)`"),
         (_lacking(aliases=3), "its members cannot be read"),
-        (_lacking(aliases=("no good",)), "its alias 'no good' is no tool name"),
+        (_lacking(aliases=("no good",)), "its alias 'no good' is not allowed"),
         (_lacking(aliases=property(lambda self: 1 / 0)), "its aliases raises ZeroDivisionError: division by zero"),
         (_lacking(exposure="late"), "its exposure is 'late', not one of direct, deferred, hidden"),
         (_lacking(exposure=None), "its exposure is None, not one of direct, deferred, hidden"),
-        (_lacking(programs={"a/b": ("x",)}), "its program 'a/b' does not stand for a list of words"),
+        (_lacking(programs={"a/b": ("x",)}), "its program 'a/b' must have a name without slashes"),
         (_lacking(programs=("x",)), "its members cannot be read"),
     ],
 )
@@ -248,7 +253,7 @@ def test_a_function_tool_that_is_left_out_is_named_with_the_place_of_the_functio
 
     registry = load_registry({}, entry_points=(), extra_plugins=[Plugin()])
     (problem,) = registry.reports[0].problems
-    assert problem.fact.startswith("its tool 'late' is left out: its exposure is 'later'")
+    assert problem.fact.startswith("its tool 'late' is ignored: its exposure is 'later'")
     assert (problem.path, problem.line) == (__file__, late.__wrapped__.__code__.co_firstlineno)
 
 

@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.items import (
     Message,
     OutputText,
     Reasoning,
+    UnknownItem,
     user_message,
 )
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
@@ -114,6 +115,86 @@ def failed(error: str, info: object = "other") -> Finish:
 
 
 # The plain course
+
+
+def search(number: int = 1) -> UnknownItem:
+    return UnknownItem({"type": "tool_search_call", "call_id": f"s{number}", "execution": "client", "arguments": {}})
+
+
+def found_nothing(number: int = 1) -> UnknownItem:
+    fields = {"call_id": f"s{number}", "status": "completed", "execution": "client", "tools": []}
+    return UnknownItem({"type": "tool_search_output", **fields})
+
+
+def test_a_tool_search_is_answered_with_no_tools_and_the_turn_goes_on():
+    assert (
+        begun()
+        << ModelItem(search())
+        >> Record((search(),))
+        << ModelItem(function("write"))
+        >> Record((function("write"),))
+        >> RunTool(1, function("write"))
+        << ModelItem(search(2))
+        >> Record((search(2),))
+        << ModelCompleted()
+        << ToolFinished(1, output())
+        >> Record((found_nothing(), output(), found_nothing(2)))
+        >> Sample()
+        << ModelItem(search())
+        >> Record((search(),))
+        << Interrupted()
+        >> CancelSample()
+        >> Record((found_nothing(),))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+    )
+
+
+def test_a_tool_search_that_a_tool_answers_is_a_call_like_any_other():
+    found = found_nothing().evolve(raw={**found_nothing().raw, "tools": [{"type": "function", "name": "a"}]})
+    assert (
+        begun(searches=lambda: True)
+        << ModelItem(search())
+        >> Record((search(),))
+        >> RunTool(0, search())
+        << ModelItem(search(2))
+        >> Record((search(2),))
+        << ModelCompleted()
+        << ToolFinished(0, found)
+        >> RunTool(1, search(2))
+        << Interrupted()
+        >> CancelTool(1)
+        << ToolFinished(1, found_nothing(2))
+        >> Record((found, found_nothing(2)))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+    )
+
+
+def test_a_tool_search_that_has_not_started_is_answered_without_tools():
+    assert (
+        begun(searches=lambda: True)
+        << ModelItem(function("write"))
+        >> Record((function("write"),))
+        >> RunTool(0, function("write"))
+        << ModelItem(search())
+        >> Record((search(),))
+        << Interrupted()
+        >> CancelSample()
+        >> CancelTool(0)
+        << ToolFinished(0, output())
+        >> Record((output(), found_nothing()))
+        >> MARKER
+        >> Flush()
+        >> interrupted()
+    )
+
+
+def test_a_tool_search_of_the_server_needs_no_answer():
+    item = UnknownItem({"type": "tool_search_call", "call_id": "s1", "execution": "server", "arguments": {}})
+    assert begun() << ModelItem(item) >> Record((item,)) << ModelCompleted() >> Flush() >> completed(None)
 
 
 def test_an_answer_ends_the_turn():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.contract.protocol import events, items, ops, policies
+from codex_framework.contract.protocol import events, items, ops, policies, wire
 from codex_framework.contract.protocol.wire import WireError, encode_item, read, read_event, read_item, read_op, to_wire
 from codex_framework.contract.value import Value
 
@@ -209,3 +209,19 @@ def test_fields_can_have_other_names_on_the_wire_and_unions_are_read_by_their_ta
 def test_what_fits_no_variant_is_named(shape: Any, fact: str) -> None:
     with pytest.raises(WireError, match=fact):
         read(Drawing, {"shapes": [shape]})
+
+
+PLAIN_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("without_c", [False, True])
+@given(PLAIN_JSON)
+def test_json_is_compact_with_and_without_the_encoder_in_c(without_c: bool, value: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if without_c:
+            patch.setattr(wire, "_CHUNKS", None)
+        assert wire.encode_json(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -56,7 +56,7 @@ class Installed:
         return {
             str(file.relative_to(site)): hashlib.sha256(file.read_bytes()).hexdigest()
             for file in files
-            if file.is_file() and file.suffix != ".pyc"
+            if file.is_file() and "__pycache__" not in file.parts
         }
 
     def run(self, replies: Sequence[Reply], *command: str) -> tuple[str, list[dict[str, Any]]]:

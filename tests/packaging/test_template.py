@@ -21,7 +21,7 @@ def fingerprints(site: Path) -> dict[str, str]:
     return {
         str(file.relative_to(site)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in files
-        if file.is_file() and file.suffix != ".pyc"
+        if file.is_file() and "__pycache__" not in file.parts
     }
 
 

@@ -245,6 +245,31 @@ def test_a_file_that_stays_locked_is_an_error(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
+def test_a_lock_whose_file_its_last_owner_has_removed_is_none(tmp_path, monkeypatch):
+    """Another program may hold the next one by then: its lock file has the same name."""
+    file, lock = tmp_path / "config.toml", tmp_path / ".config.toml.lock"
+    file.write_text("# a\n")
+    flock, held, waited = fcntl.flock, [], []
+
+    def late(descriptor, operation):
+        if (
+            not held
+        ):  # opened, but not locked yet: the last owner removes the file, and another program makes and locks it
+            lock.unlink()
+            held.append(os.open(lock, os.O_RDWR | os.O_CREAT))
+            flock(held[0], fcntl.LOCK_EX)
+        elif len(waited) < 3:
+            waited.append(file.read_text())
+            if len(waited) == 3:
+                os.close(held[0])
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert set_path(file, ["model"], "b")
+    assert waited == ["# a\n"] * 3, "nothing was written while the other program held it"
+    assert file.read_text() == '# a\nmodel = "b"\n'
+
+
 def test_a_change_of_another_program_in_between_is_kept(tmp_path):
     """Programs that know no lock write too. The change is then made again, on what they wrote."""
     file = tmp_path / "config.toml"

@@ -106,6 +106,7 @@ def test_an_unknown_profile_is_an_error_that_lists_the_known_ones(place):
     error = place.error(profile="quick")
     assert str(error) == "there is no profile 'quick'; existing profiles: fast, slow"
     assert error.hint == f"Write its settings to {place.codex_home}/quick.config.toml, or name another profile."
+    assert place.error(profile="fats").hint.startswith("Did you mean fast? Write its settings to ")
 
 
 def test_a_profile_name_cannot_reach_outside_the_home(place):
@@ -127,6 +128,39 @@ def test_a_trusted_project_brings_its_settings_from_root_to_folder(place):
     assert place.load(cwd=deep).get("model_verbosity") == "low"
     assert place.load(cwd=place.project / "a").get("model") == "root"
     assert place.load(cwd=deep).trust == "trusted"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'sandbox_mode = "danger-full-access"',
+        'approval_policy = "never"',
+        'default_permissions = ":danger-full-access"',
+        'base_instructions = "x"',
+        "[shell_environment_policy]\nignore_default_excludes = true",
+        '[shell_environment_policy]\nset = { PATH = "/evil" }',
+        "[features]\nrequest_permissions_tool = true",
+        "[framework.plugins.execpolicy]\nignore_rules = true",
+        '[projects."/"]\ntrust_level = "trusted"',
+        '[permissions.x.filesystem]\n"/" = "write"',
+        '[mcp_servers.x]\ncommand = "evil"',
+    ],
+)
+def test_a_folder_below_the_trusted_one_can_loosen_nothing(place, line):
+    """A command may have written its file in an earlier session."""
+    place.trust()
+    plain = place.load()
+    file = place.write_project(f'model = "deep"\n{line}\n', "a")
+    config = place.load(cwd=place.project / "a")
+    key = line.replace("[", "").split("]")[0].split(" ")[0].split(".")[0]
+    assert config.tables == {**plain.tables, "model": "deep"}
+    (warning,) = config.warnings
+    assert warning.startswith(
+        f"{file}:2: `{key}` is ignored, because you have trusted the project's folder and not this one"
+    )
+    trusted = place.load(f'projects."{place.project}/a".trust_level="trusted"', cwd=place.project / "a")
+    assert trusted.get("model") == "deep"
+    assert not any("not this one" in warning for warning in trusted.warnings)
 
 
 @pytest.mark.parametrize("level", ["untrusted", None])
@@ -263,6 +297,15 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(place):
     error = place.error()
     assert str(error) == f"{path} is a folder, not a file"
     assert (error.path, error.slug) == (str(path), "config-unreadable")
+
+
+def test_a_pipe_or_a_file_of_the_system_in_the_place_of_a_file_is_an_error(place):
+    path = place.codex_home / "config.toml"
+    os.mkfifo(path)
+    assert str(place.error()) == f"{path} is not a regular file"
+    path.unlink()
+    path.symlink_to("/proc/self/environ")
+    assert str(place.error()) == f"{path} is not a regular file"
 
 
 def test_a_file_with_a_byte_order_mark_and_crlf_is_read(place):

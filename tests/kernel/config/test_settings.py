@@ -208,7 +208,9 @@ def test_an_unknown_provider_is_an_error_that_lists_the_known_ones(place):
         str(found)
         == f"{place.codex_home}/config.toml:1: unknown model provider 'opnai'; existing providers: openai, p, replay"
     )
-    assert found.hint == "Add a table [model_providers.opnai], or set model_provider to one of these."
+    assert (
+        found.hint == "Did you mean openai? Add a table [model_providers.opnai], or set model_provider to one of these."
+    )
 
 
 def test_without_any_provider_the_error_says_how_to_get_one(place):

@@ -277,7 +277,7 @@ def check_rest(before, after, key):
         assert after.count("\n") == after.count("\r\n")
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=settings.default.max_examples)
 @given(documents(), st.data())
 def test_setting_any_key_of_any_document_changes_nothing_else(text, data):
     table = tomllib.loads(text)
@@ -300,7 +300,7 @@ def test_setting_any_key_of_any_document_changes_nothing_else(text, data):
     assert with_value(after, key, value) == after
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=settings.default.max_examples)
 @given(documents(), st.data())
 def test_removing_any_key_of_any_document_changes_nothing_else(text, data):
     table = tomllib.loads(text)

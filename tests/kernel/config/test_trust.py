@@ -2,10 +2,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from codex_framework.toolkit.projects import git_root, is_trusted, main_checkout, project_root, trust_level
+from codex_framework.commands.deciding import deciding_places
+from codex_framework.toolkit.projects import (
+    git_root,
+    is_trusted,
+    is_trusted_itself,
+    main_checkout,
+    project_root,
+    trust_level,
+)
 
 
 def git(*arguments, cwd):
@@ -50,6 +59,36 @@ def test_trust_in_a_checkout_holds_for_its_worktrees_and_folders(repository, wor
     for folder in (repository, repository / "src", worktree, worktree / "src"):
         assert is_trusted(projects, folder)
     assert not is_trusted(projects, repository.parent)
+
+
+def test_a_folder_is_trusted_itself_if_the_decision_names_it_or_the_checkout_beside_it(repository, worktree):
+    projects = {str(repository): {"trust_level": "trusted"}}
+    (repository / "src").mkdir()
+    (worktree / "src").mkdir()
+    git("worktree", "add", "-q", str(repository / "inner"), cwd=repository)
+    link = repository.parent / "link"
+    link.symlink_to(repository)
+    folders = (
+        repository,
+        link,
+        worktree,
+        repository / "src",
+        worktree / "src",
+        repository / "inner",
+        repository.parent,
+    )
+    assert [is_trusted_itself(projects, folder) for folder in folders] == [True, True, True, False, False, False, False]
+    assert not is_trusted_itself({str(repository): {"trust_level": "untrusted"}}, repository)
+
+
+def test_what_worktrees_of_a_trusted_checkout_decide_is_held_back(repository, worktree):
+    git("worktree", "add", "-q", str(repository / "inner"), cwd=repository)
+    places = deciding_places(repository / "home", environ={}, projects={str(repository): {"trust_level": "trusted"}})
+    wanted = {
+        f"{folder}/{name}" for folder in (repository, worktree, repository / "inner") for name in (".codex", ".git")
+    }
+    assert wanted <= set(places.paths)
+    assert not any(path.startswith(str(repository)) for path in deciding_places("/x", environ={}, projects={}).paths)
 
 
 def test_a_decision_about_the_folder_itself_counts_first(repository):
@@ -103,6 +142,20 @@ def test_without_markers_each_folder_is_a_root(repository):
     inner.mkdir()
     assert project_root(inner) == repository
     assert project_root(inner, ()) == inner
+
+
+def test_relative_folders_are_followed_up_to_the_working_folder(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    (here / "a" / "b").mkdir(parents=True)
+    (here / "a" / "inner.mark").touch()
+    (here / "outer.mark").touch()
+    (tmp_path / "above.mark").touch()
+    monkeypatch.chdir(here)
+    folder = Path("a/b")
+    assert project_root(folder, ("inner.mark",)) == Path("a")
+    assert project_root(folder, ("outer.mark",)) == Path()
+    assert project_root(folder, ("above.mark",)) is folder
+    assert project_root(Path("/"), ("no.mark",)) == Path("/")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

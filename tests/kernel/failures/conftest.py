@@ -33,10 +33,10 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
         ("thread_parts.BEFORE_CALLS_PATIENCE_S", 0.3),
         ("thread_parts.TURN_ENDED_PATIENCE_S", 0.2),
         ("ops.HANDLER_PATIENCE_S", 0.3),
-        ("plugin_state.CLOSE_PATIENCE_S", 0.2),
+        ("closing.CLOSE_PATIENCE_S", 0.2),
         ("background.PATIENCE_S", 0.2),
         ("task_run.PATIENCE_S", 0.2),
-        ("turn.approvals.REVIEW_PATIENCE_S", 0.3),
         ("turn.driver.CANCEL_PATIENCE_S", 0.2),
     ):
         monkeypatch.setattr(f"codex_framework.threads.{name}", seconds)
+    monkeypatch.setattr("codex_framework.contract.roles.reviewers.ApprovalReviewer.time_limit_s", 0.3)

@@ -8,7 +8,18 @@ import sys
 
 import pytest
 
-from codex_framework import CodexError, Component, PluginError, ServiceError, ServiceKey, ThreadComponent, tool
+from codex_framework import (
+    ApprovalReviewer,
+    CodexError,
+    Component,
+    Interceptor,
+    PluginError,
+    ServiceError,
+    ServiceKey,
+    ThreadComponent,
+    hookimpl,
+    tool,
+)
 from codex_framework.testing import Offer, say
 
 A, B, C, D = (ServiceKey(name) for name in "abcd")
@@ -118,7 +129,7 @@ def good() -> str:
         (exit_, "component 'x' did not start: SystemExit: 3 ("),
         (give_a_list, "component 'x' did not start: start() returned list, not a mapping of services ("),
         (give_less, "component 'x' did not start: start() returned no service a, which `provides` names ("),
-        (give_words, "component 'x' did not start: start() returned services under 'b', which is no ServiceKey ("),
+        (give_words, "component 'x' did not start: start() returned services under 'b', which is not a ServiceKey ("),
     ],
 )
 def test_a_start_that_fails_leaves_its_plugin_out_and_nothing_else(make_kernel, start, fact):
@@ -127,7 +138,9 @@ def test_a_start_that_fails_leaves_its_plugin_out_and_nothing_else(make_kernel, 
     registry, run = reports(make_kernel, broken, fine)
     assert problem(registry, "broken").startswith(fact)
     assert __file__ in problem(registry, "broken")
-    assert "Fix the plugin, or disable it." in next(text for text in registry.warnings if "'x'" in text)
+    assert 'Fix the plugin, or disable it with `[framework] plugins.disabled = ["broken"]`.' in next(
+        text for text in registry.warnings if "'x'" in text
+    )
     assert (dict(registry.tools), list(registry.components)) == ({}, ["y"])
     assert run.final_message == "Hello."
 
@@ -149,6 +162,55 @@ def test_all_that_a_failed_plugin_offers_is_withdrawn(make_kernel, scripted_mode
     registry, run = reports(make_kernel, offer)
     assert (dict(registry.providers).keys(), "lost" in registry.builtin_providers) == ({"scripted"}, False)
     assert (run.final_message, told.events) == ("Hello.", [])
+
+
+class Policy:
+    name = "policy"
+
+    def judge(self, command, facts):
+        return None
+
+
+class Reviewer(ApprovalReviewer):
+    name = "reviewer"
+
+    async def review(self, request, turn):
+        return None
+
+
+class Watch(Interceptor):
+    name = "watch"
+
+
+SAFEGUARDS = {
+    "command policies (policy)": {"policies": [Policy()]},
+    "reviewers (reviewer)": {"reviewers": [Reviewer()]},
+    "interceptors (watch)": {"interceptors": [Watch()]},
+}
+
+
+@pytest.mark.parametrize("words", SAFEGUARDS)
+def test_a_plugin_with_safeguards_whose_component_fails_is_an_error(make_kernel, words):
+    """Without it the kernel would let more through."""
+    other = Starting("other")
+    guard = Offer(name="guard", components=[Starting("x", fail)], **SAFEGUARDS[words])
+    with pytest.raises(PluginError) as caught:
+        reports(make_kernel, guard, Offer(name="q", components=[other]))
+    fact = f"plugin 'guard' cannot be used, and it offers safeguards: {words}; component 'x' did not start: RuntimeError: no disk ("
+    assert str(caught.value).startswith(fact)
+    assert 'plugins.disabled = ["guard"]' in caught.value.hint
+    assert other.closed == 1
+
+
+def test_a_plugin_with_safeguards_that_requires_a_failed_one_is_an_error_too(make_kernel):
+    class Needing(Offer):
+        @hookimpl
+        def codex_requires(self):
+            return ["base"]
+
+    base = Offer(name="base", components=[Starting("x", fail)])
+    with pytest.raises(PluginError, match="plugin 'guard' cannot be used, and it offers safeguards: interceptors"):
+        reports(make_kernel, base, Needing(name="guard", interceptors=[Watch()]))
 
 
 def test_components_start_at_once_each_after_what_it_requires(make_kernel):
@@ -215,8 +277,8 @@ def test_a_service_that_two_provide_is_that_of_the_first(make_kernel):
     told, service = play(story)
     assert service == "one"
     assert told == (
-        "component 'two' provides the service 'a', which component 'one' of plugin 'one' provides already;"
-        " disable one of the two plugins"
+        "component 'two' provides the service 'a', which component 'one' of plugin 'one' already provides; disable one of the two "
+        "plugins"
     )
 
 
@@ -231,10 +293,10 @@ def test_circles_of_requirements_are_told_and_hold_up_nobody(make_kernel):
         Offer(name="r", components=[Starting("w", provides=[D], requires=[A])]),
         Offer(name="s", components=[Starting("free")]),
     )
-    assert problem(registry, "p") == "component 'x' is part of a circle of requirements: x -> y -> x"
-    assert problem(registry, "q") == "component 'z' is part of a circle of requirements: z -> z"
+    assert problem(registry, "p") == "component 'x' is part of a requirement cycle: x -> y -> x"
+    assert problem(registry, "q") == "component 'z' is part of a requirement cycle: z -> z"
     assert problem(registry, "r").startswith(
-        "component 'w' requires the service 'a': component 'x' is part of a circle"
+        "component 'w' requires the service 'a': component 'x' is part of a requirement cycle"
     )
     assert list(registry.components) == ["free"]
     assert run.final_message == "Hello."
@@ -330,7 +392,7 @@ def test_a_part_that_cannot_be_made_is_told_and_the_thread_goes_on(thread_with, 
     (warning,) = (text for text in warnings if "for_thread" in text)
     assert warning.startswith(f"component 'x' of plugin 'careless': {fact}")
     assert __file__ in warning
-    assert warning.endswith("). The thread goes on without it.")
+    assert "). The thread continues without it. " in warning
 
 
 @pytest.mark.parametrize(
@@ -339,7 +401,7 @@ def test_a_part_that_cannot_be_made_is_told_and_the_thread_goes_on(thread_with, 
         ({"requires": [A, "b"]}, "its requires is [ServiceKey('a'), 'b'], not a list of ServiceKey"),
         ({"provides": None}, "its provides is None, not a list of ServiceKey"),
         ({"limit_s": "soon"}, "its start_timeout_s is 'soon', not a number of seconds"),
-        ({"name": ""}, "its name is '', not a word"),
+        ({"name": ""}, "its name is '', not a non-empty string"),
     ],
 )
 def test_a_component_with_wrong_values_is_left_out(make_kernel, changes, fact):

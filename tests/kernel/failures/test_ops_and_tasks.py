@@ -207,7 +207,10 @@ def test_something_that_is_no_op_and_one_that_nobody_handles_are_refused(thread_
             await thread.client.submit(Do())
             return [(await thread.until(ErrorEvent)).message for _ in range(2)]
 
-    assert play(story) == ["str is not an op", "no plugin handles the op 'test_do'. The ops of plugins are: none."]
+    assert play(story) == [
+        "submit() takes an Op, not str. Pass an Op, such as UserInputOp.",
+        "no plugin handles the op 'test_do'. The ops of plugins are: none.",
+    ]
 
 
 # ``Task.run``
@@ -258,7 +261,7 @@ def test_a_task_that_returns_something_else_is_told_and_completed(thread_with):
     outcome, events, _ = ended(thread_with, task(number))
     assert (outcome.status, outcome.last_agent_message) == (Status.COMPLETED, None)
     (warning,) = (event.message for event in events if isinstance(event, WarningEvent) and "returned" in event.message)
-    assert warning == f"the task 'work' of plugin 'careless' returned int{place(number)}; only text is a last message"
+    assert warning == f"the task 'work' of plugin 'careless' returned int{place(number)}; the last message must be text"
 
 
 def test_an_interrupt_cancels_a_task_which_may_clean_up(thread_with):
@@ -374,7 +377,7 @@ def test_a_second_exclusive_task_is_refused_or_waits_or_replaces(thread_with):
             return caught.value, [event.reason for event in thread.events if isinstance(event, TurnAbortedEvent)]
 
     error, reasons = play(story)
-    assert (error.slug, error.hint) == ("busy", "Wait for its end, or interrupt it.")
+    assert (error.slug, error.hint) == ("busy", "Wait until it ends, or interrupt it.")
     assert log == ["first ends", "waiting ends", "old cancelled", "new ends"]
     assert reasons == ["replaced"]
 
@@ -402,7 +405,7 @@ def test_a_limit_that_a_task_reaches_ends_its_turn_as_limited(thread_with):
         (lambda inside: inside.deliver("text"), "what is delivered is str, not a list of items"),
         (
             lambda inside: inside.deliver(["text"]),
-            "what is delivered has str in it, which is no item of a conversation",
+            "what is delivered has str in it, which is not a conversation item",
         ),
         (
             lambda inside: inside.deliver([], when="soon"),
@@ -410,7 +413,10 @@ def test_a_limit_that_a_task_reaches_ends_its_turn_as_limited(thread_with):
         ),
         (lambda inside: inside.deliver([], event="x"), "deliver() takes an EventMsg as `event`, not str"),
         (lambda inside: inside.emit("text"), "emit() takes an EventMsg, not str"),
-        (lambda inside: inside.append_entry("x", {"a": object()}), "append_entry() takes plain JSON data: TypeError"),
+        (
+            lambda inside: inside.append_entry("x", {"a": object()}),
+            "append_entry() takes plain JSON data: Object of type object",
+        ),
         (lambda inside: inside.append_entry("x", "text"), "append_entry() takes a mapping of plain JSON data, not str"),
         (lambda inside: inside.append_entry(3, {}), "append_entry() takes a word as its kind, not int"),
         (lambda inside: inside.request("text"), "request() takes a Request, not str"),
@@ -418,7 +424,7 @@ def test_a_limit_that_a_task_reaches_ends_its_turn_as_limited(thread_with):
         (lambda inside: inside.edit_history("all"), "edit_history() takes a Compaction or RolledBack, not str"),
         (
             lambda inside: inside.edit_history(Compaction(items=["x"], message="")),
-            "the compaction's `items` has str in it, which is no item",
+            "the compaction's `items` has str in it, which is not a conversation item",
         ),
     ],
 )
@@ -433,7 +439,7 @@ def test_what_a_context_cannot_use_is_told_at_the_call_and_changes_nothing(threa
     text, message, warnings = play(story)
     assert text.startswith(fact)
     assert message == "Hello."
-    assert not any("is not kept any more" in text for text in warnings)
+    assert not any("no longer saved" in text for text in warnings)
 
 
 async def _called(use, inside):
@@ -446,7 +452,7 @@ async def _called(use, inside):
     ("use", "fact"),
     [
         (lambda turn: turn.record("text"), "what is recorded is str, not a list of items"),
-        (lambda turn: turn.draft(["text"]), "what is drafted has str in it, which is no item of a conversation"),
+        (lambda turn: turn.draft(["text"]), "what is drafted has str in it, which is not a conversation item"),
         (lambda turn: turn.sample("text"), "sample() takes a ModelRequest: that of `turn.draft()`, not str"),
         (lambda turn: turn.spawn(3), "the agent of spawn(): it is int, not an Agent"),
     ],
@@ -475,5 +481,5 @@ def test_an_op_with_a_built_in_tag_cannot_be_taken(make_kernel):
             return kernel.registry.warnings, (await kernel.run_turn("Hi!")).final_message
 
     (warning,), message = play(story)
-    assert "the op 'user_input' is built in and cannot be taken" in warning
+    assert "the op 'user_input' is built in and cannot be replaced" in warning
     assert message == "Hello."

@@ -98,7 +98,7 @@ def test_a_request_that_nobody_can_answer_answers_itself(thread_with):
 @pytest.mark.parametrize(
     ("what", "fact"),
     [
-        ("Unwritten", "Unwritten.unattended() is not written ("),
+        ("Unwritten", "Unwritten.unattended() is not implemented ("),
         ("Raising", "Raising.unattended() failed: RuntimeError: no idea ("),
         ("Odd", "Odd.unattended() failed: it returned str instead of bool ("),
     ],
@@ -165,7 +165,7 @@ def test_a_program_that_does_not_answer_one_that_cannot_answer_itself_does_not_h
             await thread.turn("Hi!", call("ask", what="Unwritten"), say("Hello."), on_request=on_request)
             return thread.outputs[0]
 
-    assert "Unwritten.unattended() is not written (" in play(story, 5)
+    assert "Unwritten.unattended() is not implemented (" in play(story, 5)
 
 
 # Agents
@@ -187,10 +187,13 @@ def test_an_agent_that_names_what_is_not_there_is_told_with_the_nearest_name(mak
     assert [spec.name for spec in request.tools] == ["ask"]
     told = [text for text in warnings if text.startswith("agent 'a': ")]
     assert told == [
-        "agent 'a': its allowed_tools names 'aks', and there is no such tool. Did you mean 'ask'?",
-        "agent 'a': its allowed_tools names 'mcp__*', and there is no such tool. `codex-framework plugins` shows what there is.",
-        "agent 'a': its disallowed_tools names 'rm', and there is no such tool. `codex-framework plugins` shows what there is.",
-        "agent 'a': its context names 'weather', and there is no such source. The sources are: none.",
+        "agent 'a': its allowed_tools names 'aks', but there is no such tool. Did you mean 'ask'?",
+        (
+            "agent 'a': its allowed_tools names 'mcp__*', but there is no such tool. `codex-framework plugins`"
+            " lists the tools of plugins."
+        ),
+        "agent 'a': its disallowed_tools names 'rm', but there is no such tool. `codex-framework plugins` lists the tools of plugins.",
+        "agent 'a': its context names 'weather', but there is no such source. The sources are: none.",
     ]
 
 
@@ -229,7 +232,7 @@ def test_a_tool_of_an_agent_that_is_none_is_told_and_left_out(make_kernel):
     result, warnings, (request,) = run_agent(make_kernel, agent)
     assert result.final_message == "Hello."
     assert [spec.name for spec in request.tools] == ["ask"]
-    assert len([text for text in warnings if text.startswith("a tool of agent 'a' is left out: ")]) == 2
+    assert len([text for text in warnings if text.startswith("a tool of agent 'a' is ignored: ")]) == 2
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def test_a_tool_of_an_agent_that_is_none_is_told_and_left_out(make_kernel):
         ({"context": [3]}, "its context is [3], not a list of strings"),
         ({"limits": {"requests": 3}}, "its limits is {'requests': 3}; use Limits("),
         ({"loop": "task"}, "its loop is 'task', not an instance of a subclass of Task"),
-        ({"tools": "ask"}, "its tools is 'ask', not a list of tools and functions"),
+        ({"tools": "ask"}, "its tools are 'ask', not a list of tools and functions"),
         ({"model": 5}, "its model is 5, not a string"),
     ],
 )
@@ -254,7 +257,7 @@ def test_an_agent_with_a_wrong_field_is_told_where_it_is_used(make_kernel, field
             return kernel.registry.warnings, dict(kernel.registry.agents)
 
     (warning,), agents = play(offered)
-    assert f"its agent 'a' is left out: {fact}" in warning
+    assert f"its agent 'a' is ignored: {fact}" in warning
     assert agents == {}
 
 

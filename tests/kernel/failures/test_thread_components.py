@@ -106,7 +106,7 @@ LABEL = "component 'part-1' of plugin 'careless'"
     [
         (fail, "start() failed: RuntimeError: no server ("),
         (exit_, "start() failed: SystemExit: 3 ("),
-        (plain, "start() failed: start is not async; write `async def start` ("),
+        (plain, "start() failed: start is not async ("),
     ],
 )
 def test_a_start_that_fails_is_told_once_and_the_thread_goes_on_without(thread_with, start, fact):
@@ -117,28 +117,28 @@ def test_a_start_that_fails_is_told_once_and_the_thread_goes_on_without(thread_w
     (warning,) = of_part(warnings)
     assert warning.startswith(f"{LABEL}: {fact}")
     assert __file__ in warning
-    assert warning.endswith("). The thread goes on without it.")
+    assert "). The thread continues without it. " in warning
     assert thread.outputs == ["unsupported call: here"], "its tools are gone"
 
 
 def test_a_start_that_hangs_holds_up_one_sample_and_no_more(thread_with):
-    made = part(start=hang, ready_timeout_s=0.2)
+    made = part(start=hang, ready_timeout_s=1)
     began = time.monotonic()
     results, warnings, _ = turns(thread_with, lambda _: made(), replies=[[call("nothing"), say("One.")], say("Two.")])
-    assert time.monotonic() - began < 0.2 * 2.5, "three samples, one of which waited"
+    assert time.monotonic() - began < 2, "three samples, one of which waited"
     assert [result.final_message for result in results] == ["One.", "Two."]
     (warning,) = of_part(warnings)
     assert warning == (
-        f"{LABEL}: start() did not end within 0.2 s{place(hang)}."
-        " The thread goes on, and its tools come when it is ready."
+        f"{LABEL}: start() did not end within 1 s{place(hang)}."
+        " The thread continues, and its tools become available when it is ready. Make it faster, or increase its `ready_timeout_s`."
     )
 
 
 def test_parts_are_waited_for_at_once(thread_with):
-    made = part(start=hang, ready_timeout_s=0.3)
+    made = part(start=hang, ready_timeout_s=0.6)
     began = time.monotonic()
     _, warnings, _ = turns(thread_with, lambda _: made(), lambda _: made(), lambda _: made())
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 0.6 * 3
     assert len(of_part(warnings)) == 3
 
 
@@ -182,7 +182,7 @@ def test_a_required_part_that_fails_fails_the_turn_and_the_next_one_tries_again(
     (first, second), _, _ = turns(thread_with, lambda _: Flaky(), replies=[say("Never."), say("Well.")])
     assert (first.status, second.final_message) == (Status.FAILED, "Never."), "nothing was asked of the model before"
     assert first.error.startswith(f"{LABEL}: start() failed: RuntimeError: no server (")
-    assert "Fix the plugin, or disable it." in first.error
+    assert 'Fix the plugin, or disable it with `[framework] plugins.disabled = ["careless"]`.' in first.error
 
 
 def test_a_required_part_that_hangs_fails_the_turn_until_it_is_ready(thread_with):
@@ -220,7 +220,7 @@ def test_a_start_that_ignores_its_cancellation_does_not_hold_up_the_end(thread_w
     made = part(start=hang_on, ready_timeout_s=0.05)
     with pytest.raises(LeftBehind) as caught:
         turns(thread_with, lambda _: made())
-    assert caught.value.things[0] == f"{LABEL}: start() did not stop within 0.2 s"
+    assert caught.value.things[0].startswith(f"{LABEL}: start() did not stop within 0.2 s{place(hang_on)}. Fix ")
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,7 @@ def test_tools_that_fail_give_none_of_this_part_and_all_of_the_others(thread_wit
 def test_an_object_that_is_no_tool_is_left_out_alone(thread_with):
     made = part(tools=lambda self, turn: [object(), here])
     _, warnings, thread = turns(thread_with, lambda _: made(), replies=[[call("here"), say("One.")]])
-    assert any(
-        text.startswith("a tool of plugin 'careless' is left out: it has no attribute spec") for text in warnings
-    )
+    assert any(text.startswith("a tool of plugin 'careless' is ignored: it has no attribute spec") for text in warnings)
     assert thread.outputs == ["here"]
 
 
@@ -258,7 +256,7 @@ def test_an_object_that_is_no_tool_is_left_out_alone(thread_with):
         (exit_, "failed: SystemExit: 3 ("),
         (hang, "did not end within 0.3 s ("),
         (hang_on, "did not end within 0.3 s ("),
-        (plain, "failed: before_calls is not async; write `async def before_calls` ("),
+        (plain, "failed: before_calls is not async ("),
     ],
 )
 def test_before_calls_that_fails_or_hangs_is_told_and_calls_go_on(thread_with, method, fact):
@@ -291,7 +289,7 @@ def renamed(function, name):
         (fail, "failed: RuntimeError: no server ("),
         (exit_, "failed: SystemExit: 3 ("),
         (hang, "did not end within 0.2 s ("),
-        (plain, "failed: turn_ended is not async; write `async def turn_ended` ("),
+        (plain, "failed: turn_ended is not async ("),
     ],
 )
 def test_turn_ended_that_fails_or_hangs_is_told_and_the_turn_ends(thread_with, method, fact):
@@ -446,8 +444,8 @@ def test_background_work_that_goes_on_is_abandoned_and_told(thread_with):
 
     with pytest.raises(LeftBehind) as caught:
         play(story, within_s=10)
-    text = "background work 'looking' of plugin 'careless' did not stop within 0.2 s and was abandoned"
-    assert caught.value.things[0] == text
+    text = "background work 'looking' of plugin 'careless' did not stop within 0.2 s and was abandoned. "
+    assert caught.value.things[0].startswith(text)
 
 
 def test_a_background_that_is_no_coroutine_is_told_at_the_call(thread_with):
@@ -479,5 +477,5 @@ def test_state_that_cannot_be_closed_is_told_and_the_rest_is_closed(thread_with,
 
     with pytest.raises(LeftBehind) as caught:
         play(story)
-    assert caught.value.things[0].startswith(f"closing 'bad' {fact}")
+    assert caught.value.things[0].startswith(f"state 'bad' of plugin 'careless': aclose() {fact}")
     assert closed == [True]

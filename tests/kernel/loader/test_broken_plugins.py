@@ -112,7 +112,7 @@ def test_an_entry_point_to_nowhere_says_so(site):
     site.declare("acme_bad", {"bad": "acme_gone"})
     report = site.report("bad")
     assert report["problems"] == [
-        ["its module 'acme_gone' does not exist", "Install it anew: pip install --force-reinstall acme-bad"]
+        ["its module 'acme_gone' does not exist", "Reinstall it: pip install --force-reinstall acme-bad"]
     ]
 
 
@@ -126,8 +126,8 @@ def test_a_class_with_hooks_that_is_no_plugin_is_told_so(site):
     site.install("bad", source, value="acme_bad:Plugin")
     site.install("fine", source, value="acme_fine:plugin")
     assert site.report("bad")["problems"][0] == [
-        "its entry point names a class that is no Plugin, so codex_tools has no self to be called with",
-        "Derive the class from codex_framework.Plugin, or let the entry point name an instance of it.",
+        "its entry point names a class that does not derive from Plugin, so there is no instance to call codex_tools on",
+        "Derive the class from codex_framework.Plugin, or let the entry point name an instance.",
     ]
     assert {report["name"]: report["status"] for report in site.load()["reports"]}["fine"] == "loaded"
 
@@ -170,28 +170,28 @@ HOOK_MISTAKES = {
     ),
     "a parameter": (
         "@hookimpl\ndef codex_tools(session):\n    return []\n",
-        "its codex_tools takes session, and a hook is given nothing but plugin",
+        "its codex_tools takes session, but hooks are called with nothing but plugin",
         "Write `def codex_tools():` or `def codex_tools(plugin):`.",
     ),
     "a wrong annotated type": (
         "@hookimpl\ndef codex_tools() -> str:\n    return []\n",
-        "its codex_tools says it returns str, and the hook wants Iterable[tools.Tool]",
-        "Return Iterable[tools.Tool] (a list will do) and annotate it so.",
+        "its codex_tools is annotated to return str, but the hook requires Iterable[tools.Tool]",
+        "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
     ),
     "another role": (
         "from codex_framework import Notifier\n@hookimpl\ndef codex_tools() -> list[Notifier]:\n    return []\n",
-        "its codex_tools says it returns list[observers.Notifier], and the hook wants Iterable[tools.Tool]",
-        "Return Iterable[tools.Tool] (a list will do) and annotate it so.",
+        "its codex_tools is annotated to return list[observers.Notifier], but the hook requires Iterable[tools.Tool]",
+        "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
     ),
     "an async hook": (
         "@hookimpl\nasync def codex_tools():\n    return []\n",
-        "its codex_tools is async, and hooks are called before there is an event loop",
+        "its codex_tools is async, but hooks are called before the event loop starts",
         "Write `def codex_tools():`; the objects it offers may have async methods.",
     ),
     "a wrapper": (
         "@hookimpl(wrapper=True)\ndef codex_tools():\n    return (yield)\n",
-        "its codex_tools is a hook wrapper, and hooks that only offer objects cannot be wrapped",
-        "Write a plain `def codex_tools():` that returns what the plugin offers.",
+        "its codex_tools is a hook wrapper, but hooks that offer objects cannot be wrapped",
+        "Write a plain `def codex_tools():` that returns the objects of the plugin.",
     ),
     "nothing returned": (
         "@hookimpl\ndef codex_tools():\n    pass\n",
@@ -211,7 +211,7 @@ HOOK_MISTAKES = {
     "an endless generator": (
         "@hookimpl\ndef codex_tools():\n    while True:\n        yield 1\n",
         "its codex_tools offers more than 10000 objects",
-        "Let it end.",
+        "Return a finite number of objects.",
     ),
 }
 
@@ -241,7 +241,7 @@ def test_a_hook_that_raises_takes_all_of_its_plugin_out(site):
     report = site.report("bad")
     assert report["status"] == "failed"
     assert report["contributes"] == {}
-    assert report["problems"][0][0] == "it cannot be asked: codex_observers failed: RuntimeError: no room"
+    assert report["problems"][0][0] == "it cannot be used: codex_observers failed: RuntimeError: no room"
     assert report["places"][0] == [str(site.folder / "acme_bad.py"), 11]
 
 
@@ -279,7 +279,7 @@ ITEM_MISTAKES = {
             "class Thing:\n    name = 'thing'\n    async def notify(self, notification): pass\n"
             "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
         ),
-        "its notify is async, and it is called without await: write `def notify(self, notification)`",
+        "its notify is async, but it is called without await: write `def notify(self, notification)`",
     ),
     "a plain method that is awaited": (
         (
@@ -307,7 +307,7 @@ ITEM_MISTAKES = {
             "class Thing:\n    name = ''\n    def notify(self, notification): pass\n"
             "@hookimpl\ndef codex_notifiers():\n    return [Thing()]\n"
         ),
-        "its name is '', not a word",
+        "its name is '', not a non-empty string",
     ),
     "an undecorated function as a tool": (
         "async def look(path: str) -> str: return path\n@hookimpl\ndef codex_tools():\n    return [look]\n",
@@ -373,7 +373,7 @@ ITEM_MISTAKES = {
             "    aliases = ('look at',)\n"
             "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
         ),
-        "its alias 'look at' is no tool name: 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'",
+        "its alias 'look at' is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'",
     ),
     "a program that is a string": (
         (
@@ -382,7 +382,7 @@ ITEM_MISTAKES = {
             "    programs = {'look': 'python3 -m look'}\n"
             "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
         ),
-        "its program 'look' does not stand for a list of words (with a name that is no path)",
+        "its program 'look' must have a name without slashes and stand for a non-empty list of strings",
     ),
     "aliases that are no list": (
         (
@@ -398,7 +398,7 @@ ITEM_MISTAKES = {
             "class Model:\n    name = 'model'\n    builtin = {'a': 1}\n    def open(self, info, env): pass\n"
             "    def model(self, slug): pass\n@hookimpl\ndef codex_model_providers():\n    return [Model()]\n"
         ),
-        "its builtin provider 'a' is no ProviderInfo",
+        "its builtin provider 'a' is not a ProviderInfo",
     ),
     "an interceptor without a place": (
         (
@@ -434,7 +434,7 @@ def test_an_object_that_does_not_play_its_role_is_left_out_with_the_reason(mista
     report = mistakes[case]
     assert (report["status"], report["contributes"]) == ("failed", {})
     assert len(report["problems"]) == 1
-    assert report["problems"][0][0].partition(" is left out: ")[2] == reason
+    assert report["problems"][0][0].partition(" is ignored: ")[2] == reason
 
 
 def test_a_function_of_the_plugins_own_may_begin_with_the_prefix(site):
@@ -452,5 +452,5 @@ def test_one_bad_tool_leaves_the_plugins_other_tools_in_use(site):
     assert report["status"] == "partial"
     assert report["contributes"] == {"tools": ["fine"]}
     assert report["problems"][0][0] == (
-        "its tool of type int is left out: it has no attribute spec; it has no async def run(self, call, context)"
+        "its tool of type int is ignored: it has no attribute spec; it has no async def run(self, call, context)"
     )

@@ -105,7 +105,7 @@ def test_a_file_with_several_plugins_is_refused(file):
     """
     path = file("words.py", source)
     (problem,) = report(load(path), "words").problems
-    assert problem.fact == "its file has several plugins: One, Other"
+    assert problem.fact == "its file contains several plugins: One, Other"
     assert (problem.path, problem.line) == (str(path), 6)
 
 

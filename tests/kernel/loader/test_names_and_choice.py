@@ -31,9 +31,7 @@ def test_two_plugins_that_offer_one_tool_are_both_named_and_the_first_by_name_wi
     site.install("alpha", look("look"))
     site.install("beta", look("look"))
     loaded = site.load()
-    fact = (
-        "the tool 'look' is offered by 'alpha' (acme-alpha 1.0) and by 'beta' (acme-beta 1.0); that of 'alpha' is used"
-    )
+    fact = "the tool 'look' is offered by 'alpha' (acme-alpha 1.0) and by 'beta' (acme-beta 1.0); the one of 'alpha' is used"
     hint = 'Choose with `[framework] plugins.prefer = ["beta"]`, or disable one of them.'
     assert loaded["tools"]["look"] == "alpha"
     reports = by_name(loaded)
@@ -80,7 +78,7 @@ def test_a_misspelt_name_in_the_configuration_is_told_to_the_plugin_it_means(sit
     report = by_name(loaded)["alpha"]
     assert report["status"] == "loaded"
     assert report["problems"] == [
-        ["the configuration names a plugin 'alhpa', which is not installed", "Did you mean 'alpha'?"]
+        ["the configuration names the plugin 'alhpa', which is not installed", "Did you mean 'alpha'?"]
     ]
 
 
@@ -136,7 +134,7 @@ def test_an_alias_finds_its_tool_and_a_name_goes_before_an_alias(site):
         "watch": "watch",
     }
     assert by_name(loaded)["alpha"]["problems"][0][0] == (
-        "its tool 'look' has the alias 'watch', which leads to 'watch' of plugin 'beta'"
+        "its tool 'look' has the alias 'watch', which is already the name or an alias of 'watch' of plugin 'beta'"
     )
 
 
@@ -144,7 +142,7 @@ def test_a_tool_offered_twice_by_one_plugin_is_used_once(site):
     site.install("alpha", look("look").replace("return [Look", "return 2 * [Look"))
     report = by_name(site.load())["alpha"]
     assert report["status"] == "partial"
-    assert report["problems"] == [["it offers the tool 'look' twice", "Give each a name of its own."]]
+    assert report["problems"] == [["it offers the tool 'look' twice", "Give each a unique name."]]
 
 
 def test_a_distribution_in_a_zip_file_is_found_too(site):

@@ -17,20 +17,20 @@ def registry(tmp_path, text, **more):
 NOTES = {
     "a disabled plugin": (
         "[framework.plugins]\n\ndisabled = ['shell', 'quux']",
-        "the configuration names a plugin 'quux', which is not installed",
-        "Remove it, or install the package that brings the plugin.",
+        "the configuration names the plugin 'quux', which is not installed",
+        "Remove it, or install the package that provides the plugin.",
         3,
     ),
     "a preferred plugin": (
         "[framework]\nplugins.prefer = ['quux']",
-        "the configuration names a plugin 'quux', which is not installed",
-        "Remove it, or install the package that brings the plugin.",
+        "the configuration names the plugin 'quux', which is not installed",
+        "Remove it, or install the package that provides the plugin.",
         2,
     ),
     "a table": (
         "[framework.plugins.quux]\nx = 1",
-        "the configuration has settings for a plugin 'quux', which is not installed",
-        "Remove it, or install the package that brings the plugin.",
+        "the configuration has settings for the plugin 'quux', which is not installed",
+        "Remove it, or install the package that provides the plugin.",
         1,
     ),
     "a thread store": (
@@ -68,12 +68,12 @@ NEAR = {
     "a table": (
         "[framework.plugins.gardian]\nmodel = 'm'",
         "guardian",
-        "the configuration has settings for a plugin 'gardian'",
+        "the configuration has settings for the plugin 'gardian'",
     ),
     "a disabled plugin": (
         "[framework.plugins]\ndisabled = ['shel']",
         "shell",
-        "the configuration names a plugin 'shel'",
+        "the configuration names the plugin 'shel'",
     ),
 }
 

@@ -74,7 +74,7 @@ def test_what_does_not_play_the_role_is_left_out_with_the_reason():
     (problem,) = reports["Offering"].problems
     assert reports["Offering"].status == "partial"
     assert problem.fact.startswith(
-        "its offer int to acme_linters of plugin 'Lint' is left out: it has no attribute name; "
+        "its object int for acme_linters of plugin 'Lint' is ignored: it has no attribute name; "
     )
     assert problem.hint.startswith("See ")
 
@@ -195,18 +195,18 @@ def test_offers_asked_for_too_early_or_for_another_role_are_an_error():
 
     _, reports = load(Early)
     (problem,) = reports["Early"].problems
-    assert problem.fact == "plugin 'Early' asked for the offers of other plugins before they were collected"
-    assert problem.hint.startswith("Ask in a hook that offers objects")
+    assert problem.fact == "plugin 'Early' requested the objects of other plugins before they were collected"
+    assert problem.hint.startswith("Request them in a hook that offers objects")
     lint, _ = load(Lint)
     with pytest.raises(PluginError, match="declares no hook that collects Long"):
         lint.context.offers(Long)
 
 
 WRONG = {
-    "no table": (["acme_linters"], "its codex_roles returned ['acme_linters'], not a table of hook names and classes"),
-    "no name": ({"acme linters": Linter}, "its hook 'acme linters' is no name of a function"),
-    "a word of the language": ({"class": Linter}, "its hook 'class' is no name of a function"),
-    "a hook of the framework": ({"codex_tools": Linter}, "its hook 'codex_tools' is one of the framework"),
+    "no table": (["acme_linters"], "its codex_roles returned ['acme_linters'], not a dict of hook names and classes"),
+    "no name": ({"acme linters": Linter}, "its hook 'acme linters' is not a valid name of a function"),
+    "a word of the language": ({"class": Linter}, "its hook 'class' is not a valid name of a function"),
+    "a hook of the framework": ({"codex_tools": Linter}, "its hook 'codex_tools' is a hook of the framework"),
     "no class": ({"acme_linters": Long()}, "its hook 'acme_linters' collects <"),
 }
 
@@ -235,5 +235,5 @@ def test_a_hook_is_declared_by_one_plugin_only():
     _, reports = load(Lint, Second)
     assert reports["Lint"].status == "loaded"
     assert reports["Second"].problems[0].fact == (
-        "its hook 'acme_linters' is declared by 'Lint' (passed by the program) too"
+        "its hook 'acme_linters' is also declared by 'Lint' (passed by the program)"
     )

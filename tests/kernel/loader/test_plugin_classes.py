@@ -119,25 +119,25 @@ MISTAKES = {
     "an __init__ that raises": (
         "    def __init__(self, context):\n        super().__init__(context)\n        raise OSError('no disk')\n"
         + HOOK,
-        "it cannot be made: Acme() failed: OSError: no disk",
+        "it cannot be created: Acme() failed: OSError: no disk",
         "Fix the plugin, ",
         7,
     ),
     "an __init__ that exits": (
         "    def __init__(self, context):\n        raise SystemExit(2)\n" + HOOK,
-        "it cannot be made: Acme() failed: it called sys.exit(2)",
-        "Take that call out of the plugin",
+        "it cannot be created: Acme() failed: it called sys.exit(2)",
+        "Remove that call from the plugin",
         6,
     ),
     "an __init__ that takes nothing": (
         "    def __init__(self):\n        pass\n" + HOOK,
-        "Acme takes (), and it is given one PluginContext",
+        "Acme takes (), but it is called with one PluginContext",
         "Write `def __init__(self, context):`, and begin it with `super().__init__(context)`.",
         5,
     ),
     "an __init__ that takes more": (
         "    def __init__(self, context, tables):\n        super().__init__(context)\n" + HOOK,
-        "Acme takes (context, tables), and it is given one PluginContext",
+        "Acme takes (context, tables), but it is called with one PluginContext",
         "Write `def __init__(self, context):`",
         5,
     ),
@@ -161,19 +161,19 @@ MISTAKES = {
     ),
     "a parameter": (
         "    @hookimpl\n    def codex_tools(self, session):\n        return []\n",
-        "its codex_tools takes session, and a hook is given nothing but plugin",
+        "its codex_tools takes session, but hooks are called with nothing but plugin",
         "Write `def codex_tools(self):` or `def codex_tools(self, plugin):`.",
         5,
     ),
     "a parameter of another type": (
         "    @hookimpl\n    def codex_tools(self, plugin: str):\n        return []\n",
-        "its codex_tools takes plugin as str, and the hook gives PluginContext",
+        "its codex_tools annotates plugin as str, but the hook passes PluginContext",
         "Annotate plugin as PluginContext.",
         5,
     ),
     "a hook that raises": (
         "    @hookimpl\n    def codex_tools(self):\n        raise KeyError('red')\n",
-        "it cannot be asked: codex_tools failed: KeyError: 'red'",
+        "it cannot be used: codex_tools failed: KeyError: 'red'",
         "Fix the plugin, ",
         7,
     ),
@@ -213,7 +213,7 @@ def test_a_class_that_breaks_the_contract_is_left_out_and_its_place_is_named(mis
 def test_an_entry_point_that_names_the_module_of_a_class_is_told_to_name_the_class(site):
     site.install("bad", CLASS.format(body=HOOK))
     assert site.report("bad")["problems"] == [
-        ["it implements no hook", "Let the entry point name the class: acme_bad:Acme."]
+        ["it implements no hook", "Change the entry point so that it names the class: acme_bad:Acme."]
     ]
 
 

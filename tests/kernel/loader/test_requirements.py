@@ -53,21 +53,21 @@ def test_a_requirement_that_is_met(site, requirement):
 
 UNMET = {
     "base>=2": (
-        "it requires plugin 'base' >=2, and version 1.0 is loaded",
+        "it requires plugin 'base' >=2, but version 1.0 is loaded",
         "pip install 'acme-base>=2'",
     ),
     "bsae": (
         "it requires plugin 'bsae', which is not installed",
-        "Did you mean 'base'? Otherwise install a package that brings 'bsae'.",
+        "Did you mean 'base'? Otherwise install a package that provides 'bsae'.",
     ),
-    "quux": ("it requires plugin 'quux', which is not installed", "Install a package that brings 'quux'."),
+    "quux": ("it requires plugin 'quux', which is not installed", "Install a package that provides 'quux'."),
     "base>>1": ("its requirement 'base>>1' cannot be read: ", 'Write it like "execpolicy>=0.1".'),
     "base[all]": ("its requirement 'base[all]' has extras, and plugins have none", 'Write it like "execpolicy>=0.1".'),
     "base @ http://x.y/z": (
         "its requirement 'base @ http://x.y/z' has a URL, and plugins have none",
         'Write it like "execpolicy>=0.1".',
     ),
-    "": ("its codex_requires names '', which is no requirement", 'Write a string, such as "execpolicy>=0.1".'),
+    "": ("its codex_requires contains '', which is not a requirement", 'Write a string, such as "execpolicy>=0.1".'),
 }
 
 

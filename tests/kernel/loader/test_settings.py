@@ -121,6 +121,19 @@ def test_wrong_settings_of_a_plugin_that_decides_are_an_error(tmp_path):
     assert report.status == "failed"
 
 
+@pytest.mark.parametrize(
+    "hook",
+    [
+        *("codex_sandboxes", "codex_network_proxies", "codex_command_policies"),
+        *("codex_approval_reviewers", "codex_interceptors"),
+    ],
+)
+def test_so_are_those_of_a_plugin_with_any_hook_that_decides(tmp_path, hook):
+    decider = type("Decider", (Words,), {hook: hookimpl(lambda self: [])})
+    with pytest.raises(ConfigError, match="invalid settings of the plugin 'Decider'"):
+        loaded(tmp_path, "[framework.plugins.Decider]\nlimit = 'x'\n", decider)
+
+
 def test_unknown_keys_are_warnings_where_the_person_wants_it(tmp_path):
     text = "[framework]\nunknown_keys = 'warn'\n[framework.plugins.Guarded]\nlimits = 'x'\nlimit = 4\n"
     registry = loaded(tmp_path, text, Guarded)
@@ -170,10 +183,10 @@ def test_defaults_need_no_table_and_no_converter(tmp_path, site):
 
 
 CLASSES = {
-    "no class": ("7", "its codex_settings returned 7, which is no class of settings"),
+    "no class": ("7", "its codex_settings returned 7, which is not a settings class"),
     "a value": ("Settings()", "its codex_settings returned Settings(words=(), limit=10"),
-    "a plain class": ("Plain", "which is no class of settings"),
-    "nothing": ("None", "its codex_settings returned None, which is no class of settings"),
+    "a plain class": ("Plain", "which is not a settings class"),
+    "nothing": ("None", "its codex_settings returned None, which is not a settings class"),
 }
 
 

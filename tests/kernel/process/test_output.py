@@ -94,3 +94,20 @@ def test_memory_is_bounded_for_any_amount_of_output(size: int, cap: int) -> None
         tracemalloc.stop()
     assert output.total == 32 * cap
     assert peak < 3 * cap + 4096
+
+
+@given(count=st.integers(1, 400), size=st.integers(1, 30), half=st.integers(20, 300), step=st.integers(1, 50))
+def test_no_word_is_cut_at_the_gap_if_words_are_kept_whole(count: int, size: int, half: int, step: int) -> None:
+    word = b"S" * size
+    kept = CappedOutput(2 * half, whole_words=True)
+    data = b" ".join([word] * count) + b"\n"
+    for start in range(0, len(data), step):
+        kept.append(data[start : start + step])
+    assert set(kept.text().split()) <= {word.decode()}
+    assert set(kept.marked_text().split()) - set(f"... {kept.omitted} bytes omitted ...".split()) <= {word.decode()}
+
+
+def test_a_word_without_end_is_cut_in_the_end() -> None:
+    kept = CappedOutput(20_000, whole_words=True)
+    kept.append(b"x" * 50_000)
+    assert kept.text() == "x" * (20_000 - 2 * 4096)

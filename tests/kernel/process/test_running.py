@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -282,7 +283,9 @@ def test_huge_output_is_drained_and_capped() -> None:
     size = 50_000_000
     ended = result("head", "-c", str(size), "/dev/zero")
     assert (ended.exit_code, ended.total_bytes, ended.omitted_bytes) == (0, size, size - (1 << 20))
-    assert ended.stdout == ended.output == "\0" * (1 << 20)
+    half = "\0" * (1 << 19)
+    assert ended.stdout == half * 2
+    assert ended.output == f"{half}\n... {size - (1 << 20)} bytes omitted ...\n{half}"
 
 
 def test_an_unread_command_is_never_held_up() -> None:
@@ -323,6 +326,27 @@ def test_chunks_are_small_and_limited_in_number_for_listeners() -> None:
     many, ended = listen(8192 * 10_500)
     assert len(many) == 10_000
     assert ended.total_bytes == 8192 * 10_500
+
+
+def test_windows_hold_no_half_word_if_words_are_kept_whole_but_only_once() -> None:
+    async def main() -> list[str]:
+        command = await start(
+            *script("printf 'one S3C'; read x; printf RET; read x; printf ' [y/n]'; read x"),
+            keep_stdin_open=True,
+            whole_words=True,
+        )
+        chunks = command.chunks()
+        texts = []
+        for _ in range(3):
+            await anext(chunks)
+            texts.append(command.take().text)
+            await command.write(b"\n") if len(texts) < 3 else None
+        texts.append(command.take().text)  # nothing came since
+        await command.write(b"\n")
+        await command.wait()
+        return [*texts, command.take().text]
+
+    assert asyncio.run(main()) == ["one ", "", "S3CRET ", "[y/n]", ""]
 
 
 def test_windows_hold_what_is_new_and_never_half_a_character() -> None:
@@ -397,3 +421,25 @@ def test_the_status_of_a_child_is_the_same_each_time() -> None:
 
 def test_a_group_that_is_gone_is_no_error() -> None:
     assert spawn.signal_group(2**22 - 7, 0) is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sizes of pipes can be read on Linux only")
+@pytest.mark.parametrize(("amount", "size"), [(10, 1 << 16), (1_000_000, 1 << 18)])
+def test_a_pipe_is_enlarged_once_it_has_been_full(amount: int, size: int) -> None:
+    import fcntl
+    import termios
+
+    async def main() -> int:
+        command = await start(*script(f"head -c {amount} /dev/zero; sleep 60"))
+        (output,) = (fd for fd, stream in command._sources.items() if stream == "stdout")
+        waiting = bytearray(4)
+        while int.from_bytes(waiting, sys.byteorder) < min(amount, 1 << 16):  # nothing is read meanwhile
+            time.sleep(0.001)  # noqa: ASYNC251
+            fcntl.ioctl(output, termios.FIONREAD, waiting)
+        while command._all.total < amount:
+            await asyncio.sleep(0.001)
+        found = fcntl.fcntl(output, fcntl.F_GETPIPE_SZ)
+        await command.kill()
+        return found
+
+    assert run(main()) == size

@@ -215,7 +215,7 @@ def test_doctor_of_a_broken_plugin_says_what_to_do_and_ends_with_1(doctor, tmp_p
     assert done.exit_code == 1
     (load,) = [check for check in json.loads(done.output) if check["check"] == "load"]
     assert (load["plugin"], load["subject"], load["result"]) == ("shouting", None, "failed")
-    assert load["facts"][0].startswith("its tool of type int is left out: ")
+    assert load["facts"][0].startswith("its tool of type int is ignored: ")
     assert load["hint"].startswith("See codex_tools")
     (tmp_path / "shouting.py").write_text("def f(:\n")
     done = doctor("./shouting.py")

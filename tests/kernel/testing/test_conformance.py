@@ -95,7 +95,7 @@ def test_the_failure_names_the_object_and_numbers_what_was_found():
     with pytest.raises(AssertionError) as caught:
         check_tool(Handmade(refuse, name="hand made", description=7))  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "Handmade 'hand made' does not keep to the role of a tool (2 violations):\n"
+        "Handmade 'hand made' does not fulfil the role of a tool (2 violations):\n"
         "  1. its name 'hand made' is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '_', '.' and '-'\n"
         "  2. its description is int, not a string"
     )
@@ -136,7 +136,7 @@ def test_a_tool_that_takes_anything_is_found():
 
     found = violations(check_tool, Handmade(work))
     assert found[-1] == (
-        'a call with text of a wrong type (\'{"text": {"no": ["such", "thing"]}}\') is carried out; it has to raise ToolError'
+        'a call with text of a wrong type (\'{"text": {"no": ["such", "thing"]}}\') is accepted; it must raise ToolError'
     )
 
 
@@ -158,7 +158,7 @@ def test_a_tool_that_swallows_a_cancellation_is_found():
         return "done"
 
     assert violations(check_tool, Handmade(work), {"text": "x"}) == (
-        "a call, when cancelled, goes on and returns; asyncio.CancelledError has to be let through",
+        "a call, when cancelled, goes on and returns; asyncio.CancelledError must be raised again",
     )
 
 
@@ -185,7 +185,7 @@ def test_a_tool_that_leaves_a_task_running_is_found():
         raise ToolError("no")
 
     (found,) = violations(check_tool, Handmade(work))
-    assert found.endswith("tasks of it still run when the thread has ended: keep them in context.state")
+    assert found.endswith("of its tasks still run after the end of the thread: keep them in context.state")
 
 
 def test_what_a_tool_gives_back_is_looked_at():
@@ -195,7 +195,7 @@ def test_what_a_tool_gives_back_is_looked_at():
         raise ToolError("no")
 
     assert violations(check_tool, Handmade(work), {"text": "x"}) == (
-        'the call with \'{"text": "x"}\' gives dict, not a ToolOutput (of text, or a tuple of parts) or a string',
+        'the call with \'{"text": "x"}\' returns dict, not a ToolOutput (of text, or a tuple of parts) or a string',
     )
 
 
@@ -245,7 +245,7 @@ def test_a_form_with_another_name_is_found():
             return self.spec.evolve(name="other")
 
     assert violations(check_tool, Renamed(refuse)) == (
-        "spec_for() gives the name 'other', and it is registered as 'handmade'",
+        "spec_for() returns the name 'other', and it is registered as 'handmade'",
     )
 
 
@@ -324,7 +324,7 @@ def test_a_stream_that_swallows_a_cancellation_is_found():
             yield Completed("r")
 
     found = violations(check_provider, Provider(client=Deaf))
-    assert found == ("a stream, when cancelled, goes on and returns; asyncio.CancelledError has to be let through",)
+    assert found == ("a stream, when cancelled, goes on and returns; asyncio.CancelledError must be raised again",)
 
 
 def test_a_client_that_cannot_be_closed_twice_is_found():
@@ -350,8 +350,8 @@ def test_tables_and_models_are_looked_at():
         "its builtin provider 'a' has the id 'b'",
         "its builtin provider 'c' has wire_api 'responses', which is not its name",
         "its builtin provider 'd' is dict, not a ProviderInfo",
-        "model('no-such-model-4711') gives the slug 'always-the-same'",
-        "model('') gives dict, not a ModelInfo or None",
+        "model('no-such-model-4711') returns the slug 'always-the-same'",
+        "model('') returns dict, not a ModelInfo or None",
     )
 
 
@@ -409,7 +409,7 @@ def test_a_sandbox_that_is_not_available_has_to_say_why_and_to_refuse():
     assert violations(check_sandbox, Sieve(SandboxReport(available=False))) == (
         "it is not available, and its report gives no reason",
         "it is not available, and its report names no hint",
-        "it is not available, and confine() gives a plan all the same; it has to raise SandboxError",
+        "it is not available, and confine() returns a plan all the same; it must raise SandboxError",
     )
 
 
@@ -433,7 +433,7 @@ def test_a_sandbox_that_cannot_start_anything_is_found():
             return Broken()
 
     (found,) = violations(check_sandbox, Stuck())
-    assert found == "it raises SandboxError: no namespaces left, where the check needs it to work"
+    assert found == "it raises SandboxError: no namespaces left, but the check requires it to succeed"
 
 
 def test_a_sandbox_whose_start_fails_in_another_way_is_found():
@@ -459,7 +459,7 @@ def test_a_slow_probe_and_a_wrong_report_are_found():
 
     slow, wrong = violations(check_sandbox, Slow())
     assert slow.startswith("probe() takes 1.")
-    assert wrong == "probe() gives dict, not a SandboxReport"
+    assert wrong == "probe() returns dict, not a SandboxReport"
 
 
 # Watchers
@@ -504,6 +504,20 @@ def test_watchers_that_raise_are_found():
     )
 
 
+def test_telemetry_with_a_wrong_trace_or_batch_is_found():
+    class Odd(Watcher):
+        def current(self):
+            return "00-1-2-01"
+
+        def record_many(self, measurements):
+            raise OSError("no bell")
+
+    assert violations(check_telemetry, Odd(lambda: None)) == (
+        "current() returns str, not a Trace or None",
+        "record_many() raises OSError: no bell",
+    )
+
+
 def test_an_async_notifier_is_found():
     class Async:
         name = "async"
@@ -512,7 +526,7 @@ def test_an_async_notifier_is_found():
             pass
 
     assert violations(check_notifier, Async()) == (
-        "its notify is async, and it is called without await: write `def notify(self, notification)`",
+        "its notify is async, but it is called without await: write `def notify(self, notification)`",
     )
 
 
@@ -538,9 +552,9 @@ def test_context_sources():
     check_context_source(Source(good, CodexError("the rest cannot be read")))
     assert violations(check_context_source, Source(good.evolve(text="x", role="system"), "text")) == (
         "the fragment that begins with '<a>' has the role 'system'",
-        "the fragment that begins with '<a>' has a text that begins otherwise",
+        "the fragment that begins with '<a>' has a text that does not begin with it",
         "the fragment that begins with '<a>' has a text that does not end with '</a>'",
-        "it gives str, not a Fragment",
+        "it returns str, not a Fragment",
     )
     assert violations(check_context_source, Source(KeyError("x"))) == (
         "fragments() raises KeyError: 'x', not CodexError",
@@ -557,7 +571,7 @@ def test_a_source_that_never_gives_the_same_is_found():
             return [Fragment(role="user", text=f"<t>{self.ticks}", start="<t>")]
 
     assert violations(check_context_source, Clock()) == (
-        "it gives other fragments when asked again at once: each turn would send them anew",
+        "it returns other fragments when called twice in a row, so each turn would send them again",
     )
 
 

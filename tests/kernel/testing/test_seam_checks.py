@@ -250,10 +250,10 @@ def test_a_good_compactor():
     ("members", "found"),
     [
         ({"due": lambda self, status, turn: status.tokens / status.window}, "raises TypeError"),
-        ({"due": lambda self, status, turn: True}, "gives True, not a reason or None"),
+        ({"due": lambda self, status, turn: True}, "returns True, not a reason or None"),
         ({"due": lambda self, status, turn: time.sleep(0.06)}, "it may take 0.05 s"),
         ({"compact": fail}, "compact() fails: "),
-        ({"compact": give_text}, "has str in it, which is no item"),
+        ({"compact": give_text}, "has str in it, which is not a conversation item"),
         ({"compact": give_anything}, "compact() succeeds although the model failed"),
     ],
 )
@@ -295,7 +295,7 @@ def test_a_good_interceptor():
         ({"before_tool": first_word}, "before_tool() raises IndexError"),
         ({"after_item": fail}, "after_item() raises RuntimeError: no idea"),
         ({"request": fail}, "request() failed: RuntimeError: no idea"),
-        ({"redact": lambda self, text, turn: None}, "redact() gives NoneType, not a string"),
+        ({"redact": lambda self, text, turn: None}, "redact() returns NoneType, not a string"),
         ({"applies": lambda self, turn: time.sleep(0.06)}, "it may take 0.05 s"),
         ({"order": "first"}, "its order is 'first', not a number"),
     ],
@@ -319,12 +319,12 @@ def test_a_good_agent():
 @pytest.mark.parametrize(
     ("fields", "replies", "found"),
     [
-        ({}, [TICKET], "its allowed_tools names 'count', and there is no such tool"),
+        ({}, [TICKET], "its allowed_tools names 'count', but there is no such tool"),
         ({"allowed_tools": "count"}, [TICKET], "its allowed_tools is 'count', not a list of strings"),
-        ({"allowed_tools": ()}, [say("no")] * 3, "the output does not fit: "),
+        ({"allowed_tools": ()}, [say("no")] * 3, "the output does not have its type: "),
         ({"permissions": ":nowhere"}, [TICKET], ":nowhere"),
         ({"allowed_tools": (), "limits": Limits(requests=0)}, [TICKET], "a run ends as limited"),
-        ({"tools": [object()], "allowed_tools": None}, [TICKET], "a tool of agent 'triage' is left out"),
+        ({"tools": [object()], "allowed_tools": None}, [TICKET], "a tool of agent 'triage' is ignored"),
     ],
 )
 def test_what_is_wrong_with_an_agent_is_found(fields, replies, found):

@@ -137,7 +137,7 @@ def test_each_event_is_returned_once_and_one_that_does_not_come_is_named(make_th
 
     ends, text = play(story)
     assert ends == ["one", "two"]
-    assert text.startswith("no TurnCompleteEvent within 0.05 s; heard was: task_started")
+    assert text.startswith("no TurnCompleteEvent within 0.05 s; received events: task_started")
 
 
 def test_a_restarted_thread_has_what_was_on_disk(make_thread):
@@ -193,7 +193,7 @@ def test_a_plugin_that_is_not_loaded_whole_is_told(make_thread):
             pass
 
     with pytest.raises(
-        AssertionError, match=r"the plugin is not loaded whole:\n.*compactor of type object is left out"
+        AssertionError, match=r"the plugin is not loaded completely:\n.*compactor of type object is ignored"
     ):
         play(story)
 

@@ -74,12 +74,12 @@ def test_what_a_tool_says_of_calls_is_tried() -> None:
     ("view", "found"),
     [
         (lambda call: 1 / 0, "view() of CALL raises ZeroDivisionError: division by zero"),
-        (lambda call: {"name": "x"}, "view() of CALL gives dict, not a CallView or None"),
-        (lambda call: CallView(name="", arguments={}), "view() of CALL gives the name '', not a word"),
-        (lambda call: CallView(name="x", arguments=[1]), "view() of CALL gives arguments that are not a JSON object"),  # type: ignore[arg-type]
+        (lambda call: {"name": "x"}, "view() of CALL returns dict, not a CallView or None"),
+        (lambda call: CallView(name="", arguments={}), "view() of CALL returns the name '', not a word"),
+        (lambda call: CallView(name="x", arguments=[1]), "view() of CALL returns arguments that are not a JSON object"),  # type: ignore[arg-type]
         (
             lambda call: CallView(name="x", arguments={"a": {1}}),
-            "view() of CALL gives arguments that are not a JSON object",
+            "view() of CALL returns arguments that are not a JSON object",
         ),
         (lambda call: time.sleep(0.6), "view() of CALL takes 0.6 s; it may take 0.5 s"),
     ],
@@ -95,14 +95,14 @@ def test_a_view_that_nobody_can_use_is_found(view: Any, found: str) -> None:
             lambda call, arguments: 1 / 0,
             "with_arguments() of CALL raises ZeroDivisionError: division by zero, not ToolError",
         ),
-        (lambda call, arguments: arguments["text"], "with_arguments() of CALL gives str, not a ToolCall"),
+        (lambda call, arguments: arguments["text"], "with_arguments() of CALL returns str, not a ToolCall"),
         (
             lambda call, arguments: _changed(call, arguments).evolve(name="other"),
             "with_arguments() of CALL changes more than the arguments of the call",
         ),
         (
             lambda call, arguments: _changed(call, arguments).evolve(arguments="{}"),
-            "with_arguments() of CALL, with the arguments that view() shows, gives a call with other ones",
+            "with_arguments() of CALL, given the arguments that view() shows, returns a call with other arguments",
         ),
         (
             lambda call, arguments: _changed(call, {}),
@@ -128,15 +128,15 @@ def test_arguments_that_can_be_changed_but_not_seen_are_found() -> None:
     ("approval", "found"),
     [
         (lambda: 1 / 0, "needs_approval() of CALL raises ZeroDivisionError: division by zero, not ToolError"),
-        (lambda: True, "needs_approval() of CALL gives bool, not an Approval or None"),
+        (lambda: True, "needs_approval() of CALL returns bool, not an Approval or None"),
         (
             lambda: Approval(question=" "),
-            "needs_approval() of CALL gives no question: a person would not know what it is about",
+            "needs_approval() of CALL has no question, so the user would not know what it is about",
         ),
-        (lambda: Approval(question="?", key=1), "needs_approval() of CALL gives the key 1, not a string"),  # type: ignore[arg-type]
+        (lambda: Approval(question="?", key=1), "needs_approval() of CALL has the key 1, not a string"),  # type: ignore[arg-type]
         (
             lambda: Approval(question="?", details={"a": object()}),
-            "needs_approval() of CALL gives details that are not plain JSON data",
+            "needs_approval() of CALL has details that are not plain JSON data",
         ),
         (
             lambda: Approval(question="?", always=True),
@@ -161,7 +161,7 @@ def test_a_refusal_without_a_reason_is_found() -> None:
 @pytest.mark.parametrize(
     ("preview", "found"),
     [
-        (lambda call_id, text: "shown", "preview() of CALL gives str, not an EventMsg or None"),
+        (lambda call_id, text: "shown", "preview() of CALL returns str, not an EventMsg or None"),
         (lambda call_id, text: json.loads(text), "preview() of CALL raises JSONDecodeError"),
     ],
 )

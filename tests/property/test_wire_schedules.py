@@ -1,0 +1,348 @@
+"""Conversations over a network that delays, cuts, garbles and resets: nothing is lost, nothing comes twice, nothing hangs.
+
+A server has items to say, some of them calls. It sees from each request what has arrived, and sends the rest, the first times over a
+wire with faults. The same schedules run over both transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import codex_plugin_openai
+from codex_framework import Kernel, tool
+from codex_framework.config import load_config
+from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, Message, message_text
+from codex_framework.contract.roles.outcomes import Status
+from codex_framework.testing import Offer
+from codex_framework.testing.wire import sse_event
+
+PER_TRANSPORT = {50: 25, 200: 250}.get(settings().max_examples, 2_500)
+"""Schedules for each transport: 2,500 with ``--depth deep``."""
+
+IDLE_MS = 120
+CLEAR = re.compile(
+    "stream disconnected before completion: (Transport error: |stream closed before |idle timeout |the model server sent )"
+    "|Connection failed: error sending request for url .*: .+|unexpected status \\d{3} |exceeded retry limit"
+    "|We.re currently experiencing high demand"
+)
+
+NOISE = [
+    b": a comment\n\n",
+    b'event: ping\ndata: {"type":"ping"}\n\n',
+    b'data: {"type":"response.in_progress","response":{}}\n\n',
+    b"data: keep-alive\n\n",
+    b"\r\n\r\n",
+    b'data: {"type":"response.output_text.delta","delta":7}\n\n',
+]
+GARBAGE = [
+    b'data: {"type":"response.output_item.done","item":{\n\n',
+    b'\xff\xfe{"\0\n\n',
+    b'data: {"type":"response.output_item.done"}\n\n',
+    b'data: {"type":"response.output_item.done","item":{"type":"function_call","name":"note","arguments":"{}"}}\n\n',
+    b'data: {"type":"response.output_item.done","item":{}}\n\n',
+]
+
+
+@attrs.frozen
+class Schedule:
+    """What the wire does to one response.
+
+    Attributes:
+        framing: How the end of the body is told.
+        cuts: Where the bytes are cut into pieces, as parts of the whole.
+        pause_ms: The time between two pieces.
+        noise: What is sent between events that means nothing.
+        fault: What goes wrong, at which part of the whole.
+    """
+
+    framing: str
+    cuts: tuple[float, ...]
+    pause_ms: int
+    noise: tuple[tuple[float, bytes], ...]
+    fault: str
+    place: float
+    garbage: bytes
+
+
+CLEAN = Schedule("chunked", (), 0, (), "none", 0.0, b"")
+FAULTS = [
+    *("none", "fin", "reset", "silence", "drip", "garbage", "cut event", "torn event"),
+    *("bad chunk", "no head", "half head", "not http", "status", "no end"),
+]
+
+parts = st.floats(0, 1, exclude_max=True)
+schedules = st.builds(
+    Schedule,
+    framing=st.sampled_from(["chunked", "length", "close"]),
+    cuts=st.lists(parts, max_size=8).map(tuple),
+    pause_ms=st.sampled_from([0, 0, 0, 1]),
+    noise=st.lists(st.tuples(parts, st.sampled_from(NOISE)), max_size=3).map(tuple),
+    fault=st.sampled_from(FAULTS),
+    place=parts,
+    garbage=st.sampled_from(GARBAGE),
+)
+
+
+class Server:
+    """Says its items, each under its schedule, until the client has them all."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self.schedules: list[Schedule] = []
+        self.problems: list[str] = []
+        self.ran: list[str] = []
+
+    def begin(self, kinds: Sequence[str], schedules: Sequence[Schedule]) -> None:
+        self.items = [_item(kind, number) for number, kind in enumerate(kinds)]
+        self.schedules = list(schedules)
+        self.problems, self.ran = [], []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._answer(json.loads(await _body(reader)), writer):
+                pass
+        except (OSError, EOFError):  # the client has gone
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+        """Answer one request. Return whether the connection can be used again."""
+        left = self._left(request["input"])
+        schedule = self.schedules.pop(0) if self.schedules else CLEAN
+        events = [sse_event({"type": "response.created", "response": {"id": "r"}})]
+        for item in left:
+            added = {**item, "content": []} if item["type"] == "message" else {**item, "arguments": ""}
+            events.append(sse_event({"type": "response.output_item.added", "item": added}))
+            if item["type"] == "message":
+                events.append(sse_event({"type": "response.output_text.delta", "item_id": item["id"], "delta": "x"}))
+            events.append(sse_event({"type": "response.output_item.done", "item": item}))
+        end = {"id": "r", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+        events.append(sse_event({"type": "response.completed", "response": end}))
+        return await _send(writer, events, schedule)
+
+    def _left(self, arrived: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what to say now, up to the next call, and note what is wrong with the request."""
+        names = [_name(item) for item in arrived]
+        mine = [name for name in names if name.startswith("item")]
+        expected = [_name(item) for item in self.items]
+        if mine != expected[: len(mine)]:
+            self.problems.append(f"the request has {mine} of {expected}")
+        calls = [name for name in mine if name.endswith("call")]
+        outputs = [name for name in names if name.startswith("output of ")]
+        if outputs != [f"output of {name}" for name in calls]:
+            self.problems.append(f"calls {calls} have {outputs}")
+        left = self.items[len(mine) :]
+        ends = [place for place, item in enumerate(left) if item["type"] == "function_call"]
+        return left[: ends[0] + 1] if ends else left
+
+
+def _item(kind: str, number: int) -> dict[str, Any]:
+    if kind == "call":
+        arguments = json.dumps({"text": f"item {number} ☃"})
+        call = {"name": "note", "arguments": arguments, "call_id": f"item {number} call"}
+        return {"type": "function_call", "id": f"fc{number}", **call}
+    text = f"item {number} " + "é🦀" * number
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "id": f"msg{number}", "role": "assistant", "content": content}
+
+
+def _name(item: dict[str, Any]) -> str:
+    match item["type"]:
+        case "function_call":
+            return str(item["call_id"])
+        case "function_call_output":
+            return f"output of {item['call_id']}"
+        case _:
+            return str(item["content"][0]["text"])
+
+
+async def _body(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    found = re.search(rb"content-length: (\d+)", head.lower())
+    assert found
+    return await reader.readexactly(int(found[1]))
+
+
+async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Schedule) -> bool:
+    fault = schedule.fault
+    if fault == "no end":
+        events = events[:-1]
+    for place, noise in schedule.noise:
+        events.insert(int(place * (len(events) + 1)), noise)
+    at = int(schedule.place * len(events))
+    if fault == "garbage":
+        events.insert(at, schedule.garbage)
+    elif fault in ("cut event", "torn event"):
+        at = next(number for number in range(at, len(events) * 2) if _is_vital(events[number % len(events)])) % len(
+            events
+        )
+        middle = len(events[at]) * 2 // 3
+        torn = events[at][:middle] + b'{"' + events[at][middle:]
+        events[at] = torn if fault == "torn event" else events[at][:middle] + b"\n\n"
+    pieces = _pieces(b"".join(events), schedule)
+    wire = _framed(pieces, schedule)
+    if fault == "status":
+        wire = [b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\nretry-after: 0\r\n\r\nbusy"]
+    elif fault == "not http":
+        wire = [b"SSH-2.0-OpenSSH\r\n\r\n"]
+    elif fault == "no head":
+        wire = []
+    elif fault == "half head":
+        wire = [wire[0][: int(schedule.place * len(wire[0]))]]
+    elif fault == "bad chunk" and schedule.framing == "chunked":
+        wire.insert(max(1, int(schedule.place * len(wire))), b"zz;{\r\n")
+    elif fault in ("fin", "reset", "silence", "drip"):
+        wire = wire[: int(schedule.place * len(wire)) + 1]
+    for piece in wire:
+        writer.write(piece)
+        await writer.drain()
+        if schedule.pause_ms:
+            await asyncio.sleep(schedule.pause_ms / 1000)
+    if fault in ("silence", "half head", "no head") and schedule.place < 0.5:
+        await asyncio.sleep(IDLE_MS * 2 / 1000)
+    if fault == "drip":
+        comment = b": drip\n\n" if schedule.framing != "chunked" else b"8\r\n: drip\n\n\r\n"
+        for _ in range(30):
+            writer.write(comment)
+            await writer.drain()
+            await asyncio.sleep(IDLE_MS / 10_000)
+    if fault == "reset":
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        return False
+    return schedule.framing != "close" and fault in ("none", "garbage", "cut event", "torn event", "status", "no end")
+
+
+def _is_vital(event: bytes) -> bool:
+    return b"output_item.done" in event or b"response.completed" in event
+
+
+def _pieces(body: bytes, schedule: Schedule) -> list[bytes]:
+    places = [0, *sorted(int(cut * len(body)) for cut in schedule.cuts), len(body)]
+    return [body[start:stop] for start, stop in itertools.pairwise(places) if stop > start]
+
+
+def _framed(pieces: list[bytes], schedule: Schedule) -> list[bytes]:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    if schedule.framing == "chunked":
+        chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+        return [head + b"transfer-encoding: chunked\r\n\r\n", *chunks, b"0\r\n\r\n"]
+    if schedule.framing == "length":
+        return [head + b"content-length: %d\r\n\r\n" % sum(map(len, pieces)), *pieces]
+    return [head + b"connection: close\r\n\r\n", *pieces]
+
+
+@attrs.frozen
+class World:
+    loop: asyncio.AbstractEventLoop
+    server: Server
+    kernel: Kernel
+
+
+@pytest.fixture(params=["plain", "httpx"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A kernel and its server, in one event loop."""
+    monkeypatch.setattr("codex_framework.threads.turn.machine.BACKOFF_BASE_S", 0.0005)
+    loop, server = asyncio.new_event_loop(), Server()
+
+    @tool
+    async def note(text: str) -> str:
+        """Note a text."""
+        server.ran.append(text)
+        return f"noted {text}"
+
+    async def begin() -> tuple[asyncio.Server, Kernel]:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        more = (
+            f'base_url="{url}", request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}'
+        )
+        overrides = (
+            *('model="m"', 'model_provider="patient"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"'),
+            f"model_providers.patient={{{more}, stream_max_retries=100}}",
+            f"model_providers.once={{{more}, stream_max_retries=0}}",
+        )
+        (tmp_path / "home").mkdir()
+        environ = {"CODEX_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+        if request.param == "httpx":  # the variable selects the transport; the proxy would come from the process's own
+            environ["HTTP_PROXY"] = "http://proxy.invalid"
+        config = load_config(cwd=tmp_path, environ=environ, overrides=overrides)
+        plugins = [codex_plugin_openai, Offer(tools=[note])]
+        return listening, await Kernel.create(config, environ=environ, plugins=plugins, entry_points=())
+
+    listening, kernel = loop.run_until_complete(begin())
+    yield World(loop, server, kernel)
+    loop.run_until_complete(kernel.aclose())
+    listening.close()
+    loop.run_until_complete(end_tasks())
+    loop.close()
+
+
+async def end_tasks() -> None:
+    """End what still serves connections, so that nothing of it is reported in a later test."""
+    serving = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(asyncio.sleep(0.01), *serving, return_exceptions=True)
+
+
+async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
+    """Have the conversation, and check it."""
+    server = world.server
+    thread = await world.kernel.start_thread(config={"model_provider": provider}, ephemeral=True)
+    try:
+        ended = await thread.run("go")
+        while ended.status is not Status.COMPLETED:
+            assert ended.status is Status.FAILED
+            assert CLEAR.match(ended.error or ""), ended.error
+            assert provider == "once", f"given up after 100 retries: {ended.error}"
+            ended = await thread.run("go on")
+        assert server.problems == []
+        said = [
+            message_text(item) if isinstance(item, Message) else item.call_id
+            for item in thread.history.items
+            if (isinstance(item, Message) and item.role == "assistant") or isinstance(item, FunctionCall)
+        ]
+        assert said == [_name(item) for item in server.items], "lost, twice, or out of order"
+        calls = [item["call_id"] for item in server.items if item["type"] == "function_call"]
+        outputs = [item for item in thread.history.items if isinstance(item, FunctionCallOutput)]
+        assert [item.call_id for item in outputs] == calls
+        assert len(server.ran) == len(calls), "a call ran twice, or never"
+    finally:
+        await thread.shutdown()
+
+
+@settings(
+    max_examples=PER_TRANSPORT,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(st.sampled_from(["message", "call"]), min_size=1, max_size=5),
+    st.lists(schedules, max_size=4),
+    st.sampled_from(["patient", "once"]),
+)
+def test_nothing_is_lost_or_doubled_whatever_the_wire_does(
+    world: World, kinds: list[str], schedules: list[Schedule], provider: str
+) -> None:
+    world.server.begin(kinds, schedules)
+
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await converse(world, kinds, provider)
+
+    world.loop.run_until_complete(bounded())
