@@ -8,7 +8,9 @@ writes the page. A test checks that the page is up to date.
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Iterable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 
 import click
@@ -16,6 +18,7 @@ import click
 from codex_framework.cli.argv import Option
 from codex_framework.cli.commands import BUILT_IN, root
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS, usage
+from codex_framework.plugins.registry import load_registry
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 
@@ -24,8 +27,8 @@ _INTRODUCTION = """\
 
 This page is rendered from the commands. To change it, change the commands and run `python docs/render_cli.py`.
 
-The command is `codex-framework`, or `cxf` for short. Plugins may add subcommands; `codex-framework --help` lists all of
-them.
+The command is `codex-framework`, or `cxf` for short. Plugins may add subcommands: those of the bundled plugins are at the end
+of this page, and `codex-framework --help` lists all of them.
 
 | exit status | meaning |
 |---|---|
@@ -64,7 +67,16 @@ def cli_reference() -> str:
             command = root.get_command(click.Context(root), name)
             assert command is not None
             parts += _command(command, name)
+    for name, command in _offered():
+        parts += _command(command, name)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _offered() -> list[tuple[str, click.Command]]:
+    """Return the commands of the bundled plugins."""
+    points = [point for point in distribution("codex-framework").entry_points if point.group == "codex_framework"]
+    commands = load_registry({}, entry_points=points, environ={}).command_table.commands
+    return sorted((name, offer.item) for name, offer in commands.items())
 
 
 def _usage(lines: Iterable[str]) -> str:
@@ -86,7 +98,7 @@ def _exec_table(options: Iterable[Option]) -> list[str]:
 def _command(command: click.Command, name: str) -> Iterator[str]:
     yield f"## {name}"
     yield ""
-    yield inspect.cleandoc(command.help or "")
+    yield "\n\n".join(_paragraph(text) for text in inspect.cleandoc(command.help or "").split("\n\n"))
     yield ""
     arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
     words = [name, "[OPTIONS]", *(argument.make_metavar(click.Context(command)) for argument in arguments)]
@@ -96,8 +108,16 @@ def _command(command: click.Command, name: str) -> Iterator[str]:
     if rows:
         yield from ("| option | |", "|---|---|", *rows, "")
     if isinstance(command, click.Group):
-        for member in command.commands.values():
-            yield from _command(member, f"{name} {member.name}")
+        context = click.Context(command)
+        for word in command.commands or command.list_commands(context):
+            member = command.get_command(context, word)
+            assert member is not None
+            yield from _command(member, f"{name} {word}")
+
+
+def _paragraph(text: str) -> str:
+    """Return a paragraph of a help text. One that click must not wrap starts with the character U+0008."""
+    return _usage(textwrap.dedent(text[1:]).strip().splitlines()) if text.startswith("\b") else text
 
 
 def _row(option: click.Option) -> str:
