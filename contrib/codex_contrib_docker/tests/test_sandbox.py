@@ -152,7 +152,7 @@ def test_what_cannot_be_started_is_a_command_that_failed(engine, work, argv, cwd
 def test_signals_reach_the_whole_group_of_a_command(engine, work):
     async def use(plan: Any) -> tuple[int, str]:
         streams = Streams()
-        script = "trap 'echo caught; wait; exit 5' TERM; (trap 'echo child; exit' TERM; echo ready; while :; do sleep 0.1; done) & wait"
+        script = "trap 'echo caught; wait; exit 5' TERM; (trap 'echo child; exit' TERM; echo ready; while :; do sleep .1; done) & wait"
         child = await plan.start(streams.launch(sh(script), work))
         streams.started()
         await asyncio.sleep(0.5)
