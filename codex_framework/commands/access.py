@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from codex_framework.commands.deciding import Deciding, deciding_places, mode_at
 from codex_framework.contract.errors import CodexError
@@ -32,6 +31,7 @@ from codex_framework.contract.protocol.permissions import (
     Special,
     SpecialPath,
 )
+from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import repository_folders
 
 __all__ = ["CREDENTIALS", "FileAccess", "deny_write_text", "file_access"]
@@ -202,7 +202,7 @@ def _unenforceable(fact: str) -> CodexError:
     )
 
 
-class _Resolved(NamedTuple):
+class _Resolved(Value):
     """Resolved entries: real paths with their modes in order, the mode of all other paths, and denied patterns."""
 
     modes: tuple[tuple[str, AccessMode], ...]
@@ -211,7 +211,7 @@ class _Resolved(NamedTuple):
     depth: int | None
 
 
-class _Given(NamedTuple):
+class _Given(Value):
     """The path of an entry, with symlinks not resolved yet.
 
     ``chosen`` means that the user chose this folder, so symlinks in its path are followed as the user's choice.
@@ -261,12 +261,13 @@ def _modes(given: Iterable[_Given], real: RealPaths) -> tuple[dict[str, AccessMo
     modes: dict[str, AccessMode] = {}
     links: list[str] = []
     later: list[tuple[str, str, AccessMode]] = []
-    for place, access, chosen in given:
+    for each in given:
+        place, access = each.place, each.access
         path = real(place)
         is_real = path == place or path == os.path.normpath(place)
         if access is AccessMode.DENY and not is_real:
             links += links_on_the_way(place)
-        if is_real or chosen or access is AccessMode.DENY:
+        if is_real or each.chosen or access is AccessMode.DENY:
             if path not in modes or _SEVERITY[access] > _SEVERITY[modes[path]]:
                 modes[path] = access
         else:

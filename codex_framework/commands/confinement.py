@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from codex_framework.commands.process.login import LoginEnvironments
-from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, Protection
 from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, SandboxReport
@@ -67,8 +67,16 @@ class Confinements:
         self._wanted = wanted
         self._plans: dict[tuple[FileAccess, Path], Confinement] = {}
         self._swept: set[Path] = set()
-        self.unconfined = Unconfined()
         self.logins = LoginEnvironments()
+
+    @cached_property
+    def unconfined(self) -> Confinement:
+        """The plan of commands that no sandbox confines."""
+        from codex_framework.commands.process.spawn import (
+            Unconfined,  # not before the first request, which it would delay
+        )
+
+        return Unconfined()
 
     def plan(self, access: FileAccess, cwd: Path) -> Confinement:
         """Return the plan for this access.

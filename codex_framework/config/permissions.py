@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.config.config import Config
 from codex_framework.contract.errors import ConfigError
@@ -34,7 +34,7 @@ from codex_framework.contract.protocol.permissions import (
     SpecialPath,
 )
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
-from codex_framework.contract.value import fields_of
+from codex_framework.contract.value import Value, fields_of
 
 __all__ = ["named_permissions", "profile_names", "starting_permissions"]
 
@@ -199,7 +199,7 @@ def _places_of(permissions: Permissions) -> dict[str, _Word | dict[str, _Word]]:
     return places
 
 
-class _Word(NamedTuple):
+class _Word(Value):
     """A value of a filesystem table, and its key."""
 
     key: tuple[str, ...]

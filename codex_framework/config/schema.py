@@ -10,12 +10,12 @@ A key is *used* if it has an effect in this distribution, and *refused* if it is
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from codex_framework.contract.value import Value
 
 __all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features", "is_name"]
 
 
-class Key(NamedTuple):
+class Key(Value):
     """A setting.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["Guard", "InterceptorTable"]
@@ -17,7 +18,7 @@ _AFTER = ("after_item", "after_tool", "redact", "after_compact")
 """Called in reverse, so that the first interceptor is the outermost."""
 
 
-class Guard(NamedTuple):
+class Guard(Value):
     """One method of one interceptor."""
 
     name: str

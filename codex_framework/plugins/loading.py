@@ -7,9 +7,10 @@ import importlib
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.errors import CodexError, ConfigError
+from codex_framework.contract.value import Value
 from codex_framework.plugins.discovery import PluginSource, normalised
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.toolkit.faults import source_of as place_of
@@ -21,7 +22,7 @@ _LONGEST_TEXT = 1000
 """Maximum number of characters of an exception's text to show."""
 
 
-class Imported(NamedTuple):
+class Imported(Value):
     """The result of importing a plugin: the object or the problem. ``load_ms`` is in milliseconds."""
 
     plugin: Any = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import config_problem
 from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.selection import Selection
+from codex_framework.plugins.selection import KEYS, Selection
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
@@ -55,7 +55,7 @@ def _names(
 def _tables(config: Config, by_name: Mapping[str, Loaded]) -> Iterator[tuple[str | None, PluginProblem]]:
     section = config.get("framework.plugins", {})
     for name, table in section.items():
-        if name in Selection._fields or not isinstance(table, Mapping) or not _by_person(config, name):
+        if name in KEYS or not isinstance(table, Mapping) or not _by_person(config, name):
             continue
         loaded = by_name.get(name)
         key = (*_SECTION, name)

@@ -19,7 +19,6 @@ from codex_framework.plugins.offer_values import value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.role_checks import role_problems
-from codex_framework.plugins.unheard import unheard
 from codex_framework.toolkit.faults import is_foreign
 from codex_framework.toolkit.roles import completed
 
@@ -184,9 +183,11 @@ def _note_unheard(loaded: Loaded, hook: str, item: Any, role: Any) -> None:
     """Note what looks like a member of the role and has no effect. The object is used nevertheless."""
     if role is None or loaded.source.bundled or is_foreign(type(item).__module__) or issubclass(role, Value):
         return
-    for fact, hint, path, line in unheard(item, role):
-        named = f"its {_noun(hook)} {_name_of(item)}: {fact}"
-        loaded.problems.append(PluginProblem(named, hint, "plugin-role", path, line))
+    from codex_framework.plugins.unheard import unheard  # not imported where all plugins are bundled
+
+    for each in unheard(item, role):
+        named = f"its {_noun(hook)} {_name_of(item)}: {each.fact}"
+        loaded.problems.append(PluginProblem(named, each.hint, "plugin-role", each.path, each.line))
 
 
 def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded, item: Any) -> None:

@@ -77,9 +77,9 @@ class OwnHooks:
                     loaded.leave_out(_left_out(hook, own, item, problems))
                     continue
                 self._offers[hook].append((loaded, completed(item, own.role)))
-                for fact, hint, path, line in unheard(item, own.role):
-                    named = f"its object {_name_of(item)} for {hook} of plugin {own.owner.name!r}: {fact}"
-                    loaded.problems.append(PluginProblem(named, hint, "plugin-role", path, line))
+                for each in unheard(item, own.role):
+                    named = f"its object {_name_of(item)} for {hook} of plugin {own.owner.name!r}: {each.fact}"
+                    loaded.problems.append(PluginProblem(named, each.hint, "plugin-role", each.path, each.line))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
     def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:

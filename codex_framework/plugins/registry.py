@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract import hookspecs
 from codex_framework.contract.errors import PluginError
@@ -49,7 +49,7 @@ _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "
 """The keys of ``[framework]`` that select one of several objects, and their role."""
 
 
-class CommandTable(NamedTuple):
+class CommandTable(Value):
     """The subcommands of plugins by name, and the reports of all plugins including these commands."""
 
     commands: Mapping[str, Offer[click.Command]]

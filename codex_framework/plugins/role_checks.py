@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from codex_framework.contract import hookspecs
@@ -102,7 +102,7 @@ def is_plain(function: types.FunctionType) -> bool:
     return not function.__code__.co_posonlyargcount and (not said or said.keys() <= _HARMLESS)
 
 
-class _Member(NamedTuple):
+class _Member(Value):
     """A member of a role: an attribute, or a method with the parameters of its calls."""
 
     name: str

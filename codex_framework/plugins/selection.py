@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.value import Value
 
-__all__ = ["Selection"]
+__all__ = ["KEYS", "Selection"]
+
+KEYS = ("disabled", "prefer", "paths")
+"""The keys of ``[framework.plugins]`` that are not tables of plugins."""
 
 
-class Selection(NamedTuple):
-    """The keys of ``[framework.plugins]`` that are not tables of plugins."""
+class Selection(Value):
+    """The values of :data:`KEYS`."""
 
     disabled: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
@@ -32,7 +36,7 @@ class Selection(NamedTuple):
                 key="framework.plugins",
                 hint="Write a table: [framework.plugins].",
             )
-        return cls(*(_names(plugins, key) for key in cls._fields))
+        return cls(*(_names(plugins, key) for key in KEYS))
 
 
 def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.value import Value
 from codex_framework.plugins.role_checks import members
 from codex_framework.toolkit.faults import source_of
 from codex_framework.toolkit.roles import overrides
@@ -21,7 +22,7 @@ _LONGER = 3
 """How much longer or shorter a misspelt name may be."""
 
 
-class Unheard(NamedTuple):
+class Unheard(Value):
     """A member that has no effect.
 
     Attributes:

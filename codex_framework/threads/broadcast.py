@@ -15,11 +15,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
 from codex_framework.contract.roles.scopes import Trace
+from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label
 from codex_framework.toolkit.roles import overrides
 
@@ -44,7 +45,7 @@ Report = Callable[[str, str], None]
 """Called with a conversation's id and a sentence for the user."""
 
 
-class Role(NamedTuple):
+class Role(Value):
     """What a watcher is called, and its method."""
 
     noun: str

@@ -11,7 +11,6 @@ from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.plugins.offers import Offer
-from codex_framework.plugins.unheard import unheard
 from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, WrongValue, explained, source_place
 from codex_framework.threads.notices import Notices
@@ -185,9 +184,11 @@ class Components:
                 notices.tell(label.failed("for_thread", error, then=then, source=make))
                 continue
             if part is not None:
+                from codex_framework.plugins.unheard import unheard
+
                 parts.append(Part(label, part))
-                for fact, hint, path, line in unheard(part, ThreadComponent):
-                    notices.tell(f"{label}: {fact} ({path}, line {line}). {hint}")
+                for each in unheard(part, ThreadComponent):
+                    notices.tell(f"{label}: {each.fact} ({each.path}, line {each.line}). {each.hint}")
         return ThreadParts(parts, notices)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:

@@ -23,7 +23,7 @@ __all__ = ["RunningSpan", "context_of", "event", "span_of"]
 
 _CURRENT: ContextVar[Place | None] = ContextVar("codex_framework_span", default=None)
 
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT = r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 
 
 def span_of(
@@ -81,7 +81,7 @@ def context_of(place: Place | None) -> Context | None:
 
 def _place_of(trace: Trace | None) -> Place | None:
     """Parse ``00-<trace id>-<span id>-<flags>``. Returns None for anything else."""
-    match = None if trace is None else _TRACEPARENT.fullmatch(trace.traceparent)
+    match = None if trace is None else re.fullmatch(_TRACEPARENT, trace.traceparent)
     return None if match is None else (match[1], match[2])
 
 

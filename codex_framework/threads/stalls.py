@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import NamedTuple
 
+from codex_framework.contract.value import Value
 from codex_framework.plugins.report import PluginReport
 from codex_framework.toolkit.faults import own_frame
 
@@ -30,7 +30,7 @@ _PAUSE_S = 0.5
 _LOOK_AGAIN_S = 0.1
 
 
-class Stall(NamedTuple):
+class Stall(Value):
     """A call that blocks the event loop.
 
     Attributes:

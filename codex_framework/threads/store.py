@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError, ThreadError
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
 
 __all__ = ["Store", "created", "loaded", "newest", "reopened"]
@@ -16,7 +17,7 @@ T = TypeVar("T")
 _RECORDER = ("append", "flush", "close")
 
 
-class Store(NamedTuple):
+class Store(Value):
     """A thread store and its name in messages."""
 
     store: ThreadStore

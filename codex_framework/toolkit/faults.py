@@ -6,10 +6,11 @@ import functools
 import inspect
 import sys
 import types
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.errors import described as described_error
+from codex_framework.contract.value import Value
 
 __all__ = [
     "Label",
@@ -49,7 +50,7 @@ class WrongValue(TypeError):  # noqa: N818  # about a value, not an error of the
         self.hint = hint
 
 
-class Label(NamedTuple):
+class Label(Value):
     """The name of a plugin's offer in messages.
 
     Attributes:

@@ -15,7 +15,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+
+from codex_framework.contract.value import Value
 
 __all__ = [
     "ANYWHERE",
@@ -44,7 +45,7 @@ _ALTERNATIVES = 1000
 """How many patterns a pattern with braces may expand to."""
 
 
-class CharacterClass(NamedTuple):
+class CharacterClass(Value):
     """A class in brackets.
 
     Attributes:
@@ -56,7 +57,7 @@ class CharacterClass(NamedTuple):
     negated: bool
 
 
-class Dialect(NamedTuple):
+class Dialect(Value):
     """How the parts of a pattern are spelled in a kind of regular expression.
 
     Attributes:
