@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Approval, ApprovalPolicy, ToolError, TurnFacts
 from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_mcp.servers import ServerConfig
+from codex_plugin_mcp.texts import one_line
 
-__all__ = ["NEVER_ASKED", "NOT_ASKED", "approval_for", "is_risky"]
+__all__ = ["NEVER_ASKED", "NOT_ASKED", "approval_for", "is_risky", "promises"]
 
 NEVER_ASKED = "MCP tool call requires approval, but approval policy is never"
 """What the model reads if nobody may be asked (Codex's sentence)."""
 
 NOT_ASKED = "MCP tool call requires approval, but approval policy does not allow questions about MCP servers"
+
+_PROMISES = ("name", "title", "description", "inputSchema", "annotations")
+_DIGEST = 16
+
+
+def promises(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a tool's description by which the user and the model decide about a call."""
+    return {key: tool[key] for key in _PROMISES if key in tool}
 
 
 def is_risky(annotations: Mapping[str, Any]) -> bool:
@@ -53,9 +64,10 @@ def approval_for(server: ServerConfig, tool: Mapping[str, Any], arguments: str, 
         raise ToolError(NEVER_ASKED)
     if isinstance(turn.approval_policy, GranularApproval) and not turn.approval_policy.mcp_elicitations:
         raise ToolError(NOT_ASKED)
+    shown = one_line(name).replace("`", "'")
     title = hints.get("title") or tool.get("title")
     return Approval(
-        question=f"Allow the MCP server `{server.name}` to run the tool `{name}`?",
+        question=f"Allow the MCP server `{server.name}` to run the tool `{shown}`?",
         details={
             "codex_approval_kind": "mcp_tool_call",
             "server": server.name,
@@ -64,6 +76,13 @@ def approval_for(server: ServerConfig, tool: Mapping[str, Any], arguments: str, 
             "tool_params": arguments,
             "annotations": dict(hints),
         },
-        key=f"{server.name}/{name}",
+        key=_key(server, tool),
         always=True,
     )
+
+
+def _key(server: ServerConfig, tool: Mapping[str, Any]) -> str:
+    """Return the key of what the user approves: this tool of this server, as it describes itself now."""
+    approved = [server.name, server.command, server.args, server.url, promises(tool)]
+    digest = hashlib.sha256(json.dumps(approved, sort_keys=True).encode()).hexdigest()[:_DIGEST]
+    return f"{server.name}/{tool['name']}#{digest}"

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from codex_framework import ThreadContext, ToolContext
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
+from codex_plugin_mcp.pace import Pace
 from codex_plugin_mcp.peer import Handler, Peer
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.session import Session
@@ -27,6 +28,9 @@ _BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 
 _STABLE_S = 60.0
 """How long a server must have run for its end to count as the first one, in seconds."""
+
+_LIST_AT_ONCE, _LIST_EVERY_S = 5, 2.0
+"""How often a changed list of tools is read without a pause, and then at most once in this time, in seconds."""
 
 _MAX_FAULTS = 10
 """Maximum number of warnings about what a server did wrong, until it is started again."""
@@ -96,7 +100,9 @@ class Connection:
         self._faults = 0
         self._calls: dict[str, ToolContext] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._listing = False
+        self._lists = Pace(_LIST_AT_ONCE, _LIST_EVERY_S)
         self._list_again = False
 
     @property
@@ -148,6 +154,8 @@ class Connection:
             await peer.aclose()
         if tasks:
             await asyncio.wait(tasks)
+        if self._closing:
+            await asyncio.wait(self._closing)
 
     async def _connect(self) -> None:
         """Start the server, and read its tools.
@@ -188,10 +196,10 @@ class Connection:
             self._spawn(self._log_level(session))
 
     def _given_up(self, peer: Peer, text: str) -> ConnectionFailed:
-        """End a server that did not start, without waiting, and return the error."""
-        if self.state == "closed":
-            return ConnectionFailed(text)
-        self._spawn(peer.aclose())
+        """End a server that did not start, without waiting, and return the error. The end of the connection waits for it."""
+        task = asyncio.get_running_loop().create_task(peer.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
         return ConnectionFailed(text)
 
     async def _keep(self) -> None:
@@ -229,12 +237,19 @@ class Connection:
     # Tools
 
     async def call_tool(
-        self, tool: str, arguments: Mapping[str, Any], context: ToolContext, meta: Mapping[str, Any]
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        meta: Mapping[str, Any],
+        *,
+        check: Callable[[Mapping[str, Any] | None], None],
     ) -> Mapping[str, Any]:
         """Call a tool. If the server is being started, wait for it.
 
         Args:
             context: The context of the call, which receives the progress.
+            check: Called with the tool as the server describes it when it is called (None: not at all). It may raise.
 
         Raises:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
@@ -248,15 +263,20 @@ class Connection:
         self._calls[context.call_id] = context
         try:
             session = await self.ready(limit_s)
+            check(self._described(tool))
             try:
                 return await session.call_tool(tool, arguments, meta=meta, timeout_s=limit_s, on_progress=progress)
             except ServerError as error:
                 if not await self._can_go_on(error):
                     raise
             session = await self.ready(limit_s)
+            check(self._described(tool))
             return await session.call_tool(tool, arguments, meta=meta, timeout_s=limit_s, on_progress=progress)
         finally:
             self._calls.pop(context.call_id, None)
+
+    def _described(self, tool: str) -> Mapping[str, Any] | None:
+        return next((one for one in self.tools if one["name"] == tool), None)
 
     async def _can_go_on(self, error: ServerError) -> bool:
         """Return whether a failed call can be tried once more, because a feature has removed the reason."""
@@ -342,13 +362,17 @@ class Connection:
             self._changed()
 
     async def _tools_changed(self, params: Mapping[str, Any]) -> None:  # noqa: ARG002  # a handler's
-        """Read the list of tools again. Notifications that arrive meanwhile cause one more reading."""
+        """Read the list of tools again. Notifications that arrive meanwhile cause one more reading.
+
+        Some servers report a change with each reading, so the readings are slowed down.
+        """
         self._list_again = True
         if self._listing:
             return
         self._listing = True
         try:
             while self._list_again and (session := self.session) is not None:
+                await self._lists.wait()
                 self._list_again = False
                 async with asyncio.timeout(self.server.startup_timeout_sec):
                     tools = await self._listed(session)

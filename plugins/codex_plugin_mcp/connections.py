@@ -14,6 +14,7 @@ from codex_plugin_mcp.events import McpStartupCompleteEvent, McpStartupUpdateEve
 from codex_plugin_mcp.features import ClientFeatures
 from codex_plugin_mcp.naming import tool_names
 from codex_plugin_mcp.servers import ServerConfig, read_servers
+from codex_plugin_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.transports.transport import Fault, Transport
@@ -23,7 +24,10 @@ __all__ = ["Connections", "Pool", "connections_for"]
 _DEFERRED_FROM = 100
 """Number of tools from which on they are deferred (Codex's)."""
 
-_PATIENCE_S = 3.0
+PATIENCE_S = 1.0
+"""How long the first sample waits for servers that are not required, in seconds (Codex's). Tools join when their servers are ready."""
+
+_AFTER_LIMITS_S = 3.0
 """How much longer than its servers the component may take for its start, in seconds. The servers' own limits come first."""
 
 
@@ -78,6 +82,7 @@ class Pool:
         self._cwd = thread.settings.cwd
         self._users: dict[int, Callable[[], None]] = {}
         self._starting: asyncio.Task[None] | None = None
+        self._opening: dict[str, asyncio.Task[None]] = {}
         self.version = 0
         self.features = ClientFeatures(thread)
         self.connections = {name: self._connection(server) for name, server in sorted(servers.items())}
@@ -94,19 +99,36 @@ class Pool:
         """Remove a user."""
         self._users.pop(id(user), None)
 
-    async def start(self) -> None:
-        """Start all servers that are not running, concurrently, and tell the clients how it went.
+    async def start(self, patience_s: float | None = None) -> None:
+        """Start all servers that are not running, concurrently, and wait for them.
+
+        Args:
+            patience_s: How long to wait for those that are not required, in seconds. None means until they have started or failed.
 
         Raises:
             PluginError: A required server did not start.
         """
+        self._open_all()
         if self._starting is None or self._starting.done():
-            self._starting = asyncio.get_running_loop().create_task(self._start())
-        await asyncio.shield(self._starting)
+            self._starting = asyncio.get_running_loop().create_task(self._started())
+        await asyncio.wait((self._starting,), timeout=patience_s)
+        required = {name: one for name, one in self.connections.items() if self._servers[name].required}
+        if awaited := [task for name, task in self._opening.items() if name in required]:
+            await asyncio.wait(awaited)
+        if failed := [one.error for one in required.values() if one.session is None]:
+            raise PluginError("mcp", f"required MCP servers failed: {'; '.join(failed)}")
 
-    async def _start(self) -> None:
-        waiting = [one for one in self.connections.values() if one.state in ("starting", "failed")]
-        await asyncio.gather(*(self._open(connection) for connection in waiting))
+    def _open_all(self) -> None:
+        """Start each server that is neither running nor being started."""
+        for name, one in self.connections.items():
+            task = self._opening.get(name)
+            if one.state in ("starting", "failed") and (task is None or task.done()):
+                self._opening[name] = asyncio.get_running_loop().create_task(self._open(one))
+
+    async def _started(self) -> None:
+        """Tell the clients how the start of the servers went, once it is known of all of them."""
+        while opening := [task for task in self._opening.values() if not task.done()]:
+            await asyncio.wait(opening)
         failed = {name: one.error for name, one in self.connections.items() if one.session is None}
         self._thread.emit(
             McpStartupCompleteEvent(
@@ -114,10 +136,9 @@ class Pool:
                 failed=tuple(StartupFailure(name, error) for name, error in failed.items()),
             )
         )
-        if required := [error for name, error in failed.items() if self._servers[name].required]:
-            raise PluginError("mcp", f"required MCP servers failed: {'; '.join(required)}")
-        for error in failed.values():
-            self._thread.warn(error)
+        for name, error in failed.items():
+            if not self._servers[name].required:  # the turn fails with that error
+                self._thread.warn(error)
 
     async def _open(self, connection: Connection) -> None:
         try:
@@ -128,8 +149,10 @@ class Pool:
     async def aclose(self) -> None:
         """End all servers, concurrently."""
         if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
+            tasks = (self._starting, *self._opening.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
 
     def moved(self) -> None:
@@ -229,12 +252,14 @@ class Connections(ThreadComponent):
         self._tools: Sequence[Tool] = ()
         servers = [connection.server for connection in pool.connections.values()]
         self.required = any(server.required for server in servers)
-        self.ready_timeout_s = max(server.startup_timeout_sec for server in servers) + _PATIENCE_S
+        patience_s = thread.plugin_settings(Settings).startup_patience_s
+        self._patience_s = PATIENCE_S if patience_s is None else patience_s
+        self.ready_timeout_s = max(server.startup_timeout_sec for server in servers) + _AFTER_LIMITS_S
         pool.join(self, thread.tools_changed)
 
     async def start(self) -> None:
-        """Start the servers, and wait until each is ready or has failed."""
-        await self.pool.start()
+        """Start the servers. Wait until each required one is ready or has failed, and briefly for the others."""
+        await self.pool.start(self._patience_s)
 
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
         """Return the tools of all servers that are ready, and those for their resources."""

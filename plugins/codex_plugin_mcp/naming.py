@@ -17,6 +17,8 @@ MAX_NAME = 64
 _PREFIX = "mcp__"
 _SEPARATOR = "__"
 _HASH = 12
+_MAX_NAMESPACE = 48
+"""Maximum length of a namespace, so that a hashed name of a tool fits behind it."""
 
 
 class ToolName(Value, kw_only=True):
@@ -26,7 +28,8 @@ class ToolName(Value, kw_only=True):
         server: The server's name.
         tool: The name that the server uses.
         namespace: The server's namespace for the model: ``mcp__docs``.
-        local: The name within the namespace: ``get_page``.
+        local: The name within the namespace: ``get_page``. Namespace and name together, as models state them in a call, are unique
+            and at most 64 characters.
         full: The name without a namespace, at most 64 characters: ``mcp__docs__get_page``.
     """
 
@@ -38,7 +41,7 @@ class ToolName(Value, kw_only=True):
 
 
 def namespaces(servers: Iterable[str], *, prefixed: bool = True) -> dict[str, str]:
-    """Return the namespace of each server. Servers that would have the same one get a hash of their names.
+    """Return the namespace of each server. Servers that would have the same one, or a long one, get a hash of their names.
 
     Args:
         prefixed: Whether namespaces begin with ``mcp__``.
@@ -46,7 +49,10 @@ def namespaces(servers: Iterable[str], *, prefixed: bool = True) -> dict[str, st
     prefix = _PREFIX if prefixed else ""
     plain = {server: prefix + _sanitised(server) for server in servers}
     count = Counter(plain.values())
-    return {server: _hashed(name, server) if count[name] > 1 else name for server, name in plain.items()}
+    return {
+        server: _hashed(name, server, _MAX_NAMESPACE) if count[name] > 1 or len(name) > _MAX_NAMESPACE else name
+        for server, name in plain.items()
+    }
 
 
 def tool_names(tools: Mapping[str, Sequence[str]], *, prefixed: bool = True) -> list[ToolName]:
@@ -60,19 +66,19 @@ def tool_names(tools: Mapping[str, Sequence[str]], *, prefixed: bool = True) -> 
     """
     spaces = namespaces(tools, prefixed=prefixed)
     found = [(server, tool) for server in sorted(tools) for tool in sorted(tools[server])]
-    locals_ = {pair: _sanitised(pair[1]) for pair in found}
-    full = {pair: f"{spaces[pair[0]]}{_SEPARATOR}{locals_[pair]}" for pair in found}
-    count = Counter(full.values())
+    plain = {pair: _sanitised(pair[1]) for pair in found}
+    full = {pair: f"{spaces[pair[0]]}{_SEPARATOR}{plain[pair]}" for pair in found}
+    joined = {pair: f"{spaces[pair[0]]}{plain[pair]}" for pair in found}
+    fulls, calls = Counter(full.values()), Counter(joined.values())
     names = []
-    for server, tool in found:
-        pair = (server, tool)
-        identity = f"{server}\0{tool}"
-        name, local = full[pair], locals_[pair]
-        if count[name] > 1:
-            local = _hashed(local, identity)
-        if count[name] > 1 or len(name) > MAX_NAME:
+    for pair in found:
+        space, name, local, call = spaces[pair[0]], full[pair], plain[pair], joined[pair]
+        identity = "\0".join(pair)
+        if fulls[name] > 1 or calls[call] > 1 or call in fulls or len(call) > MAX_NAME:
+            local = _hashed(local, identity, MAX_NAME - len(space))
+        if fulls[name] > 1 or len(name) > MAX_NAME:
             name = _hashed(name, identity)
-        names.append(ToolName(server=server, tool=tool, namespace=spaces[server], local=local, full=name))
+        names.append(ToolName(server=pair[0], tool=pair[1], namespace=space, local=local, full=name))
     return names
 
 
@@ -80,6 +86,6 @@ def _sanitised(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name) or "_"
 
 
-def _hashed(name: str, identity: str) -> str:
+def _hashed(name: str, identity: str, limit: int = MAX_NAME) -> str:
     digest = hashlib.sha1(identity.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:_HASH]
-    return f"{name[: MAX_NAME - _HASH - 1]}_{digest}"
+    return f"{name[: limit - _HASH - 1]}_{digest}"

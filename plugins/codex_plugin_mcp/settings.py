@@ -11,6 +11,8 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.mcp]``.
 
     Attributes:
+        startup_patience_s: How long the first request to the model waits for servers that are not required, in seconds. None means
+            1 second. Tools of servers that start later join when they are ready.
         elicitation_timeout_s: Time limit for the answer to a server's question, in seconds. 0 means no limit.
         roots: Whether servers may ask for the thread's folder.
         sampling: Names of the servers that may ask to use the model. The user is asked each time.
@@ -18,6 +20,7 @@ class Settings(Value, kw_only=True):
         sampling_max_tokens: Token budget of one such request, input included.
     """
 
+    startup_patience_s: float | None = None
     elicitation_timeout_s: float = 600.0
     roots: bool = True
     sampling: tuple[str, ...] = ()

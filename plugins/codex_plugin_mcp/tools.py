@@ -21,7 +21,7 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.tool_specs import is_tool_name
-from codex_plugin_mcp.approval import approval_for
+from codex_plugin_mcp.approval import approval_for, promises
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
 from codex_plugin_mcp.naming import ToolName
@@ -92,7 +92,13 @@ class McpTool(Tool):
         try:
             with context.span("mcp.call", server=self.name.server, tool=self.name.tool) as span:
                 meta = self._meta(call, context, None if span.trace is None else span.trace.traceparent)
-                result = await self.connection.call_tool(self.name.tool, _arguments(call.arguments), context, meta)
+                result = await self.connection.call_tool(
+                    self.name.tool,
+                    _arguments(call.arguments),
+                    context,
+                    meta,
+                    check=lambda tool: self._check_unchanged(tool, call, context),
+                )
         except (McpError, ToolError) as error:
             text = self._failure(error)
             return ToolOutput((InputText(heading(record.failed(text))), InputText(text)), success=False)
@@ -101,6 +107,20 @@ class McpTool(Tool):
             raise
         success = result.get("isError") is not True
         return ToolOutput(for_model(result, record.ended(result, success=success), context.model), success=success)
+
+    def _check_unchanged(self, tool: Mapping[str, Any] | None, call: ToolCall, context: ToolContext) -> None:
+        """Refuse a call that requires approval, if the tool is not the one that was offered and approved.
+
+        Args:
+            tool: The tool as the server describes it now. None means that it does not list it.
+        """
+        if tool is None or promises(tool) == promises(self.raw):
+            return
+        if approval_for(self.connection.server, tool, call.arguments, context.turn.facts) is not None:
+            raise ToolError(
+                f"the tool `{self.name.full}` has changed since it was offered, and was not called."
+                " Read its new description, and call it again if it still fits."
+            )
 
     def _failure(self, error: McpError | ToolError) -> str:
         called = f"tool call error: tool call failed for `{self.name.server}/{self.name.tool}`\n\nCaused by:\n    "

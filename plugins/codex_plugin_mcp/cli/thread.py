@@ -53,7 +53,7 @@ class Opened:
         """Return the connections after the start of all servers. A required server that did not start is no error here."""
         found = self.context.component(Connections)
         with contextlib.suppress(CodexError):  # each connection has its own error
-            await found.start()
+            await found.pool.start()
         return found
 
 

@@ -20,7 +20,7 @@ from codex_plugin_mcp.transports.http_client import (
 )
 from codex_plugin_mcp.transports.http_headers import ParameterHeaders, is_modern, message_headers
 from codex_plugin_mcp.transports.http_refusals import Authorization, Refusal, refused
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
 
 if TYPE_CHECKING:
     import httpx
@@ -535,7 +535,7 @@ def _media_type(response: httpx.Response) -> str:
 def _parsed(raw: bytes) -> list[Message] | None:
     """Return the messages of a body: one, or a batch of the revision 2025-03-26. None means that it is neither."""
     try:
-        data = json.loads(raw)
+        data = decoded(raw)
     except (ValueError, RecursionError):
         return None
     messages = data if isinstance(data, list) else [data]

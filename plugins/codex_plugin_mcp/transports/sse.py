@@ -20,7 +20,7 @@ from codex_plugin_mcp.transports.http_client import (
     send_within_origin,
 )
 from codex_plugin_mcp.transports.http_refusals import Authorization, Refusal, refused
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
 
 if TYPE_CHECKING:
     import httpx
@@ -204,7 +204,7 @@ class SseTransport:
 
 def _message(data: str) -> dict[str, Any] | None:
     try:
-        message = json.loads(data)
+        message = decoded(data)
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None

@@ -9,13 +9,12 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from codex_framework import ConfigError, ThreadContext, ToolError
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import ServerConfig
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
 
 __all__ = ["StdioTransport", "decode"]
 
@@ -36,12 +35,6 @@ _ENDS = 300
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*[,}]')
 _SIGNAL_BASE = 128
 
-
-def _not_a_number(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_not_a_number)
 
 
 class StdioTransport:
@@ -220,7 +213,7 @@ class _LastLines:
 def decode(line: bytes, on_fault: Fault) -> list[Message]:
     """Return the messages of a line: one, or those of a batch. What is no message is reported and left out."""
     try:
-        value = _DECODER.decode(line.decode("utf-8").strip())
+        value = decoded(line)
     except (ValueError, RecursionError):
         on_fault(f"it printed a line on stdout that is not JSON, which is ignored: {_excerpt(line)}")
         return []

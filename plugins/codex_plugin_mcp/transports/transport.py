@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport"]
+__all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport", "decoded"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Maximum size of a message of a server, in bytes. A larger one is skipped and reported."""
@@ -15,6 +17,25 @@ Message: TypeAlias = Mapping[str, Any]
 
 Fault: TypeAlias = Callable[[str], None]
 """Reports what a server did wrong, in a sentence without its name. The connection continues."""
+
+
+def decoded(data: str | bytes) -> Any:
+    """Return the value of a JSON text of a server.
+
+    ``NaN``, ``Infinity`` and numbers beyond the range of a float become null: many servers write them, and no client could read them.
+
+    Raises:
+        ValueError, RecursionError: It is not JSON, not UTF-8, or nested too deeply.
+    """
+    return _DECODER.decode((data.decode() if isinstance(data, bytes) else data).strip())
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
 
 
 class Transport(Protocol):

@@ -18,6 +18,12 @@ from codex_framework.plugins.context import LoadContext
 from codex_plugin_mcp.cli import McpGroup
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first sample wait for all servers: with many tests at once, a server may take longer to start than users would wait."""
+    monkeypatch.setattr("codex_plugin_mcp.connections.PATIENCE_S", 60.0)
+
+
 @attrs.frozen
 class Ran:
     status: int

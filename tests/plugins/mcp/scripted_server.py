@@ -6,15 +6,19 @@ The argument is a JSON object, or ``@FILE`` with one, which is read again for ea
 ``log``: a file to which every received message is appended.  ``capabilities``: instead of those for tools.  ``revision``: the
 protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status.  ``silent``: never
 answer these methods.  ``pages``: cursors, from one to the next.  ``delay_s``: wait before answering ``initialize``.
+``waits``: wait with that until there is the file ``FILE`` with the ending ``.go``.
 
 Tools with a behaviour of their own: ``exit``, ``never``, ``slow`` (progress, then an answer), ``big``, ``garbage``, ``wrong_id``,
-``grow`` (adds a tool and says so), ``environment``, ``ask`` (sends a request of its own and returns the answer).
+``grow`` (adds a tool and says so), ``environment``, ``ask`` (sends a request of its own and returns the answer), ``flood`` (sends
+a notification ``count`` times), ``spawn`` (starts a program that ignores signals, and returns its id).  ``raw``: from a
+tool's name to its result as text, which need not be JSON.  ``restless``: say that the list has changed with each list.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -76,6 +80,8 @@ def called(number, params):
     if name in settings().get("answers", {}):
         answer = settings()["answers"][name]
         return send({"jsonrpc": "2.0", "id": number, ("error" if "code" in answer else "result"): answer})
+    if name in settings().get("raw", {}):
+        return raw(f'{{"jsonrpc":"2.0","id":{number},"result":{settings()["raw"][name]}}}\n')
     if name == "exit":
         print("the last words", file=sys.stderr, flush=True)
         os._exit(arguments.get("status", 3))
@@ -101,6 +107,13 @@ def called(number, params):
     if name == "grow":
         ADDED.append({"name": arguments["name"], "description": "Added."})
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if name == "flood":
+        line = json.dumps({"jsonrpc": "2.0", "method": arguments["method"], "params": arguments.get("params", {})})
+        for _ in range(arguments["count"] // 1000):
+            raw((line + "\n") * 1000)
+    if name == "spawn":
+        child = subprocess.Popen(["sh", "-c", "trap '' TERM HUP INT; sleep 600; sleep 600"], stdin=subprocess.DEVNULL)
+        return send({"jsonrpc": "2.0", "id": number, "result": text(str(child.pid))})
     if name == "environment":
         return send({"jsonrpc": "2.0", "id": number, "result": text(json.dumps(dict(os.environ)))})
     if name == "ask":
@@ -117,10 +130,12 @@ def handle(message):
         with ANSWERED:
             OUR_ANSWERS[str(number)] = {key: value for key, value in message.items() if key in ("result", "error")}
             ANSWERED.notify_all()
-    elif method in SETTINGS.get("silent", ()) or number is None:
+    elif method in settings().get("silent", ()) or number is None:
         return
     elif method == "initialize":
         time.sleep(SETTINGS.get("delay_s", 0))
+        while SETTINGS.get("waits") and not Path(sys.argv[1][1:]).with_suffix(".go").exists():
+            time.sleep(0.02)
         result = {
             "protocolVersion": SETTINGS.get("revision", params["protocolVersion"]),
             "capabilities": SETTINGS.get("capabilities", {"tools": {"listChanged": True}}),
@@ -130,6 +145,8 @@ def handle(message):
         send({"jsonrpc": "2.0", "id": number, "result": result})
     elif method == "tools/list":
         send({"jsonrpc": "2.0", "id": number, "result": listed(params)})
+        if settings().get("restless"):
+            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     elif method == "tools/call":
         threading.Thread(target=called, args=(number, params), daemon=True).start()
     elif method == "ping":

@@ -79,5 +79,26 @@ def test_a_granular_policy_may_forbid_questions_about_servers():
 def test_the_question_names_server_and_tool():
     approval = wanted()
     assert approval.question == "Allow the MCP server `srv` to run the tool `t`?"
-    assert (approval.key, approval.always) == ("srv/t", True)
+    assert approval.key.startswith("srv/t#")
+    assert approval.always
     assert approval.details["codex_approval_kind"] == "mcp_tool_call"
+
+
+def test_the_key_is_one_of_the_tool_as_the_user_sees_it():
+    def key(server=None, **tool):
+        return approval_for(
+            ServerConfig(name="srv", command="x").evolve(**(server or {})), {"name": "t", **tool}, "{}", facts()
+        ).key
+
+    assert key() == key(outputSchema={}, _meta={"etag": 1})
+    others = [
+        key(description="d"),
+        key(title="t"),
+        key(annotations={"destructiveHint": True}),
+        key(inputSchema={"type": "object"}),
+        key(server={"command": "y"}),
+        key(server={"args": ("y",)}),
+        key(server={"name": "srv2"}),
+        key(name="u"),
+    ]
+    assert len({key(), *others}) == len(others) + 1

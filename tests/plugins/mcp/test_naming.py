@@ -46,3 +46,20 @@ def test_long_names_are_cut_and_stay_distinct(length):
 
 def test_the_prefix_can_be_left_out():
     assert full({"s": ["t"]}, prefixed=False) == {("s", "t"): "s__t"}
+
+
+def test_a_namespace_and_a_name_mean_one_tool():
+    """Models state the namespace and the name separately, and a call is found by both together."""
+    names = tool_names({"a": ["bc", "_ab__c"], "ab": ["c"], "a__b": ["x"], "b": ["x", "y"]})
+    calls = [f"{name.namespace}{name.local}" for name in names]
+    assert len({*calls}) == len(calls)
+    assert not {*calls} & {name.full for name in names}
+    assert {(name.server, name.tool): name.local for name in names}["b", "x"] == "x"
+
+
+@pytest.mark.parametrize("server", ["s", "s" * 43, "s" * 60, "s" * 200])
+@pytest.mark.parametrize("tool", ["t", "t" * 60, "t" * 200])
+def test_a_namespace_and_a_name_fit_into_the_limit(server, tool):
+    one, other = tool_names({server: [tool, f"{tool}x"]})
+    assert len({one.full, other.full, one.namespace + one.local, other.namespace + other.local}) == 4
+    assert all(len(name) <= 64 for name in (one.full, one.namespace + one.local, one.namespace + other.local))
