@@ -14,6 +14,7 @@ from codex_plugin_mcp.pace import Pace
 from codex_plugin_mcp.peer import Handler, Peer
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.session import Session
+from codex_plugin_mcp.texts import plain
 from codex_plugin_mcp.transports.transport import Fault, Transport
 
 __all__ = ["Connection", "Feature", "State"]
@@ -34,6 +35,9 @@ _LIST_AT_ONCE, _LIST_EVERY_S = 5, 2.0
 
 _MAX_FAULTS = 10
 """Maximum number of warnings about what a server did wrong, until it is started again."""
+
+_MAX_TEXT = 4_000
+"""Longest text about a server that users are shown, in characters. Much of it may be the server's own."""
 
 _EXPERIMENTAL = "experimental"
 _SANDBOX_STATE = "codex/sandbox-state-meta"
@@ -403,12 +407,12 @@ class Connection:
             self._warn(f"{text} (further faults are not reported)")
 
     def _warn(self, text: str) -> None:
-        self.thread.warn(f"MCP server `{self.name}`: {text}")
+        self.thread.warn(f"MCP server `{self.name}`: {plain(text, _MAX_TEXT)}")
 
     def _set(self, state: State, error: str = "") -> None:
         if self.state == "closed":
             return
-        self.state, self.error = state, error
+        self.state, self.error = state, plain(error, _MAX_TEXT)
         if state in ("starting", "restarting"):
             self._settled.clear()
         else:

@@ -166,14 +166,18 @@ class Conversations:
             left = self._left.get(thread_id)
             if left is None:
                 return await self._kernel.resume_thread(thread_id, config=self._config, originator=ORIGINATOR)
-            return await self._kernel.resume_thread(thread_id, left.settings, config=left.config, originator=ORIGINATOR)
+            thread = await self._kernel.resume_thread(
+                thread_id, left.settings, config=left.config, originator=ORIGINATOR
+            )
+            del self._left[thread_id]
+            self._configs[thread_id] = left.config
+            return thread
 
     async def _turn(self, thread: Thread, prompt: str, run: Run, *, is_new: bool) -> Mapping[str, Any]:
-        before = self._turns.get(thread.id)
-        if before is not None and not before.cancelled:
-            return failure("a turn of this conversation is running: wait until it ends", thread_id=thread.id)
-        if before is not None:
-            await before.ended()
+        while (before := self._turns.get(thread.id)) is not None:
+            if not before.cancelled:
+                return failure("a turn of this conversation is running: wait until it ends", thread_id=thread.id)
+            await before.ended()  # another call may have begun a turn meanwhile
         self._turns[thread.id] = run
         self._idle.pop(thread.id, None)
         try:
@@ -187,10 +191,11 @@ class Conversations:
         self._idle.pop(thread.id, None)
         if thread.rollout_path is not None and thread.id in self._kernel.threads:
             self._idle[thread.id] = thread
-        while len(self._idle) > MOST_IDLE:
-            _, oldest = self._idle.popitem(last=False)
-            self._left[oldest.id] = _Left(oldest.settings, self._configs.pop(oldest.id, self._config))
-            await oldest.shutdown()
+        async with self._resuming:  # a thread that is being closed is not found
+            while len(self._idle) > MOST_IDLE:
+                _, oldest = self._idle.popitem(last=False)
+                self._left[oldest.id] = _Left(oldest.settings, self._configs.pop(oldest.id, self._config))
+                await oldest.shutdown()
 
     async def _followed(self, thread: Thread, prompt: str, run: Run, *, is_new: bool) -> Mapping[str, Any]:
         events = thread.events(answers=run.can_ask)

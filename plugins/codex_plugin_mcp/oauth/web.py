@@ -16,6 +16,7 @@ from codex_plugin_mcp.texts import one_line
 from codex_plugin_mcp.transports.http_client import (
     first_bytes,
     httpx_module,
+    is_internal,
     is_loopback,
     new_client,
     origin,
@@ -55,8 +56,8 @@ class Answer(Value):
 class Web:
     """Requests for the login at one MCP server. Use it as a context manager.
 
-    Endpoints must use ``https``. ``http`` is allowed for this machine, if the MCP server runs on it too: a server elsewhere must not
-    make the client talk to programs of this machine.
+    Endpoints must use ``https``. ``http`` is allowed for this machine, if the MCP server runs on it too. Addresses of this machine and
+    of its network are refused if the MCP server has none of them: a server elsewhere must not make the client talk to them.
 
     Args:
         server_url: The URL of the MCP server.
@@ -99,6 +100,11 @@ class Web:
         if not secure or not parsed.host:
             raise LoginFailed(
                 f"{what} ({shown_url(str(url))[:200]}) does not use https, which OAuth requires", kind="refused"
+            )
+        if is_internal(parsed.host) and not is_internal(httpx.URL(self._server_url).host):
+            raise LoginFailed(
+                f"{what} ({shown_url(str(url))[:200]}) is an address of this machine or of its network, and the MCP server is not",
+                kind="refused",
             )
         if parsed.userinfo or parsed.fragment:
             raise LoginFailed(f"{what} contains a login or a fragment", kind="refused")

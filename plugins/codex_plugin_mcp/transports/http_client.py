@@ -27,6 +27,7 @@ __all__ = [
     "first_bytes",
     "has_own_authorization",
     "httpx_module",
+    "is_internal",
     "is_loopback",
     "new_client",
     "origin",
@@ -165,6 +166,22 @@ def origin(url: httpx.URL) -> tuple[str, str, int | None]:
 def is_loopback(url: httpx.URL) -> bool:
     """Whether a URL's host is this machine."""
     return _LOOPBACK.fullmatch(url.host) is not None
+
+
+def is_internal(host: str) -> bool:
+    """Whether a host is written as an address of this machine or of a private network, in any notation. Names are not looked up."""
+    import ipaddress
+    import socket
+
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        found: ipaddress.IPv4Address | ipaddress.IPv6Address
+        found = ipaddress.IPv6Address(name) if ":" in name else ipaddress.IPv4Address(socket.inet_aton(name))
+    except (ValueError, OSError):
+        return False
+    return not (getattr(found, "ipv4_mapped", None) or found).is_global
 
 
 async def send_within_origin(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from codex_framework import Value
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["Authorization", "HttpRefused", "Refusal", "login_required", "refused"]
 
 _TEXT = 200
+_SECRET = 8
+"""Shortest value of a header that is taken for a secret."""
+
+_NOT_SECRET = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "mcp-method", "mcp-name"}
+    | {"mcp-protocol-version", "user-agent"}
+)
 _PARAMETER = re.compile(r'([A-Za-z_][\w*-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 
@@ -39,7 +47,7 @@ class Refusal(Value):
         """Return the refusal that a response expresses."""
         challenge = ", ".join(response.headers.get_list("www-authenticate"))
         phrase = one_line(response.reason_phrase, 60)
-        return cls(response.status_code, phrase, plain(challenge, 8_192), _shown_body(body))
+        return cls(response.status_code, phrase, plain(challenge, 8_192), _shown_body(body, _sent_secrets(response)))
 
     def parameter(self, name: str) -> str | None:
         """Return a parameter of the challenge, for example ``scope``. None if it is not there."""
@@ -104,8 +112,20 @@ def _kind(status: int) -> FailureKind:
     return "missing" if status in (404, 410) else "refused" if status < 500 else "other"
 
 
-def _shown_body(body: bytes) -> str:
-    text = " ".join(body[: 4 * _TEXT].decode("utf-8", "replace").split())
+def _sent_secrets(response: httpx.Response) -> list[str]:
+    """Return the values of the request's headers that a server may repeat in its refusal, and that nobody else must see."""
+    values = [value for name, value in response.request.headers.items() if name.lower() not in _NOT_SECRET]
+    words = [word for value in values for word in (value, value.partition(" ")[2]) if len(word) >= _SECRET]
+    return sorted(words, key=len, reverse=True)
+
+
+def _shown_body(body: bytes, secrets: Sequence[str]) -> str:
+    text = body[: 4 * _TEXT].decode("utf-8", "replace")
+    for secret in secrets:
+        text = text.replace(secret, "***")
+        for length in range(len(secret) - 1, _SECRET, -1):  # the body was cut within it
+            text = f"{text[:-length]}***" if text.endswith(secret[:length]) else text
+    text = " ".join(text.split())
     if text.startswith("<") or not text.isprintable():
         return ""
     return without_queries(text[:_TEXT])

@@ -14,6 +14,7 @@ from codex_framework import ConfigError, ThreadContext, ToolError
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import ServerConfig
+from codex_plugin_mcp.texts import plain
 from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
 
 __all__ = ["StdioTransport", "decode"]
@@ -198,14 +199,14 @@ class _LastLines:
         *whole, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:_LINE_BYTES]
         for line in whole:
-            text = line[:_LINE_BYTES].decode("utf-8", "replace").strip()
+            text = plain(line[:_LINE_BYTES].decode("utf-8", "replace"), _LINE_BYTES).strip()
             if text:
                 self._lines.append(text)
                 self._log(text)
 
     def shown(self) -> str:
         """Return the last lines in a clause. Empty if there are none."""
-        rest = self._rest.decode("utf-8", "replace").strip()
+        rest = plain(self._rest.decode("utf-8", "replace"), _LINE_BYTES).strip()
         lines = [*self._lines, rest] if rest else list(self._lines)
         return f"; its last lines on stderr: {' | '.join(lines[-_SHOWN_LINES:])}" if lines else ""
 

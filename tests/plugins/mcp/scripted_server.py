@@ -4,7 +4,7 @@ The argument is a JSON object, or ``@FILE`` with one, which is read again for ea
 
 ``tools``: tools as on the wire; those without an ``inputSchema`` get an open one.  ``answers``: from a tool's name to its result.
 ``log``: a file to which every received message is appended.  ``capabilities``: instead of those for tools.  ``revision``: the
-protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status.  ``silent``: never
+protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status, after the line ``last``.  ``silent``: never
 answer these methods.  ``pages``: cursors, from one to the next.  ``delay_s``: wait before answering ``initialize``.
 ``waits``: wait with that until there is the file ``FILE`` with the ending ``.go``.
 
@@ -83,7 +83,7 @@ def called(number, params):
     if name in settings().get("raw", {}):
         return raw(f'{{"jsonrpc":"2.0","id":{number},"result":{settings()["raw"][name]}}}\n')
     if name == "exit":
-        print("the last words", file=sys.stderr, flush=True)
+        print("x" * arguments.get("noise", 0) + "\nthe last words", file=sys.stderr, flush=True)
         os._exit(arguments.get("status", 3))
     if name == "never":
         return None
@@ -160,7 +160,7 @@ def main():
     for line in SETTINGS.get("first", ()):
         raw(line + "\n")
     if "exit" in SETTINGS:
-        print("cannot start: no database", file=sys.stderr, flush=True)
+        print(SETTINGS.get("last", "cannot start: no database"), file=sys.stderr, flush=True)
         sys.exit(SETTINGS["exit"])
     for line in sys.stdin:
         message = json.loads(line)

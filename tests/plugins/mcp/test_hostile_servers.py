@@ -299,3 +299,26 @@ def test_a_server_whose_start_is_cancelled_is_ended_at_once(play, table, tmp_pat
         return [is_gone(pid) for pid in pids(tmp_path)]
 
     assert play(story, table(silent=["initialize"])) == [True]
+
+
+def test_what_a_server_prints_cannot_control_the_terminal(play, table):
+    evil = "\x1b]0;owned\x07\x1b[2J\rfine\u202e"
+
+    async def story(thread):
+        await thread.turn("go", say("done"))
+        (failed,) = (event for event in thread.events if event.type == "mcp_startup_complete")
+        return "\n".join(thread.warnings) + failed.failed[0].error
+
+    shown = play(story, table(exit=4, last=evil))
+    assert "fine" in shown
+    assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
+
+
+def test_a_flood_of_stderr_is_neither_kept_nor_shown(play, table):
+    async def story(thread):
+        await thread.turn("go", call("mcp__srv__exit", noise=3_000_000), say("done"))
+        return texts(thread.outputs[0])[1]
+
+    text = play(story, table(tools=tools("exit")))
+    assert "the last words" in text
+    assert len(text) < 10_000
