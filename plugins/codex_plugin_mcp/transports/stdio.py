@@ -37,7 +37,6 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*[,}]')
 _SIGNAL_BASE = 128
 
 
-
 class StdioTransport:
     """A process of a server. It ends with the transport, with its thread, and with the kernel, even if that is killed.
 

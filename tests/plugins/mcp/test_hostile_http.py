@@ -28,7 +28,9 @@ ENVIRON = {"TOKEN": f"Bearer {TOKEN}", "KEY": "key-0123456789"}
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, handlers: Any = None, *, faults: list[str] | None = None, **keys: Any) -> AsyncIterator[Peer]:
+async def connected(
+    url: str, handlers: Any = None, *, faults: list[str] | None = None, **keys: Any
+) -> AsyncIterator[Peer]:
     """A peer whose server was initialized."""
     server = ServerConfig(name="s", url=url, **keys)
     transport = HttpTransport(server, on_fault=(faults if faults is not None else []).append, environ=ENVIRON)
@@ -118,10 +120,18 @@ def test_an_answer_with_numbers_that_are_not_json_arrives() -> None:
         assert asyncio.run(run()) == {"a": None, "b": [None, None, 1.5]}
 
 
-INTERNAL = (
-    ["localhost", "a.localhost", "LOCALHOST.", "127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "[::1]", "[::]"]
-    + ["10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]"]
-)
+INTERNAL = [
+    "localhost",
+    "a.localhost",
+    "LOCALHOST.",
+    "127.0.0.1",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "0.0.0.0",
+    "[::1]",
+    "[::]",
+] + ["10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]"]
 
 
 @pytest.mark.parametrize("host", INTERNAL)
@@ -129,7 +139,9 @@ def test_addresses_of_the_machine_and_its_network_are_recognised(host: str) -> N
     assert is_internal(host)
 
 
-@pytest.mark.parametrize("host", ["example.com", "8.8.8.8", "[2606:4700::1]", "10.example.com", "localhost.example.com"])
+@pytest.mark.parametrize(
+    "host", ["example.com", "8.8.8.8", "[2606:4700::1]", "10.example.com", "localhost.example.com"]
+)
 def test_other_hosts_are_not_taken_for_them(host: str) -> None:
     assert not is_internal(host)
 
@@ -152,7 +164,9 @@ def test_a_server_of_this_network_may_name_another_one_of_it() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "gopher://x/", "javascript:alert(1)", "data:text/plain,x", "//x/"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "gopher://x/", "javascript:alert(1)", "data:text/plain,x", "//x/"]
+)
 def test_metadata_cannot_name_another_kind_of_address(url: str) -> None:
     async def run() -> None:
         for server in ("https://mcp.example/mcp", "http://127.0.0.1:1/mcp"):

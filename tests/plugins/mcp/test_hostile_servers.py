@@ -186,7 +186,9 @@ def test_a_tools_name_cannot_write_the_question(play, table):
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
 def test_numbers_that_are_not_json_reach_neither_the_model_nor_clients(play, table, number):
-    result = f'{{"content":[{{"type":"text","text":"x"}}],"structuredContent":{{"n":{number}}},"_meta":{{"n":{number}}}}}'
+    result = (
+        f'{{"content":[{{"type":"text","text":"x"}}],"structuredContent":{{"n":{number}}},"_meta":{{"n":{number}}}}}'
+    )
 
     async def story(thread):
         outcome = await thread.turn("go", call("mcp__srv__plain"), call("mcp__srv__other"), say("done"))

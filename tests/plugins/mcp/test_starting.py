@@ -30,7 +30,9 @@ def table(tmp_path):
         file.write_text(json.dumps(given))
         command, arguments = json.dumps(sys.executable), json.dumps([str(SERVER), f"@{file}"])
         extra = f", {keys}" if keys else ""
-        return f"mcp_servers.{name}={{command={command}, args={arguments}, default_tools_approval_mode='approve'{extra}}}"
+        return (
+            f"mcp_servers.{name}={{command={command}, args={arguments}, default_tools_approval_mode='approve'{extra}}}"
+        )
 
     return make
 
