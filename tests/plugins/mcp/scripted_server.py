@@ -4,14 +4,14 @@ The argument is a JSON object, or ``@FILE`` with one, which is read again for ea
 
 ``tools``: tools as on the wire; those without an ``inputSchema`` get an open one.  ``answers``: from a tool's name to its result.
 ``log``: a file to which every received message is appended.  ``capabilities``: instead of those for tools.  ``revision``: the
-protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status, after the line ``last``.  ``silent``: never
-answer these methods.  ``pages``: cursors, from one to the next.  ``delay_s``: wait before answering ``initialize``.
-``waits``: wait with that until there is the file ``FILE`` with the ending ``.go``.
+protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status, after the line
+``last``.  ``silent``: never answer these methods.  ``pages``: cursors, from one to the next.  ``delay_s``: wait before answering
+``initialize``.  ``waits``: wait with that until there is the file ``FILE`` with the ending ``.go``.  ``raw``: from a tool's name to
+its result as text, which need not be JSON.  ``restless``: say that the list has changed with each list.
 
 Tools with a behaviour of their own: ``exit``, ``never``, ``slow`` (progress, then an answer), ``big``, ``garbage``, ``wrong_id``,
 ``grow`` (adds a tool and says so), ``environment``, ``ask`` (sends a request of its own and returns the answer), ``flood`` (sends
-a notification ``count`` times), ``spawn`` (starts a program that ignores signals, and returns its id).  ``raw``: from a
-tool's name to its result as text, which need not be JSON.  ``restless``: say that the list has changed with each list.
+a notification ``count`` times), ``spawn`` (starts a program that ignores signals, and returns its id).
 """
 
 from __future__ import annotations

@@ -121,6 +121,7 @@ def test_an_answer_with_numbers_that_are_not_json_arrives() -> None:
 
 
 INTERNAL = [
+    *("10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]"),
     "localhost",
     "a.localhost",
     "LOCALHOST.",
@@ -131,7 +132,7 @@ INTERNAL = [
     "0.0.0.0",
     "[::1]",
     "[::]",
-] + ["10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]"]
+]
 
 
 @pytest.mark.parametrize("host", INTERNAL)
