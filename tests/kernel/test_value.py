@@ -388,7 +388,7 @@ def test_a_copy_takes_the_fields_and_nothing_else() -> None:
         def __init__(self, x: int) -> None:
             object.__setattr__(self, "x", x + 100)
 
-    for _ in range(10):  # with few instances, and with so many that an initialiser is written
+    for _ in range(40):  # with few instances, and with so many that an initialiser is written
         first = Plain(1)
         assert first.double == 2
         copy = first.evolve(x=5)
