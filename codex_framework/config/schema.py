@@ -423,6 +423,7 @@ _FEATURES = """
 USED_FEATURES = (
     "codex_hooks",
     "exec_permission_approvals",
+    "ghost_commit",
     "hooks",
     "mcp_2026_07_28",
     "non_prefixed_mcp_tool_names",
