@@ -1,9 +1,10 @@
 """What telemetry costs: the same turns without the plugin `otel`, with it and no exporter, and with OTLP to a collector.
 
-    python benchmarks/telemetry.py [--turns 500] [--rounds 5] [--processes]
+    python benchmarks/telemetry.py [--turns 500] [--rounds 5] [--processes] [--whole] [--latency MS]
 
 Each run is a process of its own; the model and the collector are other processes, so their time does not count. A turn is one sample
-with its call. Printed are medians over interleaved rounds, per turn: the CPU time of the event loop's thread, the CPU time of the
+with its call; with `--whole` it is an input, a sample with its call, and a sample with the answer. Models take time: with `--latency`
+each answer begins after so many milliseconds. Without it, a turn is nothing but the client's own work. Printed are medians over interleaved rounds, per turn: the CPU time of the event loop's thread, the CPU time of the
 process, the time on the clock, and their ratios to the run without the plugin. The process that exports is counted apart: it runs
 beside the turns.
 """
@@ -29,8 +30,8 @@ VARIANTS = ("without", "off", "otlp")
 FIGURES = ("loop", "process", "clock", "exporter")
 
 
-async def run(model: str, collector: str, variant: str, home: Path) -> dict[str, float]:
-    """Run the turns in this process; seconds for all of them."""
+async def run(model: str, collector: str, variant: str, home: Path, whole: int = 0) -> dict[str, float]:
+    """Run the turns in this process; seconds for all of them. ``whole`` is the number of inputs; 0 means one for all turns."""
     from codex_framework import Kernel, ProviderInfo
     from codex_framework.config import load_config
 
@@ -46,21 +47,22 @@ async def run(model: str, collector: str, variant: str, home: Path) -> dict[str,
     async with await Kernel.create(config, environ=environ) as kernel:
         thread = await kernel.start_thread(provider=ProviderInfo(id="bench", base_url=model))
         loop, process, clock = time.thread_time(), time.process_time(), time.perf_counter()
-        result = await thread.run("go")
+        for _ in range(whole or 1):
+            result = await thread.run("go")
+            if result.error:
+                sys.exit(result.error)
         spent = {
             "loop": time.thread_time() - loop,
             "process": time.process_time() - process,
             "clock": time.perf_counter() - clock,
         }
-        if result.error:
-            sys.exit(result.error)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent["exporter"] = children.ru_utime + children.ru_stime
     return spent
 
 
 @contextmanager
-def model(turns: int, folder: Path, *, processes: bool) -> Iterator[str]:
+def model(turns: int, folder: Path, *, processes: bool, whole: bool = False, latency_ms: float = 0) -> Iterator[str]:
     """A model in a process of its own that makes so many calls."""
     call = (
         ("exec_command", {"cmd": "true", "login": False})
@@ -68,7 +70,9 @@ def model(turns: int, folder: Path, *, processes: bool) -> Iterator[str]:
         else ("write_stdin", {"session_id": 1, "chars": "x"})
     )
     script = folder / "script.json"
-    script.write_text(json.dumps([{"call": call[0], "arguments": call[1], "repeat": turns}, {"say": "done"}]))
+    made = {"call": call[0], "arguments": call[1]}
+    replies = [made, {"say": "done"}] * turns if whole else [{**made, "repeat": turns}, {"say": "done"}]
+    script.write_text(json.dumps([{**reply, "delay_ms": latency_ms} for reply in replies] if latency_ms else replies))
     command = [sys.executable, "-m", "codex_framework.testing.server_process", "--until-eof", "--script", str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -101,6 +105,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", action="store_true", help="each turn runs a command")
+    parser.add_argument("--whole", action="store_true", help="each turn is an input of its own")
+    parser.add_argument("--latency", type=float, default=0, metavar="MS", help="time until each answer begins")
     parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -110,19 +116,25 @@ def main() -> None:
     if options.run:
         address, collector, variant = options.run
         with tempfile.TemporaryDirectory() as home:
-            spent = asyncio.run(run(address, collector, variant, Path(home)))
+            spent = asyncio.run(run(address, collector, variant, Path(home), options.turns if options.whole else 0))
         print(json.dumps(spent))
         return
     figures: dict[tuple[str, str], list[float]] = {}
-    own = [sys.executable, __file__, "--turns", str(options.turns)]
+    own = [sys.executable, __file__, "--turns", str(options.turns), *(["--whole"] if options.whole else [])]
     with subprocess.Popen([*own, "--collect"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as collector:
         assert collector.stdout is not None
         url = collector.stdout.readline().strip()
-        for _ in range(options.rounds):
-            for variant in VARIANTS:
+        for number in range(options.rounds):
+            for variant in VARIANTS if number % 2 else VARIANTS[::-1]:
                 with (
                     tempfile.TemporaryDirectory() as folder,
-                    model(options.turns, Path(folder), processes=options.processes) as address,
+                    model(
+                        options.turns,
+                        Path(folder),
+                        processes=options.processes,
+                        whole=options.whole,
+                        latency_ms=options.latency,
+                    ) as address,
                 ):
                     command = [*own, "--run", address, url, variant]
                     done = subprocess.run(command, capture_output=True, text=True, check=True)

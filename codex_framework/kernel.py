@@ -334,6 +334,7 @@ class Kernel:
                 environ=self._environ,
                 projects=config.get("projects"),
                 code=(*registry.code, *programs.private),
+                protected=registry.protected_paths,
             ),
             broadcast=self._broadcast,
             programs=programs,

@@ -80,6 +80,7 @@ def file_access(
     network = _network_mode(profile, permissions)
     if deciding is None:
         deciding = deciding_places(environ=environ)
+    deciding = deciding.at(cwd)
     options = permissions.options
     network_rules = permissions.network_rules if network is NetworkMode.PROXY else None
     files = profile.file_system

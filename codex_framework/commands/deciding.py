@@ -17,6 +17,7 @@ from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
 from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.projects import project_root
 
 __all__ = ["Deciding", "deciding_places", "mode_at"]
 
@@ -41,11 +42,21 @@ class Deciding(Value, kw_only=True):
         paths: Paths at and below which nothing may be written.
         homes: The same, but the user may choose a folder in one of them as the workspace: ``$CODEX_HOME``.
         prefixes: Like ``homes``, but the user may also choose one of them itself as the workspace: the interpreter's folders.
+        relative: Further paths, relative to the working folder of a turn and to the root of its project.
     """
 
     paths: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    relative: tuple[str, ...] = ()
+
+    def at(self, cwd: Path) -> Deciding:
+        """Return the paths for a turn in a folder, without relative ones."""
+        if not self.relative:
+            return self
+        bases = dict.fromkeys((str(cwd), str(project_root(cwd))))
+        found = _reached(os.path.join(base, path) for path in self.relative for base in bases)  # noqa: PTH118
+        return self.evolve(paths=(*self.paths, *found), relative=())
 
     def hold(self, modes: MutableMapping[str, AccessMode]) -> None:
         """Make these paths read-only in a table of real paths with their modes. Denied paths stay denied."""
@@ -79,6 +90,7 @@ def deciding_places(
     environ: Mapping[str, str],
     projects: Mapping[str, Any] | None = None,
     code: Iterable[str] = (),
+    protected: Iterable[str] = (),
 ) -> Deciding:
     """Return the deciding paths of this process.
 
@@ -87,20 +99,24 @@ def deciding_places(
         environ: The kernel's environment variables.
         projects: The table ``[projects]``. The settings of trusted projects affect later sessions.
         code: Files and folders with code that the kernel runs in addition to its own: those of plugins.
+        protected: What plugins protect besides. Relative paths begin in the working folder of a turn and in the root of its project.
     """
     prefixes, own = _of_process()
     homes = tuple(_reached([str(codex_home)] if codex_home is not None else _homes(environ)))
     within = (*own, *prefixes)
     # A link among them protects only itself, so what lies behind it is resolved.
     more = [path for path in code if not any(_is_within(path, place) and not os.path.islink(place) for place in own)]  # noqa: PTH114
+    protected = tuple(protected)
     paths = (
         *own,
         *(f"{home}/{name}" for home in homes for name in _OF_HOME),
         *_reached(path for path in more if not any(_is_within(path, f"{place}/lib") for place in within)),
+        *_reached(path for path in protected if os.path.isabs(path)),  # noqa: PTH117
         *_of_projects(projects or {}),
         _SYSTEM,
     )
-    return Deciding(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes)
+    relative = tuple(path for path in protected if not os.path.isabs(path))  # noqa: PTH117
+    return Deciding(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes, relative=relative)
 
 
 def _homes(environ: Mapping[str, str]) -> list[str]:

@@ -49,6 +49,7 @@ def declare(loaded: Loaded) -> None:
         "codex_requires": _requires,
         "codex_events": _events,
         "codex_config_keys": _config_keys,
+        "codex_protected_paths": _protected_paths,
     }
     for hook, read in readers.items():
         function = loaded.hooks.get(hook)
@@ -127,6 +128,20 @@ def _config_keys(loaded: Loaded, declared: Any) -> PluginProblem | None:
             return PluginProblem(fact, "Write a dotted key of docs/reference/config.md.", "plugin-hook")
     loaded.config_keys = keys
     loaded.contributes.setdefault("config_keys", []).extend(keys)
+    return None
+
+
+def _protected_paths(loaded: Loaded, declared: Any) -> PluginProblem | None:
+    if isinstance(declared, (str, bytes)) or not hasattr(declared, "__iter__"):
+        fact = f"its codex_protected_paths returned {declared!r}, not a list of paths"
+        return PluginProblem(fact, 'Return a list of strings, such as ["tools/release.sh"].', "plugin-hook")
+    paths = tuple(dict.fromkeys(declared))
+    for path in paths:
+        if not isinstance(path, str) or not path or "\0" in path:
+            fact = f"its codex_protected_paths contains {path!r}, which is not a path"
+            return PluginProblem(fact, "Return strings, such as str(path).", "plugin-hook")
+    loaded.protected_paths = paths
+    loaded.contributes.setdefault("protected_paths", []).extend(paths)
     return None
 
 

@@ -44,6 +44,7 @@ class Loaded:
         settings: The class of its settings.
         events: Its event classes.
         config_keys: The settings of Codex that take effect through it.
+        protected_paths: The paths that nothing may write, as declared.
         fatal: The error in its settings, if the program must not continue without the plugin.
     """
 
@@ -62,6 +63,7 @@ class Loaded:
         self.settings: type[Any] | None = None
         self.events: tuple[type[EventMsg], ...] = ()
         self.config_keys: tuple[str, ...] = ()
+        self.protected_paths: tuple[str, ...] = ()
         self.fatal: ConfigError | None = None
         self.version = source.version
         self._left_out = 0

@@ -49,6 +49,7 @@ ROLES: Mapping[str, str] = {
     "codex_roles": "hooks",
     "codex_events": "events",
     "codex_config_keys": "config_keys",
+    "codex_protected_paths": "protected_paths",
 }
 """Hook to the role's name in a registry and in reports."""
 

@@ -72,6 +72,7 @@ class Registry(Value, kw_only=True):
         programs: Commands for the ``PATH`` of what the model runs: name to argv.
         events: The event classes of plugins, by tag.
         config_keys: The settings of Codex that take effect through plugins, as dotted names.
+        protected_paths: The paths that plugins protect from everything that the model does.
         owners: ``(role, name)`` to the name of the plugin.
         notes: Names in the configuration that match nothing.
         late: Sentences about plugins that came too late for a thread, because the kernel was closing.
@@ -99,6 +100,7 @@ class Registry(Value, kw_only=True):
     programs: Mapping[str, Sequence[str]] = field(factory=dict)
     events: Mapping[str, type[EventMsg]] = field(factory=dict)
     config_keys: frozenset[str] = frozenset()
+    protected_paths: tuple[str, ...] = ()
     owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
     notes: tuple[PluginProblem, ...] = ()
     late: tuple[str, ...] = ()
@@ -301,6 +303,7 @@ def load_registry(
         programs=offers.programs(tools),
         events={tag: kind for tag, (_, kind) in collected.events.items()},
         config_keys=frozenset(key for loaded in collected.plugins if loaded.usable for key in loaded.config_keys),
+        protected_paths=tuple(path for loaded in collected.plugins for path in loaded.protected_paths),
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
         | {("tools", name): registered.plugin for name, registered in tools.items()}
         | {("events", tag): plugin for tag, (plugin, _) in collected.events.items()},

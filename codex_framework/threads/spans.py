@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Context, ContextVar, Token, copy_context
+from itertools import count
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +22,13 @@ from codex_framework.toolkit.spans import NO_SPAN, NoSpan, Place
 
 __all__ = ["RunningSpan", "context_of", "event", "span_of"]
 
+_NOWHERE: Place = ("", "")
+_NO_CONTENT: Mapping[str, str] = {}
 _CURRENT: ContextVar[Place | None] = ContextVar("codex_framework_span", default=None)
+
+_MASK = (1 << 64) - 1
+_SPAN_IDS = count(int.from_bytes(os.urandom(8), "big"), 0x9E3779B97F4A7C15)
+"""Ids that begin anywhere and never come twice. Asking the system for each would cost as much as the rest of a span."""
 
 _TRACEPARENT = r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 
@@ -40,7 +47,7 @@ def span_of(
     """Measure a block as a child of ``trace`` or ``parent``, else of the current span, of ``default``, or of the program's trace."""
     if not broadcast.measures:
         return NO_SPAN
-    above = _place_of(trace) or parent or _CURRENT.get() or default or _place_of(broadcast.current())
+    above = (trace and _place_of(trace)) or parent or _CURRENT.get() or default or _place_of(broadcast.current())
     return RunningSpan(broadcast, name, thread_id, turn_id, {} if attributes is None else attributes, above)
 
 
@@ -50,22 +57,25 @@ def event(
     attributes: Mapping[str, Any],
     *,
     default: Place | None = None,
+    time_s: float | None = None,
     **measured: Any,
 ) -> None:
     """Report that something has happened, within the current span or ``default``. Check ``broadcast.measures`` first.
 
     Args:
-        measured: Further fields of the :class:`Measurement`. Without ``time_s``, it has happened now.
+        time_s: When it began, as Unix time in seconds. None means now.
+        measured: Further fields of the :class:`Measurement`.
     """
-    trace_id, parent_id = _CURRENT.get() or default or ("", "")
+    trace_id, parent_id = _CURRENT.get() or default or _NOWHERE
     broadcast.measurement(
         Measurement(
             kind="event",
             name=name,
+            time_s=time.time() if time_s is None else time_s,
             attributes=attributes,
             trace_id=trace_id,
             parent_id=parent_id,
-            **{"time_s": time.time(), **measured},
+            **measured,
         )
     )
 
@@ -92,6 +102,11 @@ class RunningSpan:
         place: Its ids.
     """
 
+    __slots__ = (
+        *("place", "_broadcast", "_name", "_thread_id", "_turn_id", "_parent_id"),
+        *("_attributes", "_content", "_marks", "_token", "_began", "_started"),
+    )
+
     def __init__(
         self,
         broadcast: Broadcast,
@@ -106,10 +121,14 @@ class RunningSpan:
         self._thread_id = thread_id
         self._turn_id = turn_id
         self._attributes = attributes
-        self._content: dict[str, str] = {}
-        self._marks: list[tuple[str, float]] = []
-        self._parent_id = parent[1] if parent else ""
-        self.place: Place = (parent[0] if parent else os.urandom(16).hex(), os.urandom(8).hex())
+        self._content: Mapping[str, str] = _NO_CONTENT
+        self._marks: Sequence[tuple[str, float]] = ()
+        span_id = f"{next(_SPAN_IDS) & _MASK or 1:016x}"
+        if parent:
+            trace_id, self._parent_id = parent
+        else:
+            trace_id, self._parent_id = os.urandom(16).hex(), ""
+        self.place: Place = (trace_id, span_id)
         self._token: Token[Place | None] | None = None
         self._began = self._started = 0.0
 
@@ -124,11 +143,11 @@ class RunningSpan:
 
     def mark(self, name: str) -> None:
         """Note a moment within the span."""
-        self._marks.append((name, time.time()))
+        self._marks = (*self._marks, (name, time.time()))
 
     def tell(self, **content: str) -> None:
         """Add text of the user, of the model or of tools."""
-        self._content.update(content)
+        self._content = {**self._content, **content}
 
     def begin(self) -> None:
         """Begin, without becoming the current span."""
@@ -155,7 +174,7 @@ class RunningSpan:
         )
 
     def __enter__(self) -> RunningSpan:
-        self.begin()
+        self._began, self._started = time.time(), time.monotonic()
         self._token = _CURRENT.set(self.place)
         return self
 

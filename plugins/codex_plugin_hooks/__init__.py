@@ -20,6 +20,7 @@ __all__ = [
     "codex_config_keys",
     "codex_events",
     "codex_interceptors",
+    "codex_protected_paths",
     "codex_settings",
 ]
 
@@ -71,6 +72,13 @@ def codex_events() -> Iterable[type[EventMsg]]:
     from codex_plugin_hooks.events import HookCompletedEvent, HookStartedEvent
 
     return [HookStartedEvent, HookCompletedEvent]
+
+
+@hookimpl
+def codex_protected_paths(plugin: PluginContext) -> Iterable[str]:
+    """Protect the scripts that hooks run: they run without a sandbox, and trust does not cover their content."""
+    found = _definitions(plugin)
+    return [] if found is None else [path for each in found.known if each.enabled for path in each.scripts.paths]
 
 
 @hookimpl

@@ -66,6 +66,10 @@ def _show(found: Definitions) -> None:
         click.echo(f"{each.order + 1}. {_shown(each)}")
         state = _STATES[each.trust] if each.enabled else "switched off"
         click.echo(f"   {state}; {each.source}, {printable(each.path)}; time limit {each.timeout_s} s")
+        if each.scripts.paths:
+            click.echo(f"   read-only for the model: {printable(', '.join(each.scripts.paths))}")
+        if each.scripts.unknown:
+            click.echo(f"   not understood, so perhaps not protected: {printable(', '.join(each.scripts.unknown))}")
     if not found.known:
         click.echo("No hooks are configured.")
     for warning in found.warnings:
@@ -102,6 +106,8 @@ def _entry(each: Handler) -> dict[str, Any]:
         "isManaged": each.trust == "managed",
         "currentHash": each.hash,
         "trustStatus": each.trust,
+        "protectedPaths": list(each.scripts.paths),
+        "notUnderstood": list(each.scripts.unknown),
     }
 
 

@@ -11,6 +11,7 @@ from codex_framework import ConfigError, ConfigLayer, Value
 from codex_framework.contract.value import field
 from codex_plugin_hooks import matching
 from codex_plugin_hooks.names import ELSEWHERE, EVENTS, HookEvent
+from codex_plugin_hooks.scripts import Scripts, scripts
 from codex_plugin_hooks.settings import Settings
 from codex_plugin_hooks.trust import definition_hash, states
 
@@ -52,6 +53,7 @@ class Handler(Value, kw_only=True):
         source: ``system``, ``user``, ``project`` or ``session_flags``.
         hash: The hash of the definition.
         enabled: False if the user has switched it off.
+        scripts: What its command runs.
     """
 
     event: HookEvent
@@ -68,6 +70,7 @@ class Handler(Value, kw_only=True):
     hash: str
     trust: Trust
     enabled: bool = True
+    scripts: Scripts = Scripts()
 
     @property
     def run_id(self) -> str:
@@ -99,7 +102,7 @@ class Definitions(Value, kw_only=True):
 
 def definitions(layers: Sequence[ConfigLayer], settings: Settings, environ: Mapping[str, str]) -> Definitions:
     """Read the hooks of all sources."""
-    reader = _Reader(states(layers))
+    reader = _Reader(states(layers), environ)
     for layer in layers:
         reader.read(layer)
     handlers = []
@@ -136,8 +139,9 @@ def _not_trusted(handler: Handler) -> ConfigError:
 class _Reader:
     """Reads definitions, and collects what is wrong with them."""
 
-    def __init__(self, decisions: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, decisions: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> None:
         self._states = decisions
+        self._environ = environ
         self.handlers: list[Handler] = []
         self.errors: list[ConfigError] = []
         self.warnings: list[str] = []
@@ -261,6 +265,7 @@ class _Reader:
                 hash=current,
                 trust=_trust(current, state.get("trusted_hash"), managed=managed),
                 enabled=managed or state.get("enabled") is not False,
+                scripts=scripts(given["command"], self._environ),
             )
         )
 

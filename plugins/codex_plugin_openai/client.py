@@ -59,6 +59,7 @@ class ResponsesClient:
         self._url = url
         self._headers = dict(headers)
         self._tokens = tokens
+        self._authorized = tokens is not None or any(name.lower() == "authorization" for name in headers)
         self._bodies = BodyWriter(store=store)
         self._transport: Transport | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
@@ -85,9 +86,10 @@ class ResponsesClient:
             unwanted, heard = 0, time.monotonic()
             while piece := await answer.read(left_s):
                 alive = False
-                for data in splitter.feed(piece):
-                    if meter is not None:
-                        meter.heard(data)
+                arrived = splitter.feed(piece)
+                if meter is not None and arrived:
+                    meter.heard(arrived)
+                for data in arrived:
                     event = decode(data)
                     if isinstance(event, Sign):
                         alive = alive or event is Sign.LIFE
@@ -177,8 +179,7 @@ class ResponsesClient:
             return await self._send(headers, body)
         from codex_plugin_openai.measuring import attempted
 
-        authorized = self._tokens is not None or any(name.lower() == "authorization" for name in headers)
-        return await attempted(measure, attempt - 1, lambda: self._send(headers, body), authorized=authorized)
+        return await attempted(measure, attempt - 1, self._send(headers, body), authorized=self._authorized)
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send the request. If the server refuses the token of a token command, retry once with a new token."""

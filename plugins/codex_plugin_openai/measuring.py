@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Iterable
 
 from codex_framework import ModelError
 from codex_framework.contract.roles.models import Measure
@@ -16,13 +16,15 @@ _KIND = re.compile(r'"type"\s*:\s*"(response\.[a-z_.]+|error)"')
 _KINDS, _MARKS = 50, 500
 """Most kinds and moments that are noted, whatever a server sends."""
 
+_BEGINNING = '{"type":"response.'
+_BEFORE = len('{"type":"')
+_LONGEST_KIND = 72
+
 _UNWANTED = "response.function_call_arguments.delta"
 
 
-async def attempted(
-    measure: Measure, attempt: int, send: Callable[[], Awaitable[Answer]], *, authorized: bool
-) -> Answer:
-    """Send a request, and report the attempt (``codex.api_request``).
+async def attempted(measure: Measure, attempt: int, sending: Awaitable[Answer], *, authorized: bool) -> Answer:
+    """Wait for the answer to a request, and report the attempt (``codex.api_request``).
 
     Args:
         attempt: Its number, from 0.
@@ -42,7 +44,7 @@ async def attempted(
         told["auth.header_name"] = "authorization"
     failed = True
     try:
-        answer = await send()
+        answer = await sending
         told["http.response.status_code"] = answer.status
         failed = answer.status >= 300
         if failed:
@@ -62,10 +64,10 @@ async def attempted(
 
 def _kind(data: str) -> str:
     """Return the type of an event. Servers write it first, so that most events need not be searched."""
-    if data.startswith('{"type":'):
-        kind = data[8:72].split('"', 2)[1:2]
-        if kind and kind[0].startswith("response."):
-            return kind[0]
+    if data.startswith(_BEGINNING):
+        end = data.find('"', _BEFORE, _LONGEST_KIND)
+        if end > 0:
+            return data[_BEFORE:end]
     match = _KIND.search(data)
     return "unknown" if match is None else match[1]
 
@@ -84,15 +86,24 @@ class ResponseMeter:
         self._marks: list[tuple[str, float]] = []
         self._last = ""
 
-    def heard(self, data: str) -> None:
-        """Note an event by its data."""
-        kind = _kind(data)
-        if kind not in self._counts and len(self._counts) >= _KINDS:
-            kind = "other"
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        if (kind != self._last or not kind.endswith(".delta")) and len(self._marks) < _MARKS:
-            self._last = kind
-            self._marks.append((kind, time.time()))
+    def heard(self, events: Iterable[str]) -> None:
+        """Note events that have arrived together, by their data."""
+        now = time.time()
+        counts, marks, last = self._counts, self._marks, self._last
+        for data in events:
+            kind = _kind(data)
+            if kind in counts:
+                counts[kind] += 1
+                if kind == last and kind.endswith(".delta"):
+                    continue
+            else:
+                if len(counts) >= _KINDS:
+                    kind = "other"
+                counts[kind] = counts.get(kind, 0) + 1
+            if len(marks) < _MARKS:
+                last = kind
+                marks.append((kind, now))
+        self._last = last
 
     def ended(self, unwanted: int, error: BaseException | None) -> None:
         """Report the events.
@@ -103,7 +114,7 @@ class ResponseMeter:
         """
         if unwanted:
             self._counts[_UNWANTED] = self._counts.get(_UNWANTED, 0) + unwanted
-        told: dict[str, str | int] = dict(self._counts)
+        told: dict[str, str | int] = {**self._counts}
         failed = isinstance(error, ModelError)
         if failed:
             told["error.message"] = str(error)
@@ -114,5 +125,5 @@ class ResponseMeter:
             time_s=self._began,
             duration_s=took,
             failed=failed,
-            marks=tuple(self._marks),
+            marks=self._marks,
         )

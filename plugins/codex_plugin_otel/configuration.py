@@ -113,9 +113,19 @@ def _exporter(table: Mapping[str, Any], name: str, plugin: PluginContext) -> Exp
 
 
 def _endpoint(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not re.match(r"https?://[^/\s]", value):
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^/\s]\S*", value) or not _has_host(value):
         raise _wrong(f"{key}.endpoint", f"`{key}.endpoint` must be a URL that begins with http:// or https://")
     return value
+
+
+def _has_host(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def _protocol(key: str, value: Any) -> str:

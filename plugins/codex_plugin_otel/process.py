@@ -1,9 +1,8 @@
-"""The worker process, as the kernel sees it: started at the first measurement, fed with lines, ended within a time limit."""
+"""The worker process, as the kernel sees it: started at the first measurement, fed with frames, ended within a time limit."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
@@ -15,13 +14,12 @@ from typing import IO
 from codex_framework import __version__
 from codex_framework.contract.errors import PluginError
 from codex_plugin_otel.configuration import Configuration
+from codex_plugin_otel.framing import frame
 from codex_plugin_otel.settings import Settings
 
 __all__ = ["Worker"]
 
-_MAIN = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from codex_plugin_otel.worker.main import main; main()"
-)
+_MAIN = "import sys; sys.path[:] = sys.argv[1:]; from codex_plugin_otel.worker.main import main; main()"
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "LANG", "LC_ALL", "TZ")
 """Variables of the kernel that the worker gets, besides those of OpenTelemetry and of proxies."""
@@ -55,8 +53,8 @@ class Worker:
         self._reported = b""
         self._told = self._late = False
 
-    def send(self, lines: bytes) -> None:
-        """Write lines to the worker, which is started for the first one.
+    def send(self, frames: bytes) -> None:
+        """Write frames to the worker, which is started for the first one.
 
         Raises:
             PluginError: Telemetry could not be sent, said once.
@@ -65,9 +63,9 @@ class Worker:
             return
         if self._process is None:
             self._process = self._started()
-            lines = self._first_line() + lines
+            frames = self._first_frame() + frames
         try:
-            self._write(self._process, lines)
+            self._write(self._process, frames)
         except TimeoutError:
             self._kill(self._process)
         except OSError:
@@ -85,7 +83,7 @@ class Worker:
         self._end()
         self._tell(self._process)
 
-    def _write(self, process: subprocess.Popen[bytes], lines: bytes) -> None:
+    def _write(self, process: subprocess.Popen[bytes], frames: bytes) -> None:
         """Write to the worker, which may have stopped reading.
 
         Raises:
@@ -95,7 +93,7 @@ class Worker:
         assert process.stdin is not None
         poll = select.poll()
         poll.register(process.stdin, select.POLLOUT)
-        left = memoryview(lines)
+        left = memoryview(frames)
         while left:
             if not poll.poll(_LONGEST_FLUSH_S * 1000):
                 raise TimeoutError
@@ -107,7 +105,7 @@ class Worker:
         self._ended = True
         end = time.monotonic() + self._flush_timeout_s + _GRACE_S
         try:
-            self._write(process, json.dumps(time.time() + self._flush_timeout_s).encode() + b"\n")
+            self._write(process, frame(time.time() + self._flush_timeout_s))
         except TimeoutError:
             self._kill(process)
         except OSError:
@@ -149,7 +147,7 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         path = [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117  # never the workspace
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _MAIN, json.dumps(path)],
+            [sys.executable, "-I", "-c", _MAIN, *path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -174,7 +172,7 @@ class Worker:
             if name in _VARIABLES or name.startswith("OTEL_") or name.lower() in _PROXIES
         }
 
-    def _first_line(self) -> bytes:
+    def _first_frame(self) -> bytes:
         wanted = self._configuration
         settings = {
             "environment": wanted.environment,
@@ -182,13 +180,13 @@ class Worker:
             "log_tool_content": self._settings.log_tool_content,
             "exporters": {name: None if to is None else to.plain() for name, to in wanted.exporters.items()},
             "span_attributes": dict(wanted.span_attributes),
-            "tracestate": wanted.tracestate,
+            "tracestate": {member: dict(fields) for member, fields in wanted.tracestate.items()},
             "flush_timeout_s": self._flush_timeout_s,
             "version": __version__,
             "terminal": self._environ.get("TERM_PROGRAM") or self._environ.get("TERM") or "unknown",
             "auth": _auth(self._environ),
         }
-        return json.dumps(settings).encode() + b"\n"
+        return frame(settings)
 
 
 def _close(pipe: IO[bytes] | None) -> None:

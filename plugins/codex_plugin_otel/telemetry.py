@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from codex_framework import Measurement, PluginContext, Telemetry, Trace
 from codex_framework.contract.errors import PluginError
 from codex_plugin_otel.configuration import Configuration
+from codex_plugin_otel.framing import encoded
 from codex_plugin_otel.process import Worker
 from codex_plugin_otel.settings import Settings
 
@@ -42,26 +41,11 @@ class Otel(Telemetry):
 
     def record_many(self, measurements: Sequence[Measurement]) -> None:
         """Pass measurements on, with one write."""
-        self._worker.send(b"".join(map(encoded, measurements)))
+        self._worker.send(encoded(measurements))
 
     def flush(self) -> None:
         """Let the worker send what is left, and end it."""
         self._worker.close()
-
-
-_LONGEST = 65_536
-"""Longest text of the content in characters; the rest is cut off."""
-
-
-def encoded(measurement: Measurement) -> bytes:
-    """Return a measurement as a line of JSON."""
-    m = measurement
-    content = {name: text[:_LONGEST] for name, text in m.content.items()}
-    fields: tuple[Any, ...] = (
-        m.kind, m.name, m.time_s, m.duration_s, m.value, m.attributes, m.thread_id, m.turn_id,
-        m.trace_id, m.span_id, m.parent_id, m.failed, content, m.marks,
-    )  # fmt: skip
-    return json.dumps(fields, default=str, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def check_installed(plugin: str) -> None:

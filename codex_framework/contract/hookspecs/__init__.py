@@ -25,6 +25,7 @@ from codex_framework.contract.hookspecs.conversation import (
 from codex_framework.contract.hookspecs.declarations import (
     codex_config_keys,
     codex_events,
+    codex_protected_paths,
     codex_requires,
     codex_roles,
     codex_settings,
@@ -56,6 +57,7 @@ DECLARATIONS: tuple[Callable[..., Any], ...] = (
     codex_roles,
     codex_events,
     codex_config_keys,
+    codex_protected_paths,
 )
 """The hooks that declare something about the plugin itself."""
 

@@ -9,7 +9,14 @@ from codex_framework.contract.hookspecs.markers import hookspec
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.roles.plugins import PluginContext
 
-__all__ = ["codex_events", "codex_requires", "codex_roles", "codex_settings"]
+__all__ = [
+    "codex_config_keys",
+    "codex_events",
+    "codex_protected_paths",
+    "codex_requires",
+    "codex_roles",
+    "codex_settings",
+]
 
 
 @hookspec
@@ -202,5 +209,26 @@ def codex_events(plugin: PluginContext) -> Iterable[type[EventMsg]]:  # type: ig
                 return "Noted."
 
             return [reach]
+        ```
+    """
+
+
+@hookspec
+def codex_protected_paths(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
+    """Name files and folders that commands and tools can never write, because they decide what is permitted.
+
+    These are, for example, programs that the plugin runs without a sandbox. They stay read-only whatever a profile, a workspace or
+    an approval makes writable; only ``danger-full-access`` includes them. So do the symlinks that lead to them. A path need not
+    exist, and then cannot be created. A relative path is protected in the working folder of each turn, and in the root of its
+    project. ``~`` is not expanded.
+
+    Example:
+        ```python
+        from codex_framework import PluginContext, hookimpl
+
+
+        @hookimpl
+        def codex_protected_paths(plugin: PluginContext):
+            return ["tools/release.sh", str(plugin.codex_home / "release.toml")]
         ```
     """

@@ -77,7 +77,8 @@ class Scene:
     def deciding(self) -> Deciding:
         """The deciding paths of the scene."""
         projects = {str(self.project): {"trust_level": "trusted"}}
-        return deciding_places(self.home, environ={}, projects=projects, code=[str(self.code)])
+        protected = ("around/script.sh", str(self.around / "missing.sh"))
+        return deciding_places(self.home, environ={}, projects=projects, code=[str(self.code)], protected=protected)
 
     def access(self) -> FileAccess:
         """The access of commands on the scene: write ``work``, without the network."""
@@ -118,7 +119,12 @@ class Scene:
             made.mkdir(parents=True, exist_ok=True)
         for made in (self.home / "rules", self.code, self.project):
             made.mkdir(parents=True, exist_ok=True)
-        for kept in (self.home / "config.toml", self.home / "rules" / "default.rules", self.code / "module.py"):
+        for kept in (
+            self.home / "config.toml",
+            self.home / "rules" / "default.rules",
+            self.code / "module.py",
+            self.around / "script.sh",
+        ):
             kept.write_text(_KEPT)
         (self.work / ".git" / "config").write_text(_KEPT)
         (self.work / "file").write_text("file\n")
@@ -274,10 +280,11 @@ def _protected(scene: Scene) -> list[Attempt]:
 def deciding_attempts(scene: Scene) -> list[Attempt]:
     """Return attempts to write deciding paths: configuration, rules, and code that the kernel runs."""
     config, rules, module = scene.home / "config.toml", scene.home / "rules", scene.code / "module.py"
-    kept = (config, rules / "default.rules", module)
+    kept = (config, rules / "default.rules", module, scene.around / "script.sh")
 
     def changed(_: str) -> bool:
-        added = [*scene.home.glob("*.toml"), *rules.glob("*.rules"), *scene.code.glob("*.py")]
+        scripts = scene.around.glob("*.sh")
+        added = [*scene.home.glob("*.toml"), *rules.glob("*.rules"), *scene.code.glob("*.py"), *scripts]
         return len(added) != len(kept) or any(not path.exists() or path.read_text() != _KEPT for path in kept)
 
     work, around, home, code = (shlex.quote(str(path)) for path in (scene.work, scene.around, scene.home, scene.code))
@@ -299,6 +306,11 @@ def deciding_attempts(scene: Scene) -> list[Attempt]:
         ),
         "exchange $CODEX_HOME for a symlink": f"rm -rf {home}; rmdir {home}; mv {home} {work}/old; ln -s {work} {home}",
         "change rules through a hard link": f"ln {home}/rules/default.rules {work}/rules && echo x > {work}/rules",
+        "change a script that a plugin protects": f"echo x > {around}/script.sh",
+        "put another script in the place of one that a plugin protects": (
+            f"echo x > {work}/evil; mv -f {work}/evil {around}/script.sh"
+        ),
+        "make a script that a plugin protects and that does not exist": f"echo x > {around}/missing.sh",
         "change code that the kernel runs": f"echo x > {code}/module.py",
         "add a module beside code that the kernel runs": f"echo x > {code}/evil.py",
         "move code that the kernel runs away": f"mv {code} {work}/old; mkdir {code} && echo x > {code}/evil.py",

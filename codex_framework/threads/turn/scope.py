@@ -363,8 +363,10 @@ class TurnScope:
         """Report an event of this turn to telemetry. The further arguments are fields of a ``Measurement``."""
         broadcast = self.conversation.host.broadcast
         if broadcast.measures:
-            ids = {"thread_id": self.thread_id, "turn_id": self.turn_id}
-            event(broadcast, name, attributes, default=self.span.place, content=content or {}, **ids, **measured)
+            if content:
+                measured["content"] = content
+            place, thread_id, turn_id = self.span.place, self.thread_id, self.turn_id
+            event(broadcast, name, attributes, default=place, thread_id=thread_id, turn_id=turn_id, **measured)
 
     def prompted(self, message: UserMessageEvent, text: str) -> None:
         """Report input of the user to telemetry.

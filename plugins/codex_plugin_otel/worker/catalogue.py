@@ -68,7 +68,11 @@ class Catalogue:
 
     def _prompt(self, measured: Measured) -> Iterator[Record]:
         prompt = measured.content.get("prompt", "") if self._prompts else REDACTED
-        yield measured.name, measured.time_s, {"prompt_length": measured.attributes["prompt_length"], "prompt": prompt}
+        yield (
+            measured.name,
+            measured.time_s,
+            {"prompt_length": measured.attributes.get("prompt_length", 0), "prompt": prompt},
+        )
 
     def _request(self, measured: Measured) -> Iterator[Record]:
         told = {"duration_ms": measured.duration_ms, **measured.attributes, **self._auth}
@@ -99,7 +103,7 @@ class Catalogue:
         yield from ()
 
     def _result(self, measured: Measured) -> Iterator[Record]:
-        name, call_id = measured.attributes["tool_name"], measured.attributes["call_id"]
+        name, call_id = (str(measured.attributes.get(field, "")) for field in ("tool_name", "call_id"))
         outcome = self._calls.outcome(measured)
         if outcome:
             yield "codex.sandbox_outcome", measured.end_s, {"tool_name": name, "call_id": call_id, **outcome}

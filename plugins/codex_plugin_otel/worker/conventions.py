@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_plugin_otel.worker.measured import Measured
 
-__all__ = ["described", "provider_name"]
+__all__ = ["described", "plain", "provider_name"]
 
 _NAMES = {
     "codex.turn": "session_task.turn",
@@ -31,7 +31,7 @@ _KNOWN_PROVIDERS = {"openai": "openai", "azure": "azure.ai.openai", "anthropic":
 
 def described(measured: Measured) -> tuple[str, bool, dict[str, Any]]:
     """Return the name of a span, whether it is a request to another system, and its attributes."""
-    attributes = {name: _plain(value) for name, value in measured.attributes.items()}
+    attributes = {name: plain(value) for name, value in measured.attributes.items()}
     if measured.thread_id:
         attributes["conversation.id"] = attributes["gen_ai.conversation.id"] = measured.thread_id
     if measured.turn_id:
@@ -42,7 +42,7 @@ def described(measured: Measured) -> tuple[str, bool, dict[str, Any]]:
     return _NAMES.get(measured.name, measured.name), measured.name in ("codex.sampling", "mcp.call"), attributes
 
 
-def _plain(value: Any) -> str | int | float | bool:
+def plain(value: Any) -> str | int | float | bool:
     """Return a value as OTLP can express it: plugins may have measured anything."""
     if isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
@@ -57,16 +57,21 @@ def provider_name(provider: str) -> str:
 def _turn(said: dict[str, Any]) -> dict[str, Any]:
     tokens = {f"codex.turn.token_usage.{name}": said.pop(name) for name in _COUNTED if name in said}
     if tokens:
-        whole, cached = (tokens[f"codex.turn.token_usage.{name}"] for name in ("input_tokens", "cached_input_tokens"))
+        whole, cached = (
+            tokens.get(f"codex.turn.token_usage.{name}", 0) for name in ("input_tokens", "cached_input_tokens")
+        )
         tokens["codex.turn.token_usage.non_cached_input_tokens"] = whole - cached
     return {
-        "thread.id": said["conversation.id"],
+        "thread.id": said.get("conversation.id", ""),
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": said.get("agent", "codex"),
         **_model(said),
         **tokens,
-        **({"gen_ai.usage.input_tokens": tokens["codex.turn.token_usage.input_tokens"]} if tokens else {}),
-        **({"gen_ai.usage.output_tokens": tokens["codex.turn.token_usage.output_tokens"]} if tokens else {}),
+        **{
+            f"gen_ai.usage.{name}": tokens[f"codex.turn.token_usage.{name}"]
+            for name in ("input_tokens", "output_tokens")
+            if f"codex.turn.token_usage.{name}" in tokens
+        },
     }
 
 
@@ -93,8 +98,8 @@ def _model(said: dict[str, Any]) -> dict[str, Any]:
 def _tool(said: dict[str, Any]) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": said["tool_name"],
-        "gen_ai.tool.call.id": said["call_id"],
+        "gen_ai.tool.name": said.get("tool_name", ""),
+        "gen_ai.tool.call.id": said.get("call_id", ""),
         "gen_ai.tool.type": "function",
     }
 

@@ -35,7 +35,7 @@ class Measured(NamedTuple):
     @property
     def start_ns(self) -> int:
         """When it began, in nanoseconds."""
-        return int(self.time_s * 1e9)
+        return max(int(self.time_s * 1e9), 0)
 
     @property
     def end_s(self) -> float:
@@ -45,7 +45,7 @@ class Measured(NamedTuple):
     @property
     def end_ns(self) -> int:
         """When it ended, in nanoseconds."""
-        return int((self.time_s + self.duration_s) * 1e9)
+        return max(int((self.time_s + self.duration_s) * 1e9), 0)
 
     @property
     def duration_ms(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExp
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 
-from codex_plugin_otel.worker.conventions import provider_name
+from codex_plugin_otel.worker.conventions import plain, provider_name
 from codex_plugin_otel.worker.measured import Measured
 from codex_plugin_otel.worker.threads import Threads
 
@@ -31,6 +32,11 @@ _BOUNDS = {
 """Bounds of the histograms: Codex's for times in milliseconds, and those that the conventions advise."""
 
 _UNITS = {"gen_ai.client.token.usage": "{token}", "gen_ai.client.operation.duration": "s"}
+
+_MOST = 200
+"""Names of counters, and kinds of events; further ones are not told apart, because each takes memory here and at the collector."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\-/]")
 
 _TOKEN_TYPES = {
     "total": "total_tokens",
@@ -64,6 +70,7 @@ class Metrics:
         self._threads = threads
         self._counters: dict[str, Any] = {}
         self._histograms: dict[str, Any] = {}
+        self._kinds: set[str] = set()
         self._began = False
         self._counted: dict[str, Callable[[Measured], None]] = {
             "codex.conversation_starts": self._conversation,
@@ -80,7 +87,7 @@ class Metrics:
     def take(self, measured: Measured) -> None:
         """Count a measurement."""
         if measured.kind == "counter":
-            self._count(measured, measured.name, measured.value, **measured.attributes)
+            self._plugin_counter(measured)
             return
         count = self._counted.get(measured.name)
         if count is not None:
@@ -89,6 +96,16 @@ class Metrics:
     def shutdown(self) -> None:
         """Send what is left."""
         self._provider.shutdown()
+
+    def _plugin_counter(self, measured: Measured) -> None:
+        """Count what a plugin counts, under a name and with labels that the SDK accepts."""
+        name = _NOT_IN_NAMES.sub("_", measured.name)[:255]
+        if not name[:1].isalpha():
+            name = f"plugin.{name}"[:255]
+        if name not in self._counters and len(self._counters) >= _MOST:
+            return
+        labels = {key: plain(value) for key, value in measured.attributes.items()}
+        self._add(name, measured.value, {**self._threads.labels(measured.thread_id), **labels})
 
     def _conversation(self, measured: Measured) -> None:
         if not self._began:
@@ -104,14 +121,21 @@ class Metrics:
     def _stream(self, measured: Measured) -> None:
         for kind, number in measured.attributes.items():
             if kind != "error.message":
-                self._count(measured, measured.name, number, kind=kind, success="true")
+                self._count(measured, measured.name, number, kind=self._kind(kind), success="true")
         if measured.failed:
             self._count(measured, measured.name, 1, kind="none", success="false")
         before = measured.time_s
         for kind, moment in measured.marks:
             waited = max(int((moment - before) * 1000), 0)
-            self._record(measured, f"{measured.name}.duration_ms", waited, kind=kind, success="true")
+            self._record(measured, f"{measured.name}.duration_ms", waited, kind=self._kind(kind), success="true")
             before = moment
+
+    def _kind(self, kind: str) -> str:
+        """Return a label for a kind of event. A server may invent any number of them."""
+        if kind not in self._kinds and len(self._kinds) >= _MOST:
+            return "other"
+        self._kinds.add(kind)
+        return kind
 
     def _sampled(self, measured: Measured) -> None:
         said = measured.attributes
@@ -129,7 +153,7 @@ class Metrics:
     def _tool_call(self, measured: Measured) -> None:
         said = measured.attributes
         # The model may invent any number of names, and each combination of labels takes memory here and at the collector.
-        tool = said["tool_name"] if said.get("plugin") else "unknown"
+        tool = str(said.get("tool_name")) if said.get("plugin") else "unknown"
         self._timed(measured, tool=tool)
         if tool == "exec_command":
             self._count(measured, "codex.tool.unified_exec", 1)

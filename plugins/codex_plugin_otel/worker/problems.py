@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Iterable
 from typing import BinaryIO
 
 __all__ = ["Problems"]
@@ -17,11 +18,13 @@ class Problems(logging.Handler):
 
     Args:
         out: Where the kernel reads.
+        secrets: Texts that are never reported.
     """
 
-    def __init__(self, out: BinaryIO) -> None:
+    def __init__(self, out: BinaryIO, secrets: Iterable[str] = ()) -> None:
         super().__init__(logging.WARNING)
         self._out = out
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
         self._lock = threading.Lock()
         self._told = False
         self._reason = ""
@@ -50,8 +53,12 @@ class Problems(logging.Handler):
         self._tell(next(iter(self.endpoints), ""), self._reason or "no answer in time")
 
     def odd(self, name: str, error: Exception) -> None:
-        """Report a measurement that could not be exported."""
-        self._say(f"the measurement {name!r} could not be exported: {type(error).__name__}: {error}")
+        """Report a measurement that could not be exported. The text of the error may contain its content."""
+        self._say(f"the measurement {name!r} could not be exported ({type(error).__name__})")
+
+    def unusable(self, error: Exception) -> None:
+        """Report that the exporters could not be made."""
+        self._say(f"telemetry is not sent, because its exporters cannot be made: {type(error).__name__}: {error}")
 
     def _tell(self, signal: str, reason: str) -> None:
         self._say(f"telemetry could not be sent to {self.endpoints.get(signal, 'the collector')} ({signal}): {reason}")
@@ -61,6 +68,8 @@ class Problems(logging.Handler):
             if self._told:
                 return
             self._told = True
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         self._out.write(_line(text).encode("utf-8", "replace") + b"\n")
         self._out.flush()
 

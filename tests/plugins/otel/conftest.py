@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +27,7 @@ def plain(value: dict[str, Any]) -> Any:
 
 
 def attributes(thing: dict[str, Any]) -> dict[str, Any]:
-    return {each["key"]: plain(each["value"]) for each in thing.get("attributes", ())}
+    return {each.get("key", ""): plain(each["value"]) for each in thing.get("attributes", ())}
 
 
 @attrs.define
@@ -52,12 +53,16 @@ class Received:
 class Collector:
     """An OTLP receiver over HTTP that accepts everything.
 
+    Args:
+        tls: The server's side of TLS. None means plain HTTP.
+
     Attributes:
         received: The requests so far.
         answer: Status and body of every answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._scheme = "http" if tls is None else "https"
         self.received: list[Received] = []
         self.answer: tuple[int, bytes] = (200, b"{}")
         collector = self
@@ -80,6 +85,9 @@ class Collector:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that does not trust it
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
@@ -90,7 +98,7 @@ class Collector:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def setting(self, signal: str, **settings: Any) -> str:
         """Return the setting on the command line that sends a signal here."""
@@ -133,7 +141,7 @@ class Collector:
             for scope in self._scopes("traces", "resourceSpans", "scopeSpans")
             for span in scope["spans"]
         ]
-        return sorted(spans, key=lambda each: int(each["startTimeUnixNano"]))
+        return sorted(spans, key=lambda each: int(each.get("startTimeUnixNano", 0)))
 
     @property
     def metrics(self) -> dict[str, list[dict[str, Any]]]:

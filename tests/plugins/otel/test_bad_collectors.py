@@ -86,6 +86,10 @@ def test_garbage_as_an_answer_changes_nothing(scene, collector):
     [
         ("otel.exporter='otlp'", "`otel.exporter` must be none"),
         ("otel.exporter={ otlp-http = { protocol = 'binary' } }", "`otel.exporter.otlp-http.endpoint` must be a URL"),
+        *(
+            (f"otel.exporter={{ otlp-http = {{ endpoint = '{url}' }} }}", "must be a URL")
+            for url in ("http://[::1/v1/logs", "http://x:99999", "http://x:no", "http://x y", "http://:4318", "ftp://x")
+        ),
         ("otel.exporter={ otlp-http = { endpoint = 'http://x', protocol = 'xml' } }", "must be binary or json"),
         ("otel.trace_exporter={ otlp-grpc = { endpoint = 'http://x', protocol = 'json' } }", "unknown key"),
         (

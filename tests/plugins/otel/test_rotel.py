@@ -17,7 +17,7 @@ from codex_framework.kernel import Kernel
 from codex_framework.testing.replies import call, say
 
 _FOUND = importlib.util.find_spec("rotel")
-pytestmark = pytest.mark.skipif(_FOUND is None, reason="rotel is not installed (pip install rotel)")
+pytestmark = pytest.mark.skipif(_FOUND is None, reason="rotel has no wheel for this system")
 
 
 @attrs.define
