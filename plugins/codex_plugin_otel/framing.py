@@ -35,7 +35,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 """How half a character begins in a frame. Other data may look like it."""
 
 
-def frame(value: object) -> bytes:
+def frame(value: Any) -> bytes:
     """Return plain data as a frame.
 
     Raises:

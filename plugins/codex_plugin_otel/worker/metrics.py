@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider, ObservableCounter
@@ -193,7 +193,7 @@ class Metrics:
     def _record(self, measured: Measured, name: str, value: float, **labels: str) -> None:
         self._observe(name, value, {**self._threads.labels(measured.thread_id), **labels})
 
-    def _add(self, name: str, value: float, labels: dict[str, str]) -> None:
+    def _add(self, name: str, value: float, labels: Mapping[str, Any]) -> None:
         if name not in self._counters:
             self._counters[name] = self._meter.create_counter(name)
         self._counters[name].add(value, labels)
