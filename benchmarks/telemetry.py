@@ -6,8 +6,8 @@ Each run is a process of its own; the model and the collector are other processe
 with its call; with `--whole` it is an input, a sample with its call, and a sample with the answer. Models take time: with `--latency`
 each answer begins after so many milliseconds. Without it, a turn is nothing but the client's own work.
 
-Printed are medians over interleaved rounds, per turn: the CPU time of the event loop's thread, the CPU time of the process, the time on
-the clock, and their ratios to the run without the plugin. The process that exports is counted apart: it runs beside the turns.
+Printed are medians over interleaved rounds, per turn: the CPU time of the event loop's thread, the CPU time of the process, the time
+on the clock, and their ratios to the run without the plugin. The process that exports is counted apart: it runs beside the turns.
 """
 
 from __future__ import annotations
