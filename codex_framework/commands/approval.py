@@ -6,7 +6,7 @@ The rules are pure functions of policies and facts. Asking is a step of the turn
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from codex_framework.commands.access import deny_write_text
@@ -21,7 +21,8 @@ from codex_framework.contract.protocol.policies import (
     ReviewDecision,
     SandboxPermissions,
 )
-from codex_framework.contract.roles.policies import CommandVerdict, Verdict
+from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value
 
 __all__ = [
@@ -29,9 +30,11 @@ __all__ = [
     "ApprovalRequirement",
     "command_requirement",
     "folder_to_grant",
+    "judge_actor",
     "may_ask_about_hosts",
     "patch_paths",
     "patch_requirement",
+    "policy_actor",
     "retry_allowed",
 ]
 
@@ -79,6 +82,21 @@ class ApprovalCache:
         """Remember a decision that lasts for the session; ignore others."""
         if decision.decision is Decision.APPROVED_FOR_SESSION:
             self._approved.update(keys)
+
+
+def policy_actor(policy: AnyPolicy, causes: Sequence[str] = ()) -> Actor:
+    """Return the approval policy as one who refuses.
+
+    Args:
+        causes: What made it apply, such as a command policy.
+    """
+    name = "granular" if isinstance(policy, GranularApproval) else policy.value
+    return Actor(role="approval policy", name=name, causes=causes)
+
+
+def judge_actor(judge: CommandPolicy) -> Actor:
+    """Return a command policy as one who refuses."""
+    return Actor(role="command policy", name=judge.name, plugin=getattr(judge, "plugin", ""))
 
 
 def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdict | None) -> ApprovalRequirement:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.commands.approval import ApprovalCache, may_ask_about_hosts
+from codex_framework.commands.approval import ApprovalCache, judge_actor, may_ask_about_hosts, policy_actor
 from codex_framework.commands.caller import Caller
 from codex_framework.contract.errors import CodexError, ToolRefused, described
 from codex_framework.contract.permissions.file_access import FileAccess
@@ -30,6 +30,7 @@ from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, Verdict
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
 
 __all__ = [
@@ -138,10 +139,13 @@ class ApprovalPrompts:
         key = (target.host, target.port, target.protocol)
         if key in self._hosts:
             return self._hosts[key]
-        verdict = self._verdict(target, call.turn)
+        verdict, judge = self._verdict(target, call.turn)
+        if verdict is Verdict.FORBID and judge is not None:
+            call.refused(judge_actor(judge), f"the host {target.host} is forbidden")
         if verdict is Verdict.ALLOW or verdict is Verdict.FORBID:
             return verdict is Verdict.ALLOW
         if not may_ask_about_hosts(call.approval_policy):
+            call.refused(policy_actor(call.approval_policy), f"no rule allows the host {target.host}")
             return False
         while (waiting := self._asking.get(key)) is not None:
             shared = await asyncio.shield(waiting)
@@ -188,16 +192,17 @@ class ApprovalPrompts:
             self._hosts[key] = True
         return decision
 
-    def _verdict(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
+    def _verdict(self, target: NetworkTarget, facts: TurnFacts) -> tuple[Verdict | None, CommandPolicy | None]:
         worst: Verdict | None = None
+        judge: CommandPolicy | None = None
         for policy in self._policies:
             try:
                 verdict = policy.judge_network(target, facts)
             except Exception:  # a broken policy must not let anything through
-                return Verdict.FORBID
+                return Verdict.FORBID, policy
             if verdict is not None and (worst is None or verdict > worst):
-                worst = verdict
-        return worst
+                worst, judge = verdict, policy
+        return worst, judge
 
     def _remember(self, call: Caller, remember: Callable[[CommandPolicy, TurnFacts], str]) -> None:
         """Let every policy that can save an answer do so. If that fails, the answer applies once, and the model is told."""
@@ -225,10 +230,15 @@ async def requested(
     """
     policy = call.approval_policy
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.request_permissions):
-        raise ToolRefused("additional permissions cannot be requested under this approval policy; work without them")
+        refusal = ToolRefused(
+            "additional permissions cannot be requested under this approval policy; work without them"
+        )
+        call.refused(policy_actor(policy), str(refusal))
+        raise refusal
     try:
         widened_access(permissions, call)
     except ValueError as error:
+        call.refused(Actor(role="permissions"), str(error))
         raise ToolRefused(f"permissions refused: {error}") from error
     asked = _absolute(permissions, call.cwd)
     decision = await call.ask(

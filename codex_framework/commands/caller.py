@@ -12,6 +12,7 @@ from codex_framework.contract.protocol.events import ApprovalRequest
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.spans import NO_SPAN
 
@@ -54,6 +55,10 @@ def _undecided(_: str, __: str) -> None:
     """Do nothing. The default without telemetry."""
 
 
+def _refused_unheard(_: Actor, __: str) -> None:
+    """Do nothing. The default without a record."""
+
+
 class Caller(Value, kw_only=True):
     """The caller of a command.
 
@@ -68,6 +73,7 @@ class Caller(Value, kw_only=True):
         grant: Grants further permissions for the rest of the turn, or for the session if the second argument is true.
         measuring: Returns a span of telemetry, by name and attributes.
         decided: Reports a decision about the call to telemetry, with its source.
+        refused: Records who refused something in the call, with the reason.
     """
 
     call_id: str
@@ -81,6 +87,7 @@ class Caller(Value, kw_only=True):
     grant: Callable[[AdditionalPermissions, bool], None] = _granted_to_nobody
     measuring: Callable[..., MeasuredSpan] = _unmeasured
     decided: Callable[[str, str], None] = _undecided
+    refused: Callable[[Actor, str], None] = _refused_unheard
 
     @property
     def turn_id(self) -> str:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.commands.approval import command_requirement, retry_allowed
+from codex_framework.commands.approval import command_requirement, judge_actor, policy_actor, retry_allowed
 from codex_framework.commands.confinement import Confinements
 from codex_framework.commands.gates import CLOSE_S, end_gate, gate_for
 from codex_framework.commands.process.environment import command_environment, guarded_environment
@@ -33,6 +33,7 @@ from codex_framework.contract.roles.commands import (
 )
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.contract.value import Value
 
@@ -213,6 +214,7 @@ class CommandRunner:
             )
             gate = self._gate(plan.access, request, call, command)
         except SandboxError as error:
+            call.refused(Actor(role="sandbox"), str(error))
             if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
                 call.emit(WarningEvent(f"{error}. {error.hint}"))
             _tell_unstarted(request, call, cwd, str(error), "declined")
@@ -237,14 +239,19 @@ class CommandRunner:
         Raises:
             ToolRefused: The command was refused.
         """
-        verdict = self._verdict(request, call)
+        verdict, judge = self._verdict(request, call)
         try:
             requirement = command_requirement(call.approval_policy, request.escalate, verdict)
-        except ToolRefused:
+        except ToolRefused as error:
             call.decided("denied", "config")
+            call.refused(_refuser(call, verdict, judge), str(error))
             raise
         widens = request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined
-        access = _widened(request, call) if widens else call.access
+        try:
+            access = _widened(request, call) if widens else call.access
+        except ToolRefused as error:
+            call.refused(Actor(role="permissions"), str(error))
+            raise
         if requirement.ask:
             if not requirement.unconfined:
                 self._confinements.plan(access, call.cwd)  # nobody is asked about a command that cannot be confined
@@ -299,18 +306,20 @@ class CommandRunner:
             if plan is not self._confinements.unconfined:  # an unconfined profile is read only when a command needs it
                 self._confinements.logins.begin(plan, user_shell(), self._policy_env)
 
-    def _verdict(self, request: CommandRequest, call: Caller) -> CommandVerdict | None:
+    def _verdict(self, request: CommandRequest, call: Caller) -> tuple[CommandVerdict | None, CommandPolicy | None]:
+        """Return the most severe verdict, and the policy that gave it first."""
         facts = call.turn
         worst: CommandVerdict | None = None
+        judge: CommandPolicy | None = None
         for policy in self._policies:
             try:
                 verdict = policy.judge(request, facts)
             except Exception as error:  # a broken policy must not let anything through
                 reason = f"rejected: command policy {policy.name!r} failed: {described(error)}"
-                return CommandVerdict(verdict=Verdict.FORBID, reason=reason)
+                return CommandVerdict(verdict=Verdict.FORBID, reason=reason), policy
             if verdict is not None and (worst is None or _weight(verdict) > _weight(worst)):
-                worst = verdict
-        return worst
+                worst, judge = verdict, policy
+        return worst, judge
 
     async def _launch(
         self, request: CommandRequest, call: Caller, confinement: Confinement, plan: ExecutionPlan
@@ -339,6 +348,7 @@ class CommandRunner:
 def _tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: ToolError) -> None:
     """Show a permitted command that a sandbox refused to start, or that could not be started, to clients."""
     if isinstance(error, ToolRefused):
+        call.refused(Actor(role="sandbox"), str(error))
         _tell_unstarted(request, call, cwd, str(error), "declined")
     else:
         _tell_unstarted(request, call, cwd, f"execution error: {error}", "failed")
@@ -370,6 +380,15 @@ async def _wait(command: AnnouncedCommand) -> CommandResult:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(command.kill())
         raise
+
+
+def _refuser(call: Caller, verdict: CommandVerdict | None, judge: CommandPolicy | None) -> Actor:
+    """Return who refuses a command: a command policy, or the approval policy, which forbids the question of one."""
+    actor = None if judge is None else judge_actor(judge)
+    if actor is not None and verdict is not None and verdict.verdict is Verdict.FORBID:
+        return actor
+    causes = () if actor is None else (f"{actor.role} {actor.name!r}",)
+    return policy_actor(call.approval_policy, causes)
 
 
 def _is_login_script(request: CommandRequest) -> bool:

@@ -94,6 +94,7 @@ class LoneTurn:
 
     Attributes:
         events: The emitted events.
+        causes: What was named as the cause of something.
     """
 
     samples = 0
@@ -110,10 +111,15 @@ class LoneTurn:
         self.history = history
         self.thread = LoneThread(reply or _nothing)
         self.events: list[EventMsg] = []
+        self.causes: list[str] = []
 
     def emit(self, event: EventMsg) -> None:
         """Keep an event."""
         self.events.append(event)
+
+    def because(self, cause: str) -> None:
+        """Keep a cause."""
+        self.causes.append(cause)
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
         """Return the plugin's own object for the thread."""

@@ -26,6 +26,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.outcomes import Compaction, Limits
 from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
@@ -41,7 +42,8 @@ from codex_framework.threads.notices import Notices
 from codex_framework.threads.offered_tools import OfferedTools
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
-from codex_framework.threads.prompt_context import context_update
+from codex_framework.threads.prompt_context import ContextUpdate, context_update, sources_of
+from codex_framework.threads.provenance import Trail
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import ThreadParts
@@ -73,6 +75,7 @@ class Conversation:
         tools_version: Counts the changes of the thread's tools.
         offered_tools: The deferred tools that the model is offered.
         deliveries: Delivered items that no turn has recorded yet.
+        trail: The record of who changed what.
         context: The thread's context for a plugin, by the plugin's name.
         spawn: Starts a child.
     """
@@ -111,6 +114,7 @@ class Conversation:
         self.offered_tools = OfferedTools(journal)
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services)
+        self.trail = Trail(journal)
         self.notices = Notices(journal.warn)
         self.background = Background(journal.warn)
         self.requests: RequestDesk = RequestDesk(
@@ -160,6 +164,8 @@ class Conversation:
     def update_context(self, facts: TurnFacts) -> Sequence[str]:
         """Record new and changed context. Return warnings for the user."""
         update = context_update(self._sources(), facts, self.journal.history, self.host.registry.owners)
+        if update.messages and self.trail.keeps:
+            self._tell_sources(update, facts)
         self.journal.record(update.messages)
         return update.warnings
 
@@ -179,11 +185,22 @@ class Conversation:
             at = len(items) if place == "end" else _last_words(items, compaction.message)
             items[at:at] = update.messages
             warnings = update.warnings
+            if update.messages and self.trail.keeps:
+                self._tell_sources(update, facts)
         self.journal.compact(items, compaction.message)
         self.journal.emit(facts.turn_id, ContextCompactedEvent())
         self._tell_length(facts)
         self.journal.flush(facts.turn_id)
         return warnings
+
+    def _tell_sources(self, update: ContextUpdate, facts: TurnFacts) -> None:
+        """Write into the record which source gave which part of the context."""
+        sources = sources_of(update)
+        by = Actor(role="kernel")
+        record = Provenance(
+            did="added", what="context", by=by, items=list({source.item: None for source in sources}), sources=sources
+        )
+        self.trail.keep(record, facts.turn_id)
 
     def _tell_length(self, facts: TurnFacts) -> None:
         """Report the estimated length of the history to clients, because no server has counted it yet."""

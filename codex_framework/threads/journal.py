@@ -15,6 +15,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.roles.provenance import KIND
 from codex_framework.contract.roles.stores import (
     CompactedEntry,
     EventEntry,
@@ -65,7 +66,7 @@ class Journal:
         self._recorder = recorder
         self._also_kept: Collection[str] = getattr(recorder, "also_kept", ())
         self._store = store
-        self._entries = list(entries)
+        self._entries = _own_entries(entries)
         self._subscriptions: list[Subscription] = []
         self._early: list[Event] = []
         self._was_heard = False
@@ -77,6 +78,11 @@ class Journal:
     def path(self) -> str | None:
         """The file of the thread, which may not exist yet. None if the thread is not stored."""
         return None if self._recorder is None else self._recorder.path
+
+    @property
+    def stored(self) -> bool:
+        """Whether the thread has a record."""
+        return self._recorder is not None
 
     @property
     def listeners(self) -> int:
@@ -158,11 +164,15 @@ class Journal:
     def reload(self, items: Sequence[ResponseItem], entries: Sequence[PluginEntry]) -> None:
         """Adopt the history and entries that the store read back after a rollback was recorded."""
         self.history.replace(items)
-        self._entries = list(entries)
+        self._entries = _own_entries(entries)
 
     def append_entry(self, entry: PluginEntry) -> None:
         """Add an entry of a plugin to the record."""
         self._entries.append(entry)
+        self._keep((entry,))
+
+    def keep(self, entry: PluginEntry) -> None:
+        """Add an entry to the record that nobody reads back from here."""
         self._keep((entry,))
 
     def entries(self, plugin: str, kind: str) -> Sequence[Mapping[str, Any]]:
@@ -217,6 +227,11 @@ class Journal:
         if isinstance(error, CodexError):
             return sentence(error)
         return self._store.failed(method, error, source=getattr(self._recorder, method))
+
+
+def _own_entries(entries: Sequence[PluginEntry]) -> list[PluginEntry]:
+    """Return the entries that plugins read. Those about provenance are for readers of the record, and need no memory here."""
+    return [entry for entry in entries if entry.kind != KIND]
 
 
 def sentence(error: BaseException) -> str:

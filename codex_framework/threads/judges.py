@@ -39,6 +39,7 @@ class Judge(CommandPolicy):
 
     def __init__(self, policy: CommandPolicy, plugin: str, notices: Notices) -> None:
         self.name = policy.name
+        self.plugin = plugin
         self._policy = policy
         self._notices = notices
         self._label = Label("command policy", policy.name, plugin)

@@ -17,6 +17,7 @@ from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, RolledBack
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
@@ -27,6 +28,7 @@ from codex_framework.threads.delivery import delivered
 from codex_framework.threads.faults import Label, WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
+from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import Tasks
 
@@ -130,7 +132,11 @@ class PluginThread:
         event: EventMsg | None = None,
     ) -> None:
         """Add items to the conversation at the next suitable point."""
-        self._tasks.deliver(delivered(items, when, event), trigger=trigger)
+        delivery = delivered(items, when, event)
+        by = Actor(role="component", plugin=self._plugin, causes=causes())
+        turn = self._conversation.turn
+        self._conversation.trail.added("delivery", by, delivery.items, None if turn is None else turn.turn_id)
+        self._tasks.deliver(delivery, trigger=trigger)
 
     async def request(self, request: Request[A]) -> A:
         """Ask the clients of the thread."""

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.provenance import Actor, Source
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
+from codex_framework.threads.provenance import mark_of
 
-__all__ = ["ContextUpdate", "context_update"]
+__all__ = ["ContextUpdate", "context_update", "sources_of"]
 
 _NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 _ROLES = ("developer", "user")
 _TEXTS = ("role", "text", "start", "end", "replacement", "revocation")
+
+
+class Given(NamedTuple):
+    """A fragment, with its source and how long the source took, in seconds."""
+
+    fragment: Fragment
+    source: ContextSource
+    seconds: float
 
 
 class ContextUpdate(Value):
@@ -26,10 +38,12 @@ class ContextUpdate(Value):
     Attributes:
         messages: At most one developer message and one user message, in that order.
         warnings: Warnings for the user about sources that failed.
+        actors: For each part of each message its source, and how long this took, in seconds.
     """
 
     messages: tuple[Message, ...]
     warnings: tuple[str, ...]
+    actors: tuple[tuple[tuple[Actor, float], ...], ...] = ()
 
 
 def context_update(
@@ -43,13 +57,15 @@ def context_update(
     Args:
         owners: The plugin of each offer, by role and name.
     """
-    fragments: list[Fragment] = []
+    fragments: list[Given] = []
     warnings: list[str] = []
     for source in sources:
+        began = time.monotonic()
         try:
             for fragment in _given(source, facts):
                 try:
-                    fragments.append(_checked(fragment, source))
+                    checked_fragment = _checked(fragment, source)
+                    fragments.append(Given(checked_fragment, source, time.monotonic() - began))
                 except WrongValue as error:
                     then = "The fragment is not sent."
                     warnings.append(_label(source, owners).failed("fragments", error, then=then))
@@ -59,13 +75,30 @@ def context_update(
             then = "The rest of its context is left out."
             warnings.append(_label(source, owners).failed("fragments", error, then=then, source=source.fragments))
     parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
+    actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
     known = None if facts.first else history
-    for fragment in sorted(fragments, key=lambda fragment: fragment.order):
+    for given in sorted(fragments, key=lambda given: given.fragment.order):
+        fragment = given.fragment
         text = _news(fragment, None if known is None else known.last_with(fragment.start))
         if text:
             parts[fragment.role].append(InputText(text))
+            actors[fragment.role].append((_actor(given.source, owners), given.seconds))
     messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
-    return ContextUpdate(tuple(messages), tuple(warnings))
+    return ContextUpdate(tuple(messages), tuple(warnings), tuple(tuple(actors[message.role]) for message in messages))
+
+
+def sources_of(update: ContextUpdate) -> list[Source]:
+    """Return the source of each part of an update."""
+    return [
+        Source(by=by, item=mark, part=part, seconds=seconds)
+        for mark, actors in zip(map(mark_of, update.messages), update.actors, strict=True)
+        for part, (by, seconds) in enumerate(actors)
+    ]
+
+
+def _actor(source: ContextSource, owners: Mapping[tuple[str, str], str]) -> Actor:
+    plugin = owners.get(("context_sources", source.name), "")
+    return Actor(role="context source", name=source.name, plugin=plugin)
 
 
 def _news(fragment: Fragment, last: str | None) -> str:

@@ -157,6 +157,7 @@ class RequestDesk:
         self._tell = tell
         self._parent = parent
         self._waiters: dict[str, asyncio.Future[Any]] = {}
+        self._told_how: dict[str, Callable[[Closed], None]] = {}
         self._of_children: dict[str, tuple[RequestDesk, Request[Any], str]] = {}
         self._above: dict[str, RequestDesk] = {}
         self._ended: set[str] = set()
@@ -167,12 +168,20 @@ class RequestDesk:
         """The unanswered requests, including those of children."""
         return [*self._requests.open, *(request for _, request, _ in self._of_children.values())]
 
-    async def ask(self, request: Request[A], scope: str = "", *, shown: Callable[[], None] | None = None) -> A:
+    async def ask(
+        self,
+        request: Request[A],
+        scope: str = "",
+        *,
+        shown: Callable[[], None] | None = None,
+        how: Callable[[Closed], None] | None = None,
+    ) -> A:
         """Ask, and wait for the answer.
 
         Args:
             scope: The turn that asks. Empty for the thread itself.
             shown: Called after clients have received the request, if it is still open.
+            how: Called with the way in which the request is closed, if it has an answer.
 
         Raises:
             TurnEnded: The turn, or the thread, has ended.
@@ -191,6 +200,8 @@ class RequestDesk:
         request_id = request.request_id
         waiter: asyncio.Future[A] = loop.create_future()
         self._waiters[request_id] = waiter
+        if how is not None:
+            self._told_how[request_id] = how
         timer: asyncio.TimerHandle | None = None
         try:
             attended = self.attended()
@@ -210,6 +221,7 @@ class RequestDesk:
             if timer is not None:
                 timer.cancel()
             del self._waiters[request_id]
+            self._told_how.pop(request_id, None)
             self._perform(self._requests.withdraw(request_id))
 
     def answer(self, request_id: str, answer: object) -> bool:
@@ -302,4 +314,6 @@ class RequestDesk:
                     if how is Closed.ABORTED:
                         waiter.cancel()
                     else:
+                        if request_id in self._told_how:
+                            self._told_how[request_id](how)
                         waiter.set_result(answer)

@@ -15,7 +15,9 @@ from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.commands import CommandRequest, CommandResult
 from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
+from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver
@@ -53,7 +55,7 @@ def actions_of(
         run_loop=actions.run_loop,
         run_command=actions.run_command,
         compact=actions.compact,
-        record=actions.record if contexts.scope.guards.redact else record,
+        record=actions.record,
     )
 
 
@@ -108,20 +110,31 @@ class _Actions:
     async def run_command(self, request: CommandRequest, as_user: bool) -> CommandResult:  # noqa: FBT001  # TurnActions
         """Run a command to its end."""
         calls = self._calls()
-        caller = calls.caller(f"task_{next(_SERIAL)}")
+        call_id = f"task_{next(_SERIAL)}"
+        caller = calls.caller(call_id)
         commands = self._scope.conversation.commands
-        return calls.redacted(await (commands.run_as_user if as_user else commands.run)(request, caller))
+        result = await (commands.run_as_user if as_user else commands.run)(request, caller)
+        return calls.redacted(result, call_id)
 
-    def record(self, items: Sequence[ResponseItem]) -> None:
-        """Record items. What is not from the model is redacted."""
+    def record(self, items: Sequence[ResponseItem], by: Actor) -> None:
+        """Record items of a plugin. What is not from the model is redacted."""
+        if self._scope.guards.redact:
+            items = self._redacted(items)
+        self._scope.conversation.trail.added("record", by, items, self._scope.turn_id)
+        self._record(items)
+
+    def _redacted(self, items: Sequence[ResponseItem]) -> list[ResponseItem]:
         interception = Interception(self._contexts)
-        if not interception.redacts:
-            self._record(items)
-            return
         from codex_framework.threads.turn.redaction import redacted
 
-        redact = interception.redact
-        self._record([item if _is_of_model(item) else redacted(item, redact) for item in items])
+        changed: dict[Guard, None] = {}
+        cleaned = [
+            item if _is_of_model(item) else redacted(item, lambda text: interception.redact(text, changed.setdefault))
+            for item in items
+        ]
+        if changed and self._scope.keeps_changes:
+            self._scope.changes.redacted(None, changed, ["record"])
+        return cleaned
 
     async def compact(self, reason: str) -> None:
         """Shorten the history."""

@@ -26,6 +26,7 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.ops import Op, UserInputItem
 from codex_framework.contract.roles.agents import RunResult
 from codex_framework.contract.roles.outcomes import Outcome
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
@@ -169,7 +170,11 @@ class Thread:
             ThreadError: The thread was shut down.
         """
         self._check_open()
-        self._tasks.deliver(delivered(items, when, event), trigger=trigger)
+        delivery = delivered(items, when, event)
+        turn = self._conversation.turn
+        by = Actor(role="client")
+        self._conversation.trail.added("delivery", by, delivery.items, None if turn is None else turn.turn_id)
+        self._tasks.deliver(delivery, trigger=trigger)
 
     def start(self, prompt: str | Sequence[UserInputItem]) -> str:
         """Start a turn and return its id. Follow it with :meth:`events` and :meth:`settled`.

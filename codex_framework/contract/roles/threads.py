@@ -393,6 +393,13 @@ class TurnContext(Scope, Protocol):
         """Tell the clients of the thread, under the turn's id."""
         ...
 
+    def because(self, cause: str) -> None:
+        """Name the cause of what an interceptor or a reviewer is about to return or raise: a hook, a rule, a file.
+
+        The record of the change, refusal or decision names it (see :class:`~codex_framework.contract.roles.provenance.Provenance`).
+        """
+        ...
+
     async def request(self, request: Request[A]) -> A:
         """Ask the clients of the thread. The request ends with the turn."""
         ...

@@ -107,6 +107,9 @@ class _Turn:
     def emit(self, event: Any) -> None:
         """Drop the event."""
 
+    def because(self, cause: str) -> None:
+        """Forget the cause."""
+
     def view(self, call: ToolCall) -> None:
         """Return no view."""
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
+from codex_framework.commands.approval import policy_actor
 from codex_framework.contract.errors import ToolError, ToolRefused
 from codex_framework.contract.protocol.events import Approval, ApprovalRequest, ToolApprovalRequestEvent, WarningEvent
+from codex_framework.contract.protocol.events.requests import Closed
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.calls import ToolCall
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.plugins.offers import Offer
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.patience import Late, contained, within
+from codex_framework.threads.provenance import listen
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.toolkit.fitting import fitting
 
@@ -49,11 +54,14 @@ class Approvals:
         keys = [] if approval.key is None else [(registered.plugin, tool, approval.key)]
         if cache.covers(keys):
             self._scope.decided(call.call_id, "approved_for_session", "user")
+            self._scope.approved_before(call.call_id)
             return
         policy = self._scope.settings.approval_policy
         if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
             self._scope.decided(call.call_id, "denied")
-            raise ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
+            refusal = ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
+            self._scope.refused(call.call_id, policy_actor(policy), str(refusal))
+            raise refusal
         request = ToolApprovalRequestEvent(
             call_id=call.call_id,
             turn_id=self._scope.turn_id,
@@ -97,21 +105,34 @@ class Approvals:
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
         """Return the answer of the first reviewer that has one, else that of the thread's clients."""
+        began = time.monotonic()
         with self._scope.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
-            decision, source = await self._answered(request)
+            decision, by = await self._answered(request)
+            source = "automated_reviewer" if by.role == "approval reviewer" else "user"
             said = decision_of(decision)
             span.set(decision=said, source=source)
         self._scope.decided(request.call_id, said, source)
+        if self._scope.keeps_changes:
+            took = time.monotonic() - began
+            allows, reason = decision.approved, decision.message
+            self._scope.changes.decided(request.call_id, by, said, reason, allows=allows, seconds=took)
         return self._heeded(decision)
 
-    async def _answered(self, request: ApprovalRequest) -> tuple[ReviewDecision, str]:
-        """Return the answer, and where it came from."""
+    async def _answered(self, request: ApprovalRequest) -> tuple[ReviewDecision, Actor]:
+        """Return the answer, and who gave it."""
         for reviewer in self._scope.conversation.host.registry.reviewers:
+            causes = listen()
             decision = await self._reviewed(reviewer, request)
             if decision is not None:
-                return _explained(decision, reviewer.item.name), "automated_reviewer"
-        answer = await self._scope.ask(request, shown=lambda: self._scope.approval_pending(_reason(request)))
-        return checked(answer, ReviewDecision, "the answer"), "user"
+                name = reviewer.item.name
+                by = Actor(role="approval reviewer", name=name, plugin=reviewer.plugin, causes=tuple(causes))
+                return _explained(decision, name), by
+        closed: list[Closed] = []
+        answer = await self._scope.ask(
+            request, shown=lambda: self._scope.approval_pending(_reason(request)), how=closed.append
+        )
+        by = Actor(role="user") if closed == [Closed.ANSWERED] else Actor(role="nobody", causes=tuple(closed))
+        return checked(answer, ReviewDecision, "the answer"), by
 
     async def _reviewed(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
         label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)

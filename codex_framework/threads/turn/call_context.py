@@ -9,7 +9,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codex_framework.commands.approval import ApprovalCache, folder_to_grant, patch_paths, patch_requirement
+from codex_framework.commands.approval import (
+    ApprovalCache,
+    folder_to_grant,
+    patch_paths,
+    patch_requirement,
+    policy_actor,
+)
 from codex_framework.commands.approval_prompts import requested
 from codex_framework.commands.caller import Caller
 from codex_framework.commands.runner import CommandRunner
@@ -23,6 +29,7 @@ from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.calls import ToolOutput
 from codex_framework.contract.roles.commands import CommandRequest, CommandResult, RunningCommand
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
@@ -112,7 +119,7 @@ class CallContext(Value, kw_only=True):
         try:
             return Files(self.access).read(str(target))
         except NotPermittedError as error:
-            raise ToolRefused(not_permitted("reading", target, error)) from None
+            raise self._not_permitted("reading", target, error) from None
         except NotAFileError:
             raise ToolError(f"unable to read {target}: it is not a regular file") from None
         except OSError as error:
@@ -130,9 +137,14 @@ class CallContext(Value, kw_only=True):
         try:
             replace_file(target, text.encode("utf-8", "replace"), self.access)
         except NotPermittedError as error:
-            raise ToolRefused(not_permitted("writing", target, error)) from None
+            raise self._not_permitted("writing", target, error) from None
         except OSError as error:
             raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
+
+    def _not_permitted(self, doing: str, target: Path, error: NotPermittedError) -> ToolRefused:
+        refusal = ToolRefused(not_permitted(doing, target, error))
+        self.caller.refused(Actor(role="permissions"), str(refusal))
+        return refusal
 
     async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
         """Run a command to its end."""
@@ -144,7 +156,14 @@ class CallContext(Value, kw_only=True):
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
         """Ask whether these changes may be made."""
-        requirement = patch_requirement(self.caller.approval_policy, self.access, patch.changes)
+        policy = self.caller.approval_policy
+        try:
+            requirement = patch_requirement(policy, self.access, patch.changes)
+        except ToolRefused as error:
+            self.caller.refused(
+                policy_actor(policy, ("the patch writes where the permissions do not allow it",)), str(error)
+            )
+            raise
         keys = [("patch", path) for path in patch_paths(patch.changes)]
         if not requirement.ask:
             self.caller.decided("approved", "config")

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TypeVar, get_args
 
 from codex_framework.commands.caller import Caller
-from codex_framework.contract.errors import FatalToolError, StopTurn, ToolError
+from codex_framework.contract.errors import FatalToolError, StopTurn, ToolError, ToolRefused
 from codex_framework.contract.protocol.events import EventMsg, ToolCallBeginEvent, ToolCallEndEvent
 from codex_framework.contract.protocol.items import AnyCall, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, fields_of
+from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, WrongValue, described, place_of
 from codex_framework.threads.patience import begun, own_exit
@@ -93,6 +94,8 @@ class CallRunner:
                 output = await self._interception.after_tool(call, output)
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
+            if isinstance(error, ToolRefused):
+                self._tell_refused(call, router, error)
         except StopTurn as error:
             self._stop(str(error))
             output = ToolOutput(f"{call.name} was stopped: {error}", success=False)
@@ -104,7 +107,13 @@ class CallRunner:
         ) as error:  # a broken tool is reported to the model, and ends neither the turn nor the program
             self._tell_author(call, router.find(call.name), error)
             output = ToolOutput(f"{call.name} failed: {described(error)}", success=False)
-        return self.redacted(output)
+        return self.redacted(output, call.call_id)
+
+    def _tell_refused(self, call: ToolCall, router: ToolRouter, error: ToolRefused) -> None:
+        """Write into the record that a call was refused, unless it says so already."""
+        if self._scope.keeps_changes:
+            registered = router.find(call.name)
+            self._scope.changes.fell(call, str(error), "" if registered is None else registered.plugin)
 
     def measuring(self, call: ToolCall, router: ToolRouter) -> RunningSpan | NoSpan:
         """Return the span of a call."""
@@ -123,15 +132,40 @@ class CallRunner:
             span.set(success=output.success)
             span.tell(arguments=self._interception.redact(call.arguments), output=text_of(output))
 
-    def redacted(self, value: V) -> V:
-        """Return a value without what interceptors keep secret."""
-        return redacted(value, self._interception.redact) if self._interception.redacts else value
+    def redacted(self, value: V, call_id: str, place: str = "output") -> V:
+        """Return a value without what interceptors keep secret.
+
+        Args:
+            place: What the value is, for the record.
+        """
+        if not self._interception.redacts:
+            return value
+        changed: dict[Guard, None] = {}
+        clean = redacted(value, lambda text: self._interception.redact(text, changed.setdefault))
+        if changed and self._scope.keeps_changes:
+            fields = [
+                field.name
+                for field in fields_of(type(value))
+                if getattr(value, field.name) != getattr(clean, field.name)
+            ]
+            self._scope.changes.redacted(call_id, changed, [f"{place}.{name}" for name in fields])
+        return clean
+
+    def _redact(self, text: str, call_id: str) -> str:
+        """Return a text of a call without what interceptors keep secret."""
+        changed: dict[Guard, None] = {}
+        clean = self._interception.redact(text, changed.setdefault)
+        if changed and self._scope.keeps_changes:
+            self._scope.changes.redacted(call_id, changed, ["output"])
+        return clean
 
     def caller(self, call_id: str) -> Caller:
         """Return the caller of commands whose events and outputs are redacted, if an interceptor redacts."""
         caller = self._scope.caller(call_id, self.approvals.ask)
         if self._interception.redacts:
-            caller = caller.evolve(emit=self._emit_redacted, redact=self._interception.redact)
+            caller = caller.evolve(
+                emit=lambda msg: self._emit_redacted(msg, call_id), redact=lambda text: self._redact(text, call_id)
+            )
         return caller
 
     async def _run(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
@@ -147,7 +181,7 @@ class CallRunner:
         if limited is output.content:
             return output
         if self._interception.redacts:  # first, because half of a secret is not recognised
-            limited = self._scope.limited(self.redacted(output).content)
+            limited = self._scope.limited(self.redacted(output, call.call_id).content)
         return output.evolve(content=limited)
 
     async def _announced(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
@@ -212,7 +246,8 @@ class CallRunner:
                 plugin=registered.plugin,
                 arguments=call.arguments,
                 started_at_ms=int(time.time() * 1000),
-            )
+            ),
+            call.call_id,
         )
         return time.monotonic()
 
@@ -228,15 +263,16 @@ class CallRunner:
                 success=output.success,
                 duration_s=time.monotonic() - started,
                 details=output.details,
-            )
+            ),
+            call.call_id,
         )
 
-    def _emit_redacted(self, msg: EventMsg) -> None:
+    def _emit_redacted(self, msg: EventMsg, call_id: str) -> None:
         """Send an event to clients, redacted by interceptors. If there are any, streamed output is not sent at all."""
         if not self._interception.redacts:
             self._scope.emit(msg)
         elif not msg.is_delta:
-            self._scope.emit(redacted(msg, self._interception.redact))
+            self._scope.emit(self.redacted(msg, call_id, msg.type))
 
     def _tell_author(self, call: ToolCall, registered: RegisteredTool | None, error: BaseException) -> None:
         """Tell where a tool raised what it should not raise, and what to do."""

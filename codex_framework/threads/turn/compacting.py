@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
 from codex_framework.contract.roles.outcomes import Compaction
+from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.threads.faults import Label, checked, checked_items, fact_of
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.interception import Interception
@@ -24,8 +27,10 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         raise ThreadError(
             "no plugin compacts conversations", slug="no-compactor", hint="Enable the plugin `compaction`."
         )
+    began = time.monotonic()
     try:
         await interception.before_compact(reason)
+        began = time.monotonic()
         compact = offer.item.compact
         with contexts.scope.measuring("codex.task.compact", compactor=offer.item.name):
             compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
@@ -39,5 +44,10 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         hint = f"{label.advice(error)} Choose another with `[framework] compactor`."
         raise ThreadError(fact, slug="compaction", hint=hint) from error
     compaction = compaction.evolve(items=items)
+    if contexts.scope.keeps_changes:
+        by = Actor(role="compactor", name=offer.item.name, plugin=offer.plugin)
+        took = time.monotonic() - began
+        record = Provenance(did="compacted", what="history", by=by, seconds=took, reason=reason)
+        contexts.scope.conversation.trail.keep(record, contexts.scope.turn_id)
     await interception.after_compact(compaction, reason)
     return compaction

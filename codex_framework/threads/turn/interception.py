@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from codex_framework.contract.errors import (
@@ -19,11 +19,13 @@ from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
+from codex_framework.threads.turn.watched import Watched
 
 __all__ = ["Interception", "notes"]
 
@@ -45,6 +47,7 @@ class Interception:
         self.holds_items = bool(guards.after_item)
         self._notices = contexts.scope.conversation.notices
         self._corrections = 0
+        self._scope = contexts.scope
 
     async def input(self, arrived: InputArrived, *, steered: bool) -> InputArrived:
         """Pass an input to the interceptors. Return the changed input and the added context.
@@ -55,17 +58,28 @@ class Interception:
         """
         whole = UserInput(items=arrived.items, steered=steered)
         added: tuple[ResponseItem, ...] = ()
+        watched = Watched()
         for guard in self._guards.input:
+            watched.begin(guard)
             try:
-                whole = await self._called(guard, UserInput, whole)
-                items = checked_items(whole.items, "its input's `items`", guard.call)
-                added = notes(whole.context, guard.call)
-            except (InputRefused, StopTurn):
+                changed = await self._called(guard, UserInput, whole)
+                if changed is not whole:
+                    items = checked_items(changed.items, "its input's `items`", guard.call)
+                    added = notes(changed.context, guard.call)
+                    changed = changed.evolve(items=items)
+            except (InputRefused, StopTurn) as error:
+                self._ended("input", watched, error)
                 raise
             except Exception as error:  # fails closed
-                raise InputRefused(_failed(guard, "input", error)) from error
-            whole = whole.evolve(items=items)
-        return InputArrived((*whole.items, *added), arrived.event)
+                refusal = InputRefused(_failed(guard, "input", error))
+                self._ended("input", watched, refusal)
+                raise refusal from error
+            watched.end(whole, changed)
+            whole = changed
+        items = (*whole.items, *added)
+        if watched.steps and self._scope.keeps_changes:
+            self._scope.changes.input(watched.steps, items)
+        return InputArrived(items, arrived.event)
 
     async def request(self, request: ModelRequest) -> ModelRequest:
         """Pass a request to the interceptors.
@@ -74,24 +88,42 @@ class Interception:
             ModelError: One of them failed.
             StopTurn: One of them ends the turn.
         """
+        watched = Watched()
         for guard in self._guards.request:
+            watched.begin(guard)
             try:
-                request = await self._called(guard, ModelRequest, request)
-            except StopTurn:
+                changed = await self._called(guard, ModelRequest, request)
+            except StopTurn as error:
+                self._ended("request", watched, error)
                 raise
             except Exception as error:  # fails closed: the request must not be sent without its change
-                raise ModelError(_failed(guard, "request", error)) from error
+                refusal = ModelError(_failed(guard, "request", error))
+                self._ended("request", watched, refusal)
+                raise refusal from error
+            watched.end(request, changed)
+            request = changed
+        if (watched.steps or self._scope.has_changes) and self._scope.keeps_changes:
+            self._scope.changes.requests(watched.steps, self._scope.samples + 1)
         return request
 
     async def item(self, item: ResponseItem) -> ResponseItem:
         """Pass an item of the model to the interceptors. Raises the same errors as :meth:`request`."""
+        watched = Watched()
         for guard in self._guards.after_item:
+            watched.begin(guard)
             try:
-                item = await self._called(guard, type(item), item)
-            except StopTurn:
+                changed = await self._called(guard, type(item), item)
+            except StopTurn as error:
+                self._ended("item", watched, error)
                 raise
             except Exception as error:  # fails closed: nobody may see the item
-                raise ModelError(_failed(guard, "after_item", error)) from error
+                refusal = ModelError(_failed(guard, "after_item", error))
+                self._ended("item", watched, refusal)
+                raise refusal from error
+            watched.end(item, changed)
+            item = changed
+        if watched.steps and self._scope.keeps_changes:
+            self._scope.changes.item(watched.steps)
         return item
 
     async def before_tool(self, call: ToolCall) -> ToolCall:
@@ -100,37 +132,72 @@ class Interception:
         Raises:
             ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not run.
         """
+        watched = Watched()
         for guard in self._guards.before_tool:
-            call = await self._decided(guard, "before_tool", ToolCall, call)
+            changed = await self._decided(watched, guard, "before_tool", call, call)
+            watched.end(call, changed)
+            call = changed
+        if watched.steps and self._scope.keeps_changes:
+            self._scope.changes.changed("call", watched.steps, watched.steps[0].before)
         return call
 
     async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
         """Pass a call's output to the interceptors. Raises the same errors as :meth:`before_tool`."""
+        watched = Watched()
         for guard in self._guards.after_tool:
-            output = await self._decided(guard, "after_tool", ToolOutput, call, output)
+            changed = await self._decided(watched, guard, "after_tool", call, call, output)
+            watched.end(output, changed)
+            output = changed
+        if watched.steps and self._scope.keeps_changes:
+            self._scope.changes.changed("output", watched.steps, call)
         return output
 
-    async def _decided(self, guard: Guard, method: str, kind: type[T], *arguments: Any) -> T:
+    async def _decided(self, watched: Watched, guard: Guard, method: str, call: ToolCall, *given: Any) -> Any:
+        """Call a method about a call, and return what takes the place of the last of ``given``."""
+        what = "call" if method == "before_tool" else "output"
+        watched.begin(guard)
         try:
-            result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
-            return _fitting(result, kind, guard, arguments[-1])
-        except (ToolError, FatalToolError, StopTurn):
+            result = await contained(guard.call, *given, self._contexts(guard.plugin))
+            return _fitting(result, type(given[-1]), guard, given[-1])
+        except (ToolError, FatalToolError, StopTurn) as error:
+            self._ended(what, watched, error, call)
             raise
         except Exception as error:  # fails closed
             self._notices.tell(_failed(guard, method, error))
-            raise ToolError(f"interceptor {guard.name!r} failed: {described(error)}") from error
+            refusal = ToolError(f"interceptor {guard.name!r} failed: {described(error)}")
+            self._ended(what, watched, refusal, call)
+            raise refusal from error
+
+    def _ended(self, what: str, watched: Watched, error: CodexError, call: ToolCall | None = None) -> None:
+        """Write into the record who refused something or ended the turn, and what was changed before."""
+        if not self._scope.keeps_changes:
+            return
+        changes = self._scope.changes
+        changes.abandoned(what, watched.steps, call)
+        by, seconds = watched.actor()
+        fields = {} if call is None else {"call_id": call.call_id, "tool": call.name}
+        changes.refused(
+            what, by, str(error), did="stopped" if isinstance(error, StopTurn) else "refused", seconds=seconds, **fields
+        )
 
     async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
         result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
         return _fitting(result, kind, guard, arguments[-1])
 
-    def redact(self, text: str) -> str:
-        """Return a redacted text. If an interceptor fails, the whole text is removed."""
+    def redact(self, text: str, note: Callable[[Guard], None] | None = None) -> str:
+        """Return a redacted text. If an interceptor fails, the whole text is removed.
+
+        Args:
+            note: Called with each interceptor that changed the text.
+        """
         for guard in self._guards.redact:
             try:
                 label = _label(guard)
                 redacted = self._notices.timed(label, "redact", guard.call, text, self._contexts.scope.facts)
-                text = checked(redacted, str, "it", guard.call)
+                found = checked(redacted, str, "it", guard.call)
+                if note is not None and found is not text and found != text:
+                    note(guard)
+                text = found
             except Exception as error:  # fails closed
                 self._notices.tell(_failed(guard, "redact", error, "The text is withheld."))
                 return _withheld(guard, error)
@@ -153,14 +220,19 @@ class Interception:
         Raises:
             CodexError: One of them prevents it, or failed.
         """
+        watched = Watched()
         for guard in self._guards.before_compact:
+            watched.begin(guard)
             try:
                 await contained(guard.call, reason, self._contexts(guard.plugin))
-            except CodexError:
+            except CodexError as error:
+                self._ended("compaction", watched, error)
                 raise
             except Exception as error:  # fails closed
                 fact = f"{_label(guard)}: before_compact() failed: {fact_of(error, guard.call)}"
-                raise ThreadError(fact, slug="compaction", hint=_label(guard).advice(error)) from error
+                refusal = ThreadError(fact, slug="compaction", hint=_label(guard).advice(error))
+                self._ended("compaction", watched, refusal)
+                raise refusal from error
 
     async def after_compact(self, compaction: Compaction, reason: str) -> None:
         """Inform the interceptors about a compaction. A failure becomes a warning."""
@@ -177,19 +249,27 @@ class Interception:
 
     async def stop(self, outcome: Outcome) -> InputArrived | None:
         """Ask whether the turn may end. The first returned text makes it continue. A failure becomes a warning."""
+        watched = Watched()
         for guard in self._guards.stop:
+            watched.begin(guard)
             try:
                 text = await contained(guard.call, outcome, self._contexts(guard.plugin))
                 if text is not None:
                     text = checked(text, str, "it", guard.call)
-            except StopTurn:
+            except StopTurn as error:
+                self._ended("stop", watched, error)
                 return None
             except Exception as error:  # the turn may end
                 self._notices.tell(_failed(guard, "stop", error))
                 continue
             if text:
-                return InputArrived((user_message(text),))
+                return self._continued(user_message(text), *watched.actor())
         return self._corrected(outcome)
+
+    def _continued(self, message: Message, by: Actor, seconds: float | None = None) -> InputArrived:
+        if self._scope.keeps_changes:
+            self._scope.changes.continued(message, by, seconds)
+        return InputArrived((message,))
 
     def _corrected(self, outcome: Outcome) -> InputArrived | None:
         """Return an output that does not match the agent's type to the model, a limited number of times."""
@@ -200,7 +280,7 @@ class Interception:
         if problem is None:
             return None
         self._corrections += 1
-        return InputArrived((user_message(problem, role="developer"),))
+        return self._continued(user_message(problem, role="developer"), Actor(role="kernel", name="output type"))
 
 
 def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:

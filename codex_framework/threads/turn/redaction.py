@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from codex_framework.contract.value import Value, fields_of
 
-__all__ = ["redacted"]
+__all__ = ["cleaned", "redacted"]
 
 V = TypeVar("V", bound=Value)
 
@@ -18,22 +18,23 @@ def redacted(value: V, redact: Callable[[str], str]) -> V:
     changes: dict[str, Any] = {}
     for field in fields_of(type(value)):
         before = getattr(value, field.name)
-        after = _cleaned(before, redact)
+        after = cleaned(before, redact)
         if after is not before:
             changes[field.alias] = after
     return value.evolve(**changes) if changes else value
 
 
-def _cleaned(value: Any, redact: Callable[[str], str]) -> Any:
+def cleaned(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return any value with every text in it redacted."""
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text = redact(value)
         return value if text == value else text
     if isinstance(value, Value):
         return redacted(value, redact)
     if isinstance(value, Mapping):
-        return {_cleaned(key, redact): _cleaned(part, redact) for key, part in value.items()}
+        return {cleaned(key, redact): cleaned(part, redact) for key, part in value.items()}
     if isinstance(value, list):
-        return [_cleaned(part, redact) for part in value]
+        return [cleaned(part, redact) for part in value]
     if isinstance(value, tuple):
-        return tuple(_cleaned(part, redact) for part in value)
+        return tuple(cleaned(part, redact) for part in value)
     return value

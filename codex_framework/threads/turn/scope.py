@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
 from codex_framework.contract.errors import PluginError
 from codex_framework.contract.protocol.events import EventMsg, Request, TokenUsage, TokenUsageInfo, UserMessageEvent
+from codex_framework.contract.protocol.events.requests import Closed
 from codex_framework.contract.protocol.items import ContentItem, InputText, Message, ResponseItem
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.roles.compactors import Compactor, ContextStatus
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelClient, ModelRequest
 from codex_framework.contract.roles.observers import Notification
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
 from codex_framework.plugins.offers import Offer
@@ -28,6 +30,9 @@ from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.toolkit.spans import NO_SPAN, NoSpan
 from codex_framework.toolkit.truncation import truncate, truncate_content
+
+if TYPE_CHECKING:
+    from codex_framework.threads.turn.changes import Changes
 
 __all__ = ["TurnScope"]
 
@@ -105,6 +110,7 @@ class TurnScope:
         self._schema = schema
         self.span: RunningSpan | NoSpan = NO_SPAN
         self._call_names: dict[str, str] = {}
+        self._changes: Changes | None = None
 
     @cached_property
     def client(self) -> ModelClient:
@@ -269,12 +275,19 @@ class TurnScope:
             note=self.note,
             grant=self._grant,
             measuring=self.measuring,
-            decided=lambda decision, source: self.decided(call_id, decision, source),
+            decided=lambda decision, source: self._decided_for(call_id, decision, source),
+            refused=lambda by, reason: self.refused(call_id, by, reason),
         )
+
+    def _decided_for(self, call_id: str, decision: str, source: str) -> None:
+        self.decided(call_id, decision, source)
+        self.approved_before(call_id, source)
 
     def note(self, text: str) -> None:
         """Add a developer message for the model."""
-        self.record([Message(role="developer", content=(InputText(text),))])
+        items = [Message(role="developer", content=(InputText(text),))]
+        self.conversation.trail.added("record", Actor(role="kernel", name="note"), items, self.turn_id)
+        self.record(items)
 
     def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
         """Grant further permissions for the rest of the turn, or for the session including this turn."""
@@ -305,9 +318,14 @@ class TurnScope:
         """Flush the record to disk."""
         self.conversation.journal.flush(self.turn_id)
 
-    async def ask(self, request: Request[Any], shown: Callable[[], None] | None = None) -> Any:
-        """Ask the thread's clients on behalf of the turn."""
-        return await self.conversation.requests.ask(request, self.turn_id, shown=shown)
+    async def ask(
+        self,
+        request: Request[Any],
+        shown: Callable[[], None] | None = None,
+        how: Callable[[Closed], None] | None = None,
+    ) -> Any:
+        """Ask the thread's clients on behalf of the turn. ``how`` is called with the way in which the request was closed."""
+        return await self.conversation.requests.ask(request, self.turn_id, shown=shown, how=how)
 
     def approval_pending(self, text: str) -> None:
         """Flush the record, which shows what led to the question, and inform notifiers."""
@@ -321,6 +339,44 @@ class TurnScope:
                 text=text,
             )
         )
+
+    # Provenance
+
+    @property
+    def changes(self) -> Changes:
+        """The record of what interceptors do in this turn. Ask ``keeps_changes`` first, because nothing is imported without need."""
+        if self._changes is None:
+            from codex_framework.threads.turn.changes import Changes
+
+            self._changes = Changes(
+                self.conversation.trail,
+                self.turn_id,
+                guards=self.guards.redact,
+                facts=lambda: self.facts,
+                tell=self.conversation.notices.tell,
+            )
+        return self._changes
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Whether there is a record for changes."""
+        return self.conversation.trail.keeps
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether something has been changed or refused in this turn."""
+        return self._changes is not None
+
+    def refused(self, call_id: str | None, by: Actor, reason: str) -> None:
+        """Write into the record who refused a call, or something in it."""
+        if self.keeps_changes:
+            self.changes.refused("call", by, reason, call_id=call_id)
+
+    def approved_before(self, call_id: str, source: str = "user") -> None:
+        """Write into the record that an earlier answer of the user covers a call."""
+        if source == "user" and self.keeps_changes:
+            by = Actor(role="user", causes=("an earlier answer, for the session",))
+            self.changes.decided(call_id, by, "approved_for_session", None, allows=True)
 
     # Telemetry
 

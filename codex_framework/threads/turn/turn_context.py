@@ -15,11 +15,13 @@ from codex_framework.contract.roles.commands import CommandRequest, CommandResul
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.faults import Label, checked_items, refuse
+from codex_framework.threads.provenance import because
 from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["PluginTurn", "TurnActions", "TurnContexts"]
@@ -36,7 +38,7 @@ class TurnActions(Value, kw_only=True):
     run_loop: Callable[[], Awaitable[Outcome]]
     run_command: Callable[[CommandRequest, bool], Awaitable[CommandResult]]
     compact: Callable[[str], Awaitable[None]]
-    record: Callable[[Sequence[ResponseItem]], None]
+    record: Callable[[Sequence[ResponseItem], Actor], None]
 
 
 class TurnContexts:
@@ -123,6 +125,12 @@ class PluginTurn:
             refuse("an EventMsg", event, "emit")
         self._scope.emit(event)
 
+    def because(self, cause: str) -> None:
+        """Name the cause of what the plugin does next."""
+        if not isinstance(cause, str):
+            refuse("a string", cause, "because")
+        because(cause)
+
     async def request(self, request: Request[A]) -> A:
         """Ask the clients."""
         scope = self._scope
@@ -165,7 +173,8 @@ class PluginTurn:
 
     def record(self, items: Sequence[ResponseItem]) -> None:
         """Add items to history."""
-        self._actions.record(checked_items(items, "what is recorded"))
+        checked = checked_items(items, "what is recorded")
+        self._actions.record(checked, Actor(role="task", name=self._scope.facts.kind, plugin=self._plugin))
 
     def draft(self, items: Sequence[ResponseItem] | None = None, *, tools: bool = True) -> ModelRequest:
         """Return the request that the next sample would send."""

@@ -1,0 +1,93 @@
+"""Writes who changed, refused or added something into a thread's record.
+
+The record is the only place for it: nothing is kept in memory, and a thread without a record has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.wire import encode_item, to_wire
+from codex_framework.contract.roles.provenance import KIND, Actor, Provenance
+from codex_framework.contract.roles.stores import PluginEntry
+from codex_framework.toolkit.item_marks import item_mark
+
+if TYPE_CHECKING:
+    from codex_framework.threads.journal import Journal
+
+__all__ = ["Trail", "because", "causes", "listen", "mark_of"]
+
+_MOST_CAUSES = 20
+"""Causes that one actor can name. More say nothing new."""
+
+_LONGEST_CAUSE = 500
+"""Longest text of a cause, in characters."""
+
+_CAUSES: ContextVar[list[str] | None] = ContextVar("causes", default=None)
+"""What the plugin that is called now has named as its causes. A list, so that tasks which the plugin starts write into it too."""
+
+
+def listen() -> list[str]:
+    """Return a new list, to which plugins that are called from here on add their causes."""
+    heard: list[str] = []
+    _CAUSES.set(heard)
+    return heard
+
+
+def because(text: str) -> None:
+    """Name a cause of what the running plugin does. Without a listener, nothing happens."""
+    heard = _CAUSES.get()
+    if heard is not None and len(heard) < _MOST_CAUSES:
+        heard.append(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...")
+
+
+def causes() -> tuple[str, ...]:
+    """Return the causes that the running plugin has named so far."""
+    return tuple(_CAUSES.get() or ())
+
+
+def mark_of(item: ResponseItem) -> str:
+    """Return the mark of an item."""
+    return item_mark(json.loads(encode_item(item)))
+
+
+class Trail:
+    """The provenance of one thread."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a record. Without one, nobody needs to find out what to write into it."""
+        return self._journal.stored
+
+    def keep(self, record: Provenance, turn_id: str | None) -> None:
+        """Write one entry.
+
+        Args:
+            turn_id: The turn with which it is rolled back. None means that it is never rolled back.
+        """
+        data = _without_defaults(to_wire(record))
+        self._journal.keep(PluginEntry(plugin=record.by.plugin, kind=KIND, data=data, turn_id=turn_id))
+
+    def added(self, what: str, by: Actor, items: Sequence[ResponseItem], turn_id: str | None) -> None:
+        """Write who has added items to the history."""
+        if self.keeps and items:
+            self.keep(Provenance(did="added", what=what, by=by, items=[mark_of(item) for item in items]), turn_id)
+
+
+def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of a record without what says nothing. An empty patch says something."""
+    slim = {name: value for name, value in data.items() if value not in ("", [], 0) or name == "patch"}
+    if "seconds" in slim:
+        slim["seconds"] = round(slim["seconds"], 6)
+    if "by" in slim:
+        slim["by"] = _without_defaults(slim["by"])
+    if "sources" in slim:
+        slim["sources"] = [{"part": source["part"], **_without_defaults(source)} for source in slim["sources"]]
+    return slim

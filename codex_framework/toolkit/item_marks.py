@@ -1,0 +1,16 @@
+"""Marks of items: short digests by which a record names items of the conversation that have no id."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["item_mark"]
+
+
+def item_mark(payload: Any) -> str:
+    """Return the mark of an item, given its JSON data: the same for equal items, whatever the order of their fields."""
+    from hashlib import sha256
+
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:16]
