@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
 from codex_framework.threads.faults import Label, advice, explained, refuse
 from codex_framework.threads.patience import contained
+from codex_framework.threads.provenance import listen
 
 __all__ = ["Background"]
 
@@ -38,7 +40,9 @@ class Background:
         if self._closed:
             work.close()
             return
-        task = asyncio.get_running_loop().create_task(contained(lambda: work))
+        context = copy_context()
+        context.run(listen)  # what it names as a cause must not be taken for one of the call that starts it
+        task = asyncio.get_running_loop().create_task(contained(lambda: work), context=context)
         self._tasks[task] = label
         task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has never been awaited
         task.add_done_callback(self._ended)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
@@ -22,14 +21,6 @@ __all__ = ["ContextUpdate", "context_update", "sources_of"]
 _NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 _ROLES = ("developer", "user")
 _TEXTS = ("role", "text", "start", "end", "replacement", "revocation")
-
-
-class Given(NamedTuple):
-    """A fragment, with its source and how long the source took, in seconds."""
-
-    fragment: Fragment
-    source: ContextSource
-    seconds: float
 
 
 class ContextUpdate(Value):
@@ -57,15 +48,14 @@ def context_update(
     Args:
         owners: The plugin of each offer, by role and name.
     """
-    fragments: list[Given] = []
+    fragments: list[tuple[Fragment, ContextSource, float]] = []
     warnings: list[str] = []
     for source in sources:
         began = time.monotonic()
         try:
             for fragment in _given(source, facts):
                 try:
-                    checked_fragment = _checked(fragment, source)
-                    fragments.append(Given(checked_fragment, source, time.monotonic() - began))
+                    fragments.append((_checked(fragment, source), source, time.monotonic() - began))
                 except WrongValue as error:
                     then = "The fragment is not sent."
                     warnings.append(_label(source, owners).failed("fragments", error, then=then))
@@ -77,12 +67,11 @@ def context_update(
     parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
     actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
     known = None if facts.first else history
-    for given in sorted(fragments, key=lambda given: given.fragment.order):
-        fragment = given.fragment
+    for fragment, source, seconds in sorted(fragments, key=lambda given: given[0].order):
         text = _news(fragment, None if known is None else known.last_with(fragment.start))
         if text:
             parts[fragment.role].append(InputText(text))
-            actors[fragment.role].append((_actor(given.source, owners), given.seconds))
+            actors[fragment.role].append((_actor(source, owners), seconds))
     messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
     return ContextUpdate(tuple(messages), tuple(warnings), tuple(tuple(actors[message.role]) for message in messages))
 

@@ -83,7 +83,7 @@ class Trail:
 
 def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:
     """Return the data of a record without what says nothing. An empty patch says something."""
-    slim = {name: value for name, value in data.items() if value not in ("", [], 0) or name == "patch"}
+    slim: dict[str, Any] = {name: value for name, value in data.items() if value not in ("", [], 0) or name == "patch"}
     if "seconds" in slim:
         slim["seconds"] = round(slim["seconds"], 6)
     if "by" in slim:

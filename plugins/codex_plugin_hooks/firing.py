@@ -123,6 +123,8 @@ class _Firing:
             entries=fired.verdict.entries,
         )
         self._turn.emit(HookCompletedEvent(self._facts.turn_id, summary))
+        if fired.verdict.has_effect:
+            self._turn.because(_named(fired.handler))
         self._warn(fired)
 
     async def later(self, handler: Handler) -> None:
@@ -133,6 +135,7 @@ class _Firing:
         if found.reason is not None or found.stops or found.allows or found.updated is not None:
             self._thread.warn(_line(handler, "error", "an asynchronous hook cannot decide anything"))
         if found.context:
+            self._turn.because(_named(handler))
             self._thread.deliver([Message("developer", (InputText(text),)) for text in found.context], "join")
 
     def _warn(self, fired: Fired) -> None:
@@ -143,10 +146,12 @@ class _Firing:
 
 def _line(handler: Handler, kind: str, text: str) -> str:
     """Return a line for the user."""
-    if kind == "warning":
-        return text
+    return text if kind == "warning" else f"{_named(handler)} failed: {text}"
+
+
+def _named(handler: Handler) -> str:
     command = handler.command if len(handler.command) <= _SHOWN else f"{handler.command[:_SHOWN]}..."
-    return f"{handler.event.name} hook {command!r} ({handler.path}) failed: {text}"
+    return f"{handler.event.name} hook {command!r} ({handler.path})"
 
 
 def _summary(handler: Handler, run_id: str, started_at: int) -> HookRun:

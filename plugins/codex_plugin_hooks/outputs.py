@@ -87,6 +87,11 @@ class Verdict(Value, kw_only=True):
     allows: bool = False
     updated: Any = field(default=None)
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether the run decides, changes or adds something."""
+        return bool(self.context or self.stops or self.allows or self.reason is not None or self.updated is not None)
+
 
 def verdict(event: HookEvent, ran: Ran) -> Verdict:
     """Return what a run decides. A run that failed decides nothing."""

@@ -268,6 +268,9 @@ class _SampleTurn:
             codex_home=codex_home,
         )
 
+    def because(self, cause: str) -> None:
+        """Forget the cause, which the trial shows anyway."""
+
     def emit(self, event: EventMsg) -> None:
         if isinstance(event, HookCompletedEvent):
             self.runs.append(event.run)

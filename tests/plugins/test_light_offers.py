@@ -58,6 +58,7 @@ WORKING_PARTS = {
     "network_proxy": ("gate", "rules", "wire"),
     "openai": ("body", "client", "events", "faults", "plain_transport", "httpx_transport", "sse"),
     "otel": ("configuration", "process", "telemetry", "worker.main"),
+    "provenance": ("answers", "command", "reading", "session"),
     "read_file": ("indentation", "paths", "search"),
     "replay": ("cassette", "clients", "recording"),
     "rollout": ("files", "git", "lineage", "paginated", "reconstruction"),

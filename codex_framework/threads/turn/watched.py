@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from codex_framework.contract.roles.provenance import Actor
+from codex_framework.contract.value import Value
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.provenance import listen
 
 __all__ = ["Step", "Watched"]
 
 
-class Step(NamedTuple):
+class Step(Value):
     """One change of a value."""
 
     by: Actor

@@ -1,0 +1,49 @@
+"""``codex-framework why``."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import click
+
+from codex_framework import PluginContext
+from codex_plugin_provenance.sentences import printable
+
+__all__ = ["command", "why"]
+
+
+@click.command("why")
+@click.argument("session", metavar="SESSION")
+@click.argument("item", metavar="[ITEM]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def why(context: PluginContext, session: str, item: str | None, *, as_json: bool) -> None:
+    """Tell who changed, refused or added something in a session.
+
+    SESSION is an id, the beginning of an id, the path of a file, or `last`. ITEM is the number or the id of an item, the id of a call,
+    or the name of a tool. Without it, everything is listed by turn, with the numbers of the items.
+    """
+    from codex_plugin_provenance import answers
+    from codex_plugin_provenance.files import Files
+    from codex_plugin_provenance.reading import session_of
+    from codex_plugin_provenance.subjects import subject_named
+
+    files = Files(context.codex_home)
+    found = session_of(files.find(session), files)
+    subject = None if item is None else subject_named(found, item)
+    if as_json:
+        data = answers.overview_data(found) if subject is None else answers.answer_data(found, subject)
+        click.echo(json.dumps(data, indent=2))
+        return
+    for line in answers.overview_lines(found) if subject is None else answers.answer_lines(found, subject):
+        click.echo(line)
+    for fault in found.faults:
+        click.echo(printable(f"Warning: {fault}"), err=True)
+
+
+def command(context: PluginContext) -> click.Command:
+    """Return the command for one kernel."""
+    own = copy.copy(why)
+    own.context_settings = {**why.context_settings, "obj": context}
+    return own
