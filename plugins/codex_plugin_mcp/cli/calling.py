@@ -23,7 +23,7 @@ from codex_framework import (
 )
 from codex_plugin_mcp.cli.asking import answer, at_terminal, line_of
 from codex_plugin_mcp.cli.configured import Configured, ServerName
-from codex_plugin_mcp.cli.text import paragraph, plain, printable
+from codex_plugin_mcp.cli.text import block_text, paragraph, plain, printable
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.connection import Connection
@@ -219,18 +219,4 @@ def _shown(result: Mapping[str, Any]) -> Iterator[str]:
     if not blocks and result.get("structuredContent") is not None:
         yield json.dumps(result["structuredContent"], indent=2)
     for block in blocks:
-        yield _block(block)
-
-
-def _block(block: Mapping[str, Any]) -> str:
-    kind = plain(str(block.get("type")))
-    if kind == "text":
-        return printable(str(block.get("text", "")))
-    resource = block.get("resource") if isinstance(block.get("resource"), Mapping) else block
-    assert isinstance(resource, Mapping)
-    if isinstance(resource.get("text"), str):
-        return printable(resource["text"])
-    data = resource.get("data", resource.get("blob"))
-    size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
-    name = plain(" ".join(str(resource[key]) for key in ("uri", "mimeType") if key in resource))
-    return f"[{kind}: {name}{size}]"
+        yield block_text(block)

@@ -19,6 +19,10 @@ _COMMANDS = {
     "logout": ("accounts", "logout_command"),
     "tools": ("tools", "tools_command"),
     "call": ("calling", "call_command"),
+    "prompts": ("offers", "prompts_command"),
+    "prompt": ("offers", "prompt_command"),
+    "resources": ("offers", "resources_command"),
+    "resource": ("offers", "resource_command"),
 }
 """By name: the module, and the function that makes the command for a plugin."""
 
@@ -32,7 +36,7 @@ class McpGroup(click.Group):
 
     def __init__(self, plugin: PluginContext) -> None:
         super().__init__(
-            "mcp", help="Manage MCP servers: list, add and remove them, log in and out, and use their tools."
+            "mcp", help="Manage MCP servers: list, add and remove them, log in and out, and use what they offer."
         )
         self._plugin = plugin
 

@@ -6,10 +6,22 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
-__all__ = ["MASK", "listed", "masked", "masked_map", "masked_url", "paragraph", "plain", "print_table", "printable"]
+__all__ = [
+    "MASK",
+    "block_text",
+    "listed",
+    "masked",
+    "masked_map",
+    "masked_url",
+    "paragraph",
+    "plain",
+    "print_table",
+    "printable",
+]
 
 MASK = "*****"
 """What is shown instead of a secret (Codex's)."""
@@ -30,6 +42,21 @@ def printable(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     return "\n".join("\t".join(plain(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+def block_text(block: Mapping[str, Any]) -> str:
+    """Return a block of content for people: a text as it is, and one line for any other kind."""
+    kind = plain(str(block.get("type")))
+    if kind == "text":
+        return printable(str(block.get("text", "")))
+    resource = block.get("resource") if isinstance(block.get("resource"), Mapping) else block
+    assert isinstance(resource, Mapping)
+    if isinstance(resource.get("text"), str):
+        return printable(resource["text"])
+    data = resource.get("data", resource.get("blob"))
+    size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
+    name = plain(" ".join(str(resource[key]) for key in ("uri", "mimeType") if key in resource))
+    return f"[{kind}: {name}{size}]"
 
 
 def listed(values: Iterable[str], separator: str = ", ") -> str:

@@ -7,7 +7,8 @@ The argument is a JSON object, or ``@FILE`` with one, which is read again for ea
 protocol revision to state.  ``first``: lines to print before anything.  ``exit``: exit at once with this status, after the line
 ``last``.  ``silent``: never answer these methods.  ``pages``: cursors, from one to the next.  ``delay_s``: wait before answering
 ``initialize``.  ``waits``: wait with that until there is the file ``FILE`` with the ending ``.go``.  ``raw``: from a tool's name to
-its result as text, which need not be JSON.  ``restless``: say that the list has changed with each list.
+its result as text, which need not be JSON.  ``restless``: say that the list has changed with each list.  ``refuses``: answer
+``initialize`` with this error, after the line ``noise`` on stderr.
 
 Tools with a behaviour of their own: ``exit``, ``never``, ``slow`` (progress, then an answer), ``big``, ``garbage``, ``wrong_id``,
 ``grow`` (adds a tool and says so), ``environment``, ``ask`` (sends a request of its own and returns the answer), ``flood`` (sends
@@ -132,6 +133,9 @@ def handle(message):
             ANSWERED.notify_all()
     elif method in settings().get("silent", ()) or number is None:
         return
+    elif method == "initialize" and "refuses" in SETTINGS:
+        print(SETTINGS["noise"], file=sys.stderr, flush=True)
+        send({"jsonrpc": "2.0", "id": number, "error": SETTINGS["refuses"]})
     elif method == "initialize":
         time.sleep(SETTINGS.get("delay_s", 0))
         while SETTINGS.get("waits") and not Path(sys.argv[1][1:]).with_suffix(".go").exists():

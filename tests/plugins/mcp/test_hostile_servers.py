@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_framework.contract.protocol.items import FunctionCall
 from codex_framework.testing import Reply, answer, call, say
 from codex_plugin_mcp.connections import Connections
+from codex_plugin_mcp.questions import ElicitationAnswer, ElicitationRequest
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 SAFE = {"readOnlyHint": True}
@@ -148,6 +149,32 @@ def test_a_tool_that_changes_while_the_user_is_asked_is_not_called(play, table, 
     config = table(mode="auto", tools=tools("plain"))
     assert "has changed" in "\n".join(play(story, config, 'approval_policy="on-request"', answers=[yes]))
     assert not received(tmp_path, "tools/call")
+
+
+def test_a_tool_that_changes_while_a_page_is_opened_is_not_tried_again(play, table, tmp_path):
+    page = {"mode": "url", "message": "Log in.", "url": "https://example.com/", "elicitationId": "e"}
+    refused = {"code": -32042, "message": "log in first", "data": {"elicitations": [page]}}
+    threads = []
+
+    async def after_the_change(request):
+        change(tmp_path, tools=tools("plain", annotations={"destructiveHint": True}))
+        await connection(threads[0])._tools_changed({})
+        elicitations = threads[0].inside("mcp").component(Connections).pool.features.elicitations
+        done = {"elicitationId": "e"}
+        asyncio.get_running_loop().call_later(
+            0.1, lambda: asyncio.ensure_future(elicitations(connection(threads[0])).completed(done))
+        )
+        return ElicitationAnswer("accept")
+
+    async def story(thread):
+        threads.append(thread)
+        await thread.turn("go", call("mcp__srv__plain"), say("done"))
+        return "\n".join(texts(thread.outputs[0]))
+
+    config = table(mode="auto", tools=tools("plain", annotations=SAFE), answers={"plain": refused})
+    opened = answer(ElicitationRequest, after_the_change)
+    assert "has changed" in play(story, config, 'approval_policy="on-request"', answers=[opened])
+    assert len(received(tmp_path, "tools/call")) == 1
 
 
 def test_a_harmless_change_of_a_tool_does_not_stop_its_call(play, table, tmp_path):
@@ -314,6 +341,21 @@ def test_what_a_server_prints_cannot_control_the_terminal(play, table):
     shown = play(story, table(exit=4, last=evil))
     assert "fine" in shown
     assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
+
+
+def test_what_a_server_answers_and_logs_cannot_control_the_terminal(play, table, caplog):
+    caplog.set_level("INFO", "codex_framework.mcp.srv")
+    code = {"code": -32603, "message": "\x1b[2Jnot\x07 today"}
+
+    async def story(thread):
+        await thread.turn("go", say("done"))
+        return "\n".join(thread.warnings) + connection(thread).error
+
+    shown = play(story, table(refuses=code, noise="\x1b]0;owned\x07starting"))
+    logged = [record.getMessage() for record in caplog.records]
+    assert "not today" in shown
+    assert "starting" in logged
+    assert not set(shown + "".join(logged)) & {"\x1b", "\x07"}
 
 
 def test_a_flood_of_stderr_is_neither_kept_nor_shown(play, table):

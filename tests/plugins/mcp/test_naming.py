@@ -50,7 +50,7 @@ def test_the_prefix_can_be_left_out():
 
 def test_a_namespace_and_a_name_mean_one_tool():
     """Models state the namespace and the name separately, and a call is found by both together."""
-    names = tool_names({"a": ["bc", "_ab__c"], "ab": ["c"], "a__b": ["x"], "b": ["x", "y"]})
+    names = tool_names({"a": ["bc", "_ab__c", "__b__x"], "ab": ["c"], "a__b": ["x"], "b": ["x", "y"]})
     calls = [f"{name.namespace}{name.local}" for name in names]
     assert len({*calls}) == len(calls)
     assert not {*calls} & {name.full for name in names}
