@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         FreeformSpec,
         FunctionSpec,
         NativeSpec,
+        ToolNamespace,
         ToolSpec,
     )
     from codex_framework.contract.roles.tools import Tool, ToolContext
@@ -161,7 +162,9 @@ _HOMES = {
     "codex_framework.contract.roles.tasks": "Task TaskContext",
     "codex_framework.contract.roles.scopes": "ServiceKey Span Trace",
     "codex_framework.contract.roles.threads": "KernelContext ThreadClient ThreadContext TurnContext",
-    "codex_framework.contract.roles.tool_specs": "DeferredTool FreeformFormat FreeformSpec FunctionSpec NativeSpec ToolSpec",
+    "codex_framework.contract.roles.tool_specs": (
+        "DeferredTool FreeformFormat FreeformSpec FunctionSpec NativeSpec ToolNamespace ToolSpec"
+    ),
     "codex_framework.contract.roles.tools": "Tool ToolContext",
     "codex_framework.contract.roles.setting_overrides": "SettingsOverrides",
     "codex_framework.contract.roles.settings": "Settings",
@@ -288,6 +291,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolNamespace",
     "ToolOutput",
     "ToolRefused",
     "ToolSpec",

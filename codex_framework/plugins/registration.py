@@ -11,12 +11,13 @@ from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tool_specs import (
+    FunctionSpec,
     ToolSpec,
     is_tool_name,
     schema_problems,
     spec_problems,
 )
-from codex_framework.contract.roles.tools import Tool
+from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.contract.value import Value, field
 from codex_framework.plugins.role_checks import role_problems
 from codex_framework.toolkit.faults import Label
@@ -40,7 +41,7 @@ class RegisteredTool(Value, kw_only=True):
         exposure: ``direct``, ``deferred`` or ``hidden``.
         keywords, source: For a tool search.
         tells_clients: Whether it informs clients about its calls itself.
-        offered, spec_for, needs_approval, allow_always, view, with_arguments, preview: As in
+        offered, spec_for, needs_approval, allow_always, refused, view, with_arguments, preview: As in
             :class:`~codex_framework.contract.roles.tools.Tool`.
     """
 
@@ -58,6 +59,7 @@ class RegisteredTool(Value, kw_only=True):
     spec_for: Callable[[TurnFacts], ToolSpec] | None = None
     needs_approval: Callable[[ToolCall, TurnFacts], Approval | None] | None = None
     allow_always: Callable[[ToolCall, TurnContext], Awaitable[None]] | None = None
+    refused: Callable[[ToolCall, ToolContext, str], None] | None = None
     view: Callable[[ToolCall], CallView | None] | None = None
     with_arguments: Callable[[ToolCall, Mapping[str, Any]], ToolCall] | None = None
     preview: Callable[[str, str], EventMsg | None] | None = None
@@ -68,7 +70,7 @@ class RegisteredTool(Value, kw_only=True):
         return Label("tool", self.spec.name, self.plugin)
 
 
-_METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "view", "with_arguments", "preview")
+_METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview")
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
@@ -82,7 +84,7 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
             plugin=plugin,
             spec=tool.spec,
             parallel=bool(getattr(tool, "parallel_safe", Tool.parallel_safe)),
-            aliases=tuple(getattr(tool, "aliases", Tool.aliases)),
+            aliases=(*getattr(tool, "aliases", Tool.aliases), *_joined_name(tool.spec)),
             programs=dict(getattr(tool, "programs", Tool.programs)),
             exposure=getattr(tool, "exposure", Tool.exposure),
             keywords=getattr(tool, "keywords", Tool.keywords),
@@ -94,6 +96,12 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
         return None, [f"its members cannot be read: {error}"]
     problems = list(_member_problems(registered))
     return (None, problems) if problems else (registered, [])
+
+
+def _joined_name(spec: ToolSpec) -> tuple[str, ...]:
+    """Return the name by which a model calls a tool that it was offered in a group."""
+    joined = spec.joined_name if isinstance(spec, FunctionSpec) else None
+    return () if joined is None else (joined,)
 
 
 def _member_problems(registered: RegisteredTool) -> Iterator[str]:

@@ -15,21 +15,25 @@ from codex_framework import (
     ToolCall,
     ToolContext,
     ToolError,
+    ToolNamespace,
     ToolOutput,
     TurnContext,
     TurnFacts,
+    __version__,
 )
 from codex_framework.contract.protocol.wire import to_wire
-from codex_framework.contract.roles.tool_specs import is_tool_name
 from codex_plugin_mcp.approval import approval_for, promises
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
 from codex_plugin_mcp.naming import ToolName
 from codex_plugin_mcp.records import CallRecord
 from codex_plugin_mcp.results import for_model, heading
-from codex_plugin_mcp.texts import one_line
+from codex_plugin_mcp.texts import one_line, plain
 
 __all__ = ["McpTool"]
+
+_MAX_ABOUT = 8_000
+"""Longest instructions of a server that models read, in characters."""
 
 _SANDBOX_STATE = "codex/sandbox-state-meta"
 
@@ -57,8 +61,13 @@ class McpTool(Tool):
         self.connection = connection
         self.name = name
         self.raw = raw
-        self.spec = FunctionSpec(name.full, description if isinstance(description, str) else "", parameters)
-        self.aliases = _aliases(name)
+        self.spec = FunctionSpec(
+            name.full,
+            description if isinstance(description, str) else "",
+            parameters,
+            namespace=ToolNamespace(name.namespace, _about(connection, name)),
+            local_name=name.local,
+        )
         self.exposure = exposure
         self.keywords = _text(raw.get("title")) or _text(_mapping(raw.get("annotations")).get("title"))
         self.source = _source(connection)
@@ -71,6 +80,12 @@ class McpTool(Tool):
     async def allow_always(self, call: ToolCall, turn: TurnContext) -> None:  # noqa: ARG002  # the role's
         """Save the approval mode ``approve`` for the tool in the user's ``config.toml``."""
         await self.connection.remember_approval(self.name.tool)
+
+    def refused(self, call: ToolCall, context: ToolContext, why: str) -> None:
+        """Tell clients about the call as one that failed."""
+        record = self._record(call, context)
+        record.begin()
+        record.failed(why)
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the call under the name ``mcp__server__tool``."""
@@ -86,8 +101,7 @@ class McpTool(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Call the tool on its server."""
-        read_only = _mapping(self.raw.get("annotations")).get("readOnlyHint") is True
-        record = CallRecord(self.name.server, self.name.tool, call, context, read_only=read_only)
+        record = self._record(call, context)
         record.begin()
         try:
             with context.span("mcp.call", server=self.name.server, tool=self.name.tool) as span:
@@ -107,6 +121,10 @@ class McpTool(Tool):
             raise
         success = result.get("isError") is not True
         return ToolOutput(for_model(result, record.ended(result, success=success), context.model), success=success)
+
+    def _record(self, call: ToolCall, context: ToolContext) -> CallRecord:
+        read_only = _mapping(self.raw.get("annotations")).get("readOnlyHint") is True
+        return CallRecord(self.name.server, self.name.tool, call, context, read_only=read_only)
 
     def _check_unchanged(self, tool: Mapping[str, Any] | None, call: ToolCall, context: ToolContext) -> None:
         """Refuse a call that requires approval, if the tool is not the one that was offered and approved.
@@ -138,6 +156,7 @@ class McpTool(Tool):
         """Return the ``_meta`` of the call: who calls, as Codex sends it."""
         turn = context.turn.facts
         policy = to_wire(turn.sandbox_policy)
+        effort = context.turn.thread.settings.reasoning_effort or turn.model.default_effort
         meta: dict[str, Any] = {
             "callId": call.call_id,
             "threadId": context.thread_id,
@@ -145,10 +164,13 @@ class McpTool(Tool):
             "x-codex-turn-metadata": {
                 "session_id": context.thread_id,
                 "thread_id": context.thread_id,
+                **({} if effort is None else {"reasoning_effort": effort}),
                 "turn_id": context.turn_id,
                 "model": turn.model.slug,
                 "sandbox_mode": policy.get("type") if isinstance(policy, dict) else None,
+                "codex_version": __version__,
             },
+            **({} if call.item_id is None else {"itemId": call.item_id}),
         }
         if traceparent is not None:
             meta["traceparent"] = traceparent
@@ -161,6 +183,13 @@ class McpTool(Tool):
                 "useLegacyLandlock": False,
             }
         return meta
+
+
+def _about(connection: Connection, name: ToolName) -> str:
+    """Return the server's instructions, which models read as the description of its namespace."""
+    session = connection.session
+    about = "" if session is None else plain(session.instructions, _MAX_ABOUT).strip()
+    return about or f"Tools in the {name.namespace} namespace."
 
 
 def _source(connection: Connection) -> str:
@@ -176,12 +205,6 @@ def _text(value: object) -> str:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _aliases(name: ToolName) -> tuple[str, ...]:
-    """Return the name for calls that state the namespace separately."""
-    joined = f"{name.namespace}{name.local}"
-    return (joined,) if joined != name.full and is_tool_name(joined) else ()
 
 
 def _arguments(text: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
@@ -24,15 +24,19 @@ class BodyWriter:
     def __init__(self, *, store: bool = False) -> None:
         self._store = store
         self._tools: tuple[ToolSpec, ...] | None = None
+        self._grouped = False
         self._tools_json = b"[]"
         self._instructions = ""
         self._instructions_json = b""
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
-        if request.tools is not self._tools and request.tools != self._tools:
-            self._tools = request.tools
-            self._tools_json = _json([_tool(spec) for spec in request.tools])
+        is_new = request.tools is not self._tools and request.tools != self._tools
+        if is_new or request.model.namespaces != self._grouped:
+            self._tools, self._grouped = request.tools, request.model.namespaces
+            self._tools_json = _json(
+                _in_groups(request.tools) if self._grouped else [_tool(each) for each in request.tools]
+            )
         if request.instructions != self._instructions:
             self._instructions = request.instructions
             self._instructions_json = b',"instructions":' + _json(request.instructions) if request.instructions else b""
@@ -91,6 +95,23 @@ def _text(request: ModelRequest) -> dict[str, Any]:
             "name": "codex_output_schema",
         }
     return text
+
+
+def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return the tools with those of a namespace in one group, at the place of the first of them."""
+    tools: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for spec in specs:
+        if not isinstance(spec, FunctionSpec) or spec.namespace is None:
+            tools.append(_tool(spec))
+            continue
+        group, inner = spec.namespace, {**_tool(spec), "name": spec.local_name}
+        if group.name not in groups:
+            groups[group.name] = []
+            described = {"name": group.name, "description": group.description, "tools": groups[group.name]}
+            tools.append({"type": "namespace", **described})
+        groups[group.name].append(inner)
+    return tools
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

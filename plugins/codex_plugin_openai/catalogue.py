@@ -21,6 +21,7 @@ def _model(
         supports_images=True,
         image_detail_original=original,
         tool_search=search,
+        namespaces=True,
     )
 
 

@@ -88,7 +88,9 @@ class ToolSearch(Tool):
         index = await _index(context, tools)
         found = [tools[number] for number in index.find(query, limit)]
         if call.kind == "tool_search":
-            return ToolOutput(json.dumps({"tools": _within_limit(found)}, default=dict), truncate=False)
+            specs = _within_limit(found)
+            wire = _in_groups(specs) if context.model.namespaces else [_on_wire(spec) for spec in specs]
+            return ToolOutput(json.dumps({"tools": wire}, default=dict), truncate=False)
         context.turn.thread.offer_tools([tool.spec.name for tool in found])
         return ToolOutput(json.dumps({"tools": [_brief(tool) for tool in found]}, ensure_ascii=False), truncate=False)
 
@@ -114,17 +116,33 @@ async def _index(context: ToolContext, tools: Sequence[DeferredTool]) -> Index:
     return index
 
 
-def _within_limit(found: Sequence[DeferredTool]) -> list[dict[str, Any]]:
-    """Return the specs of tools on the wire. The best tool is always among them, and others as far as there is room."""
-    specs: list[dict[str, Any]] = []
+def _within_limit(found: Sequence[DeferredTool]) -> list[ToolSpec]:
+    """Return the specs of tools for which there is room. That of the best tool is always among them."""
+    specs: list[ToolSpec] = []
     length = 0
     for tool in found:
-        spec = _on_wire(tool.spec)
-        length += len(json.dumps(spec, default=dict))
+        length += len(json.dumps(_on_wire(tool.spec), default=dict))
         if specs and length > _MAX_OUTPUT:
             break
-        specs.append(spec)
+        specs.append(tool.spec)
     return specs
+
+
+def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return tools on the wire, with those of a namespace in one group."""
+    tools: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for spec in specs:
+        if not isinstance(spec, FunctionSpec) or spec.namespace is None:
+            tools.append(_on_wire(spec))
+            continue
+        group = spec.namespace
+        if group.name not in groups:
+            groups[group.name] = []
+            described = {"name": group.name, "description": group.description, "tools": groups[group.name]}
+            tools.append({"type": "namespace", **described})
+        groups[group.name].append({**_on_wire(spec), "name": spec.local_name})
+    return tools
 
 
 def _on_wire(spec: ToolSpec) -> dict[str, Any]:

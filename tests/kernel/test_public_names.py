@@ -21,7 +21,7 @@ ProviderInfo
 ProxyPorts ReasoningDelta Request RequestResolvedEvent ResponseItem ReviewDecision RolledBack RunError RunResult
 SampleResult Sandbox SandboxError SandboxPolicy SandboxReport ServiceError ServiceKey Settings SettingsOverrides Span Status StopTurn
 StoredThread Task TaskContext Telemetry TextDelta Thread ThreadClient ThreadComponent ThreadContext ThreadError
-ThreadMeta ThreadRecorder ThreadStore Tool ToolApprovalRequestEvent ToolCall ToolContext ToolError ToolOutput
+ThreadMeta ThreadRecorder ThreadStore Tool ToolApprovalRequestEvent ToolCall ToolContext ToolError ToolNamespace ToolOutput
 ToolRefused ToolSpec Trace TurnContext TurnEnded TurnFacts Unconfined Usage UserConfig UserInput Value Verdict WritableRoot
 __version__ arguments_schema freeform_tool handles hookimpl parse_arguments run run_async shell_argv tool user_shell
 """.split()  # noqa: SIM905

@@ -28,7 +28,7 @@ from codex_framework import (
     freeform_tool,
     tool,
 )
-from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCallEndEvent, WarningEvent
 from codex_framework.contract.protocol.items import is_output
 from codex_framework.testing import Offer
 from codex_framework.testing.replies import call, custom_call, say
@@ -357,3 +357,53 @@ def test_a_freeform_function_may_need_an_approval(make_thread: Any) -> None:
     person = Asked(Decision.APPROVED, Decision.DENIED)
     replies = [custom_call("shout", "hi"), custom_call("shout", "ho"), say("done")]
     assert run(make_thread, [shout], person, replies).outputs == ["HI", "rejected by user"]
+
+
+def _events(make_thread: Any, tool: Tool, *decisions: Decision) -> tuple[list[Any], list[str]]:
+    async def driven() -> tuple[list[Any], list[str]]:
+        replies = (call("deploy", to="prod"), say("done"))
+        async with make_thread(replies, tools=[tool], config=ON_REQUEST) as thread:
+            result = await thread.run("go", on_request=Asked(*decisions))
+            return result.events, [event.message for event in result.events if isinstance(event, WarningEvent)]
+
+    return asyncio.run(driven())
+
+
+def test_clients_see_a_refused_call_from_its_begin_to_its_end(make_thread: Any) -> None:
+    events, _ = _events(make_thread, Deploy(), Decision.DENIED)
+    (begin,) = (event for event in events if isinstance(event, ToolCallBeginEvent))
+    (end,) = (event for event in events if isinstance(event, ToolCallEndEvent))
+    assert (begin.tool, begin.arguments) == ("deploy", '{"to": "prod"}')
+    assert (end.call_id, end.success, end.output) == (begin.call_id, False, "rejected by user")
+
+
+class Telling(Deploy):
+    """A tool that tells clients itself about its calls."""
+
+    tells_clients = True
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        super().__init__()
+        self.fault = fault
+        self.told: list[Any] = []
+
+    def refused(self, call: ToolCall, context: ToolContext, why: str) -> None:
+        self.told.append((call.arguments, context.call_id == call.call_id, why))
+        if self.fault is not None:
+            raise self.fault
+
+
+@pytest.mark.parametrize("decision", [Decision.DENIED, Decision.APPROVED])
+def test_a_tool_that_tells_clients_itself_learns_of_a_refused_call_only(make_thread: Any, decision: Decision) -> None:
+    telling = Telling()
+    events, _ = _events(make_thread, telling, decision)
+    refused = [('{"to": "prod"}', True, "rejected by user")]
+    assert telling.told == (refused if decision is Decision.DENIED else [])
+    assert not [event for event in events if isinstance(event, (ToolCallBeginEvent, ToolCallEndEvent))]
+
+
+def test_a_tool_that_cannot_tell_of_a_refused_call_is_named(make_thread: Any) -> None:
+    telling = Telling(ValueError("no words"))
+    _, warnings = _events(make_thread, telling, Decision.DENIED)
+    assert any("refused" in text and "no words" in text and "Clients do not see the call." in text for text in warnings)
+    assert telling.ran == []

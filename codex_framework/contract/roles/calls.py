@@ -20,12 +20,14 @@ class ToolCall(Value):
         arguments: JSON text of a function call, the plain text of a freeform call, or the JSON of a native call's action.
         kind: ``function``, ``custom``, ``local_shell``, or ``tool_search`` for a tool search of the wire. The output of such a
             search is the JSON of an object whose ``tools`` are the found tools as on the wire.
+        item_id: The provider's id of the item that is the call. None if it has none, or a plugin makes the call.
     """
 
     call_id: str
     name: str
     arguments: str
     kind: str = "function"
+    item_id: str | None = None
 
 
 class CallView(Value, kw_only=True):

@@ -78,6 +78,7 @@ class ModelInfo(Value, kw_only=True):
         shell_type: The command tool to offer: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``.
         apply_patch: ``freeform``, ``function`` or None.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
+        namespaces: Whether the model and its provider take tools in groups (``FunctionSpec.namespace``).
     """
 
     slug: str
@@ -93,6 +94,7 @@ class ModelInfo(Value, kw_only=True):
     supports_images: bool = True
     image_detail_original: bool = False
     tool_search: bool = False
+    namespaces: bool = False
     base_instructions: str | None = None
 
 

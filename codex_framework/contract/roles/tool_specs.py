@@ -14,11 +14,24 @@ __all__ = [
     "FreeformSpec",
     "FunctionSpec",
     "NativeSpec",
+    "ToolNamespace",
     "ToolSpec",
     "is_tool_name",
     "schema_problems",
     "spec_problems",
 ]
+
+
+class ToolNamespace(Value):
+    """A group of tools, such as those of one server.
+
+    Attributes:
+        name: As that of a tool.
+        description: What its tools have in common.
+    """
+
+    name: str
+    description: str
 
 
 class FunctionSpec(Value):
@@ -28,12 +41,21 @@ class FunctionSpec(Value):
         name: 1 to 64 of ``[a-zA-Z0-9_.-]``.
         parameters: A JSON Schema of type ``object``.
         strict: Whether the model must follow the schema (only for schemas of the strict subset).
+        namespace: The group in which a model that takes groups (``ModelInfo.namespaces``) is offered the tool. None means no group.
+        local_name: Its name within the group. The names of group and tool, joined, are a further name of the tool.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     strict: bool = False
+    namespace: ToolNamespace | None = None
+    local_name: str = ""
+
+    @property
+    def joined_name(self) -> str | None:
+        """The names of the group and of the tool in it. None without a group."""
+        return None if self.namespace is None else f"{self.namespace.name}{self.local_name}"
 
 
 class FreeformFormat(Value):
@@ -105,7 +127,23 @@ def spec_problems(spec: Any) -> Iterator[str]:
         if spec.format.syntax not in ("lark", "regex"):
             yield f"the syntax of its grammar is {spec.format.syntax!r}, not 'lark' or 'regex'"
         return
+    yield from _namespace_problems(spec)
     yield from _parameter_problems(spec)
+
+
+def _namespace_problems(spec: FunctionSpec) -> Iterator[str]:
+    namespace: Any = spec.namespace
+    if namespace is None:
+        return
+    if not isinstance(namespace, ToolNamespace) or not isinstance(namespace.description, str):
+        yield "its namespace is not a ToolNamespace with a name and a description"
+        return
+    names = (namespace.name, spec.local_name, spec.joined_name)
+    if not all(isinstance(name, str) and is_tool_name(name) for name in names):
+        yield (
+            f"its namespace {namespace.name!r} and its local_name {spec.local_name!r} are not allowed: use a-z, A-Z, 0-9, '_', '.'"
+            " and '-', at most 64 together"
+        )
 
 
 def schema_problems(schema: object, where: str = "parameters") -> Iterator[str]:

@@ -97,6 +97,16 @@ class Tool:
         An exception becomes a warning: the call runs, and the next call requires approval again.
         """
 
+    def refused(self, call: ToolCall, context: ToolContext, why: str) -> None:
+        """Tell the clients about a call that was not allowed, so that they see it as they see others of the tool.
+
+        Called if ``tells_clients`` is true, after :meth:`needs_approval`, a reviewer or the user has refused the call. For other
+        tools the kernel emits the begin and end events.
+
+        Args:
+            why: What the model reads.
+        """
+
     def view(self, call: ToolCall) -> CallView | None:  # noqa: ARG002
         """Return a call in the vocabulary of hooks, guards and interfaces. None means that the tool has no view."""
         return None

@@ -19,7 +19,13 @@ from codex_framework.contract.roles.models import (
     ModelRequest,
     ProviderInfo,
 )
-from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
+from codex_framework.contract.roles.tool_specs import (
+    FreeformFormat,
+    FreeformSpec,
+    FunctionSpec,
+    NativeSpec,
+    ToolNamespace,
+)
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.requests import model_request
 from codex_framework.toolkit.roles import completed
@@ -36,6 +42,9 @@ _RESPONSE_S = 30.0
 
 _TOOLS = (
     FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}),
+    FunctionSpec(
+        "sea__listen", "Listens.", {"type": "object"}, namespace=ToolNamespace("sea", "At sea."), local_name="listen"
+    ),
     FreeformSpec("write", "Writes.", FreeformFormat("lark", 'start: "x"')),
     NativeSpec("local_shell", "local_shell"),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,6 +30,7 @@ from codex_framework.testing.conformance.findings import Findings, Unmet, run_ch
 from codex_framework.testing.conformance.tool_calls import check_before_call
 from codex_framework.testing.facts import turn_facts
 from codex_framework.threads.turn.call_context import CallContext
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["check_tool"]
 
@@ -144,6 +147,7 @@ async def _calls(
     try:
         async with call_context(workspace, config=config) as context:
             await _refusals(findings, tool, context)
+            _check_refused(findings, tool, context)
             if arguments is not None:
                 text = _text(arguments)
                 await _whole_call(findings, tool, text, context)
@@ -175,6 +179,18 @@ async def _refusals(findings: Findings, tool: Tool, context: CallContext) -> Non
             _check_output(findings, what, output)  # only the tool knows whether the text follows the grammar
         else:
             findings.note(f"{what} is accepted; it must raise ToolError")
+
+
+def _check_refused(findings: Findings, tool: Tool, context: CallContext) -> None:
+    """Tell a tool about calls that were not allowed."""
+    if not overrides(tool, Tool, "refused"):
+        return
+    findings.require(tool.tells_clients, "it has refused(), which is called only if tells_clients is true")
+    for why, text in (*bad_arguments(tool.spec), ("with no arguments", "{}")):
+        call = _call(tool, text)
+        with contextlib.suppress(Unmet):
+            told = functools.partial(tool.refused, call, context, "rejected by user")
+            findings.called(f"refused() of a call {why}", told, within_s=0.5)
 
 
 def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:

@@ -173,7 +173,11 @@ class CallRunner:
         if registered is None:
             raise _unsupported(call)
         if registered.needs_approval is not None:
-            await self.approvals.approve(registered, call)
+            try:
+                await self.approvals.approve(registered, call)
+            except ToolError as error:
+                await self._refused(registered, call, str(error))
+                raise
         context = self._context(call, registered)
         called = self._called if registered.tells_clients else self._announced
         output = await called(registered, call, context)
@@ -183,6 +187,23 @@ class CallRunner:
         if self._interception.redacts:  # first, because half of a secret is not recognised
             limited = self._scope.limited(self.redacted(output, call.call_id).content)
         return output.evolve(content=limited)
+
+    async def _refused(self, registered: RegisteredTool, call: ToolCall, why: str) -> None:
+        """Let clients see a call that was not allowed."""
+        if not registered.tells_clients:
+            started = self._begin(call, registered)
+            self._end(call, registered, ToolOutput(why, success=False), started)
+        elif registered.refused is not None:
+            context = self._context(call, registered)
+            notices = self._scope.conversation.notices
+            try:
+                notices.timed(registered.label, "refused", registered.refused, call, context, why)
+            except Exception as error:  # a plugin may raise anything
+                then = "Clients do not see the call."
+                notices.tell(registered.label.failed("refused", error, then=then, source=registered.refused))
+            finally:
+                if not context.scope.empty:
+                    await context.scope.aclose()
 
     async def _announced(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
         """Run a tool that emits no events about its calls between a begin and an end event."""

@@ -52,11 +52,11 @@ def tool_call(item: AnyCall) -> ToolCall:
     name = call_name(item)
     match item:
         case FunctionCall():
-            return ToolCall(item.call_id, name, item.arguments, "function")
+            return ToolCall(item.call_id, name, item.arguments, "function", item.id)
         case CustomToolCall():
-            return ToolCall(item.call_id, name, item.input, "custom")
+            return ToolCall(item.call_id, name, item.input, "custom", item.id)
         case LocalShellCall():
-            return ToolCall(item.call_id or "", name, encode_json(item.action), "local_shell")
+            return ToolCall(item.call_id or "", name, encode_json(item.action), "local_shell", item.id)
         case UnknownItem(raw):
             return ToolCall(str(raw.get("call_id")), name, encode_json(raw.get("arguments") or {}), "tool_search")
         case _:

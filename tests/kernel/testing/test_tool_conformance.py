@@ -168,3 +168,12 @@ def test_a_refusal_without_a_reason_is_found() -> None:
 def test_a_preview_that_falls_over_what_is_not_whole_is_found(preview: Any, found: str) -> None:
     (said,) = _of_call(violations(Says(preview=preview)))
     assert said.startswith(found)
+
+
+def test_a_tool_that_cannot_tell_of_refused_calls_is_found() -> None:
+    found = violations(Says(refused=lambda call, context, why: 1 / 0))
+    assert "it has refused(), which is called only if tells_clients is true" in found
+    assert "refused() of a call with no arguments raises ZeroDivisionError: division by zero" in found
+    check_tool(
+        Says(refused=lambda call, context, why: context.emit(WarningEvent(why)), tells_clients=True), {"text": "x"}
+    )

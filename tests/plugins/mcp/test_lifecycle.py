@@ -14,7 +14,8 @@ import pytest
 
 from codex_framework import Agent, Decision, ReviewDecision, Status, ToolApprovalRequestEvent
 from codex_framework.contract.protocol.events import ItemCompletedEvent, ItemStartedEvent, ToolCallProgressEvent
-from codex_framework.testing import answer, call, say
+from codex_framework.contract.protocol.items import FunctionCall
+from codex_framework.testing import Reply, answer, call, say
 from codex_plugin_mcp.connections import Connections
 from codex_plugin_mcp.events import McpStartupCompleteEvent, McpStartupUpdateEvent, McpToolCallEndEvent
 
@@ -109,6 +110,36 @@ def test_a_call_reaches_the_server_and_clients_see_it(play, table, tmp_path):
     assert "codex/sandbox-state-meta" not in sent["_meta"]
 
 
+def test_a_call_says_who_calls(play, table, tmp_path):
+    async def story(thread):
+        await thread.turn("go", Reply(items=(FunctionCall("plain", "{}", "one", "mcp__srv", "fc_1"),)), say("done"))
+        return thread.client.id
+
+    thread_id = play(story, table(tools=tools("plain")), 'model_reasoning_effort="low"')
+    (sent,) = (message["params"] for message in received(tmp_path) if message.get("method") == "tools/call")
+    meta = sent["_meta"]
+    assert (meta["callId"], meta["itemId"]) == ("one", "fc_1")
+    assert (meta["threadId"], meta["sessionId"]) == (thread_id, thread_id)
+    about = meta["x-codex-turn-metadata"]
+    assert (about["thread_id"], about["reasoning_effort"]) == (thread_id, "low")
+
+
+def test_the_tools_of_a_server_are_a_group_with_its_instructions(play, table):
+    async def story(thread):
+        await thread.turn("go", say("done"))
+        return {spec.name: spec for spec in thread.requests[0].tools if spec.name.startswith("mcp__")}
+
+    good = table("good", tools=tools("do-it"), instructions="Use it well.\x1b[2J\nOr not.")
+    specs = play(
+        story, good, table("other", tools=tools("x"), instructions="x" * 100_000), table("bare", tools=tools("y"))
+    )
+    spec = specs["mcp__good__do_it"]
+    assert (spec.namespace.name, spec.local_name) == ("mcp__good", "do_it")
+    assert spec.namespace.description == "Use it well.\nOr not."
+    assert len(specs["mcp__other__x"].namespace.description) < 10_000
+    assert specs["mcp__bare__y"].namespace.description == "Tools in the mcp__bare namespace."
+
+
 def test_the_model_is_offered_what_the_lists_and_the_server_let_it_see(play, table):
     given = [
         *tools("a", "b", "c"),
@@ -190,9 +221,19 @@ def test_a_refused_call_does_not_reach_the_server(play, table, tmp_path):
     no = answer(ToolApprovalRequestEvent, ReviewDecision(Decision.DENIED))
 
     async def story(thread):
-        await thread.turn("go", call("mcp__srv__plain"), say("done"))
+        await thread.turn("go", call("mcp__srv__plain", k=1), say("done"))
+        kinds = (ItemStartedEvent, ItemCompletedEvent)
+        return [(type(event), event.item) for event in thread.events if isinstance(event, kinds)]
 
-    play(story, table(mode="auto", tools=tools("plain")), 'approval_policy="on-request"', answers=[no])
+    asked = table(mode="auto", tools=tools("plain"))
+    for config, why in (("on-request", "rejected by user"), ("never", "MCP tool call requires approval, but")):
+        policy = (f'approval_policy="{config}"', 'sandbox_mode="read-only"')
+        seen = play(story, asked, *policy, answers=[no])
+        (begun, item), (done, failed) = ((kind, item) for kind, item in seen if item["type"] == "McpToolCall")
+        assert (begun, done) == (ItemStartedEvent, ItemCompletedEvent)
+        assert (item["server"], item["tool"], item["arguments"]) == ("srv", "plain", {"k": 1})
+        assert failed["status"] == "failed"
+        assert failed["error"]["message"].startswith(why)
     assert not [message for message in received(tmp_path) if message.get("method") == "tools/call"]
 
 

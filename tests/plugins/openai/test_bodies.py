@@ -15,6 +15,7 @@ from codex_framework import (
     ModelInfo,
     NativeSpec,
     ProviderInfo,
+    ToolNamespace,
     __version__,
 )
 from codex_framework.contract.protocol.items import FunctionCallOutput
@@ -179,3 +180,31 @@ def test_the_servers_turn_state_goes_back_within_the_turn_only(ask: Ask, turn: s
     replies = [say("a").evolve(headers={"x-codex-turn-state": "sticky"}), say("b")]
     outcome = ask(replies, model_request(), model_request(turn_id=turn))
     assert outcome.server.requests[1].headers.get("x-codex-turn-state") == sent
+
+
+def test_tools_of_a_namespace_are_one_group_for_models_that_take_groups() -> None:
+    sea, land = ToolNamespace("mcp__sea", "At sea."), ToolNamespace("mcp__land", "On land.")
+    schema = {"type": "object", "properties": {}}
+    tools = (
+        FunctionSpec("look", "Looks.", schema),
+        FunctionSpec("mcp__sea__listen", "Listens.", schema, namespace=sea, local_name="listen"),
+        FunctionSpec("mcp__land__go", "Goes.", schema, namespace=land, local_name="go"),
+        FunctionSpec("mcp__sea__swim", "Swims.", schema, namespace=sea, local_name="swim"),
+    )
+
+    def function(name: str, description: str) -> dict[str, Any]:
+        return {"type": "function", "name": name, "description": description, "strict": False, "parameters": schema}
+
+    writer, grouping = BodyWriter(), GPT.evolve(namespaces=True)
+    assert json.loads(writer.body(model_request("hi", model=grouping, tools=tools)))["tools"] == [
+        function("look", "Looks."),
+        {
+            "type": "namespace",
+            "name": "mcp__sea",
+            "description": "At sea.",
+            "tools": [function("listen", "Listens."), function("swim", "Swims.")],
+        },
+        {"type": "namespace", "name": "mcp__land", "description": "On land.", "tools": [function("go", "Goes.")]},
+    ]
+    flat = json.loads(writer.body(model_request("hi", model=PLAIN, tools=tools)))["tools"]
+    assert [tool["name"] for tool in flat] == ["look", "mcp__sea__listen", "mcp__land__go", "mcp__sea__swim"]

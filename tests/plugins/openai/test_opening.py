@@ -103,6 +103,11 @@ def test_an_unknown_key_in_the_table_is_named_with_the_one_that_was_meant() -> N
 def test_models_it_knows_have_their_limits() -> None:
     known = ResponsesProvider().model("gpt-5.2")
     assert known == ModelInfo(
-        slug="gpt-5.2", context_window=272_000, truncation=("bytes", 10_000), default_effort="medium", verbosity="low"
+        slug="gpt-5.2",
+        context_window=272_000,
+        truncation=("bytes", 10_000),
+        default_effort="medium",
+        verbosity="low",
+        namespaces=True,
     )
     assert ResponsesProvider().model("gpt-none") is None

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import pytest
 
-from codex_framework import Component, FunctionSpec, ThreadComponent, Tool, ToolOutput, hookimpl, tool
-from codex_framework.contract.protocol.items import UnknownItem
+from codex_framework import Component, FunctionSpec, ThreadComponent, Tool, ToolNamespace, ToolOutput, hookimpl, tool
+from codex_framework.contract.protocol.items import FunctionCall, UnknownItem
 from codex_framework.testing import Offer, call, reply, say
 
 
@@ -195,6 +195,22 @@ def test_the_tool_search_of_the_wire_gets_specs_and_leaves_the_list_of_tools_alo
     assert {key: found[key] for key in (*rest, "tools")} == {**rest, "tools": [tool]}
     assert names(scene.asked[1]) == names(scene.asked[0])
     assert outputs(scene.asked[2])[0]["output"] == "ran mcp__w__get_weather"
+
+
+def test_found_tools_of_a_namespace_are_one_group_and_are_called_by_it(scene):
+    weather = ToolNamespace("mcp__w", "About the weather.")
+    tools = [Fake(f"mcp__w__{name}", f"Get the {name} of a city.") for name in ("rain", "wind")]
+    for each in tools:
+        each.spec = each.spec.evolve(namespace=weather, local_name=each.spec.name.removeprefix("mcp__w__"))
+    grouped = reply(FunctionCall("wind", '{"city": "x"}', "c", "mcp__w"))
+    played(scene, [search("city rain wind letter"), grouped, say("done")], tools=[*tools, MAIL])
+    (found,) = outputs(scene.asked[1], "tool_search_output")
+    groups = {each["name"]: [inner["name"] for inner in each.get("tools", ())] for each in found["tools"]}
+    assert groups == {"mcp__w": ["rain", "wind"], "mcp__m__send_mail": []}
+    (group,) = (each for each in found["tools"] if each["type"] == "namespace")
+    assert group["description"] == "About the weather."
+    assert all(inner["defer_loading"] is True for inner in group["tools"])
+    assert outputs(scene.asked[2])[0]["output"] == "ran mcp__wwind"
 
 
 @pytest.mark.parametrize("query", ["zebra", "", 7])
