@@ -278,7 +278,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "profiles.*": Key("profile", "a named set of settings; it may contain any key of this page", "", _USED),
         "history.persistence": Key('"save-all" | "none"', "whether prompts are saved", '"save-all"'),
         "history.max_bytes": Key("int>=0", "size of the prompt history"),
-        "notify": Key("list[str]", "a program to run when a turn ends"),
+        "notify": Key("list[str]", "a program to run when a turn ends; the plugin notify runs it"),
         "file_opener": Key(
             '"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "the editor that opens links to files"
         ),
@@ -294,7 +294,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "check_for_update_on_startup": Key("bool", "check for a newer version", "true"),
         "suppress_unstable_features_warning": Key("bool", "do not warn about unstable features"),
         "disable_paste_burst": Key("bool", "disable the detection of pasted text"),
-        "tui": Key("table", "the terminal interface"),
+        "tui": Key("table", "the terminal interface; only its notifications are used", "", _USED),
         "notice": Key("table", "notices that were already shown"),
         "desktop": Key("table", "the desktop app"),
         "audio": Key("table", "audio"),

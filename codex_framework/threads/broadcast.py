@@ -63,7 +63,7 @@ class Watcher:
         self._role = role
         self.target = target
         self._report = report
-        self._queue: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[str, str, Callable[[], None]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._busy_since: float | None = None
         self._failures: Counter[str] = Counter()
@@ -76,19 +76,20 @@ class Watcher:
         """Its name in messages."""
         return Label(self._role.noun, self.target.name, self.plugin)
 
-    def tell(self, thread_id: str, call: Callable[[], None]) -> None:
-        """Queue one call. Never blocks, never raises."""
+    def tell(self, thread_id: str, call: Callable[[], None], method: str = "") -> None:
+        """Queue one call of the role's method, or of ``method``. Never blocks, never raises."""
         if self._given_up or thread_id in self._muted:
             return
         if self._hangs():
             self._given_up = True
-            late = self.label.late(self._role.method, PATIENCE_S, self._source, then="It is muted.")
+            name = self._role.method
+            late = self.label.late(name, PATIENCE_S, getattr(self.target, name), then="It is muted.")
             self._report(thread_id, late)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=f"watcher-{self.plugin}", daemon=True)
             self._thread.start()
-        self._queue.put((thread_id, call))
+        self._queue.put((thread_id, method or self._role.method, call))
 
     def failed_current(self, error: Exception) -> None:
         """Report that ``current`` has raised, once."""
@@ -101,7 +102,7 @@ class Watcher:
         if self._given_up:
             return
         if last is not None:
-            self.tell("", last)
+            self.tell("", last, "flush")
         if self._thread is None:
             return
         self._queue.put(None)
@@ -117,29 +118,26 @@ class Watcher:
 
     def _work(self) -> None:
         while (entry := self._queue.get()) is not None:
-            thread_id, call = entry
+            thread_id, method, call = entry
             if thread_id in self._muted:
                 continue
             self._busy_since = time.monotonic()
             try:
                 call()
             except (Exception, SystemExit) as error:  # a watcher may raise anything, and this class contains it
-                self._failed(thread_id, error)
+                self._failed(thread_id, method, error)
             finally:
                 self._busy_since = None
 
-    def _failed(self, thread_id: str, error: BaseException) -> None:
+    def _failed(self, thread_id: str, method: str, error: BaseException) -> None:
+        source = getattr(self.target, method)
         self._failures[thread_id] += 1
         if self._failures[thread_id] == 1:
-            self._report(thread_id, self.label.failed(self._role.method, error, source=self._source))
+            self._report(thread_id, self.label.failed(method, error, source=source))
         elif self._failures[thread_id] >= FAILURES:
             self._muted.add(thread_id)
             then = f"It failed {FAILURES} times and is muted for this thread."
-            self._report(thread_id, self.label.failed(self._role.method, error, then=then, source=self._source))
-
-    @property
-    def _source(self) -> object:
-        return getattr(self.target, self._role.method)
+            self._report(thread_id, self.label.failed(method, error, then=then, source=source))
 
 
 class Broadcast:
@@ -233,7 +231,8 @@ class Broadcast:
         """Let all watchers finish, each within its time limit."""
         self._tell_measured()
         await asyncio.gather(
-            *(watcher.close() for watcher in (*self._observers, *self._notifiers)),
+            *(watcher.close() for watcher in self._observers),
+            *(watcher.close(_flush_of(watcher.target)) for watcher in self._notifiers),
             *(watcher.close(watcher.target.flush) for watcher in self._telemetry),
         )
         await asyncio.sleep(0)  # what a watcher's thread reported at its end is on its way
@@ -250,3 +249,8 @@ class Broadcast:
             self._loop.call_soon_threadsafe(self._report, thread_id, sentence)
         except RuntimeError:  # the loop was closed in between, so nobody can receive it
             return
+
+
+def _flush_of(notifier: Notifier) -> Callable[[], None] | None:
+    """Return what ends a notifier. None means that it need not be called, for which a thread would have to be started."""
+    return notifier.flush if overrides(notifier, Notifier, "flush") else None

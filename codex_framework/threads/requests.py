@@ -19,7 +19,7 @@ from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import checked, explained, source_place
 
-__all__ = ["Effect", "Fail", "Release", "RequestDesk", "Requests", "Tell"]
+__all__ = ["Effect", "Fail", "Release", "RequestDesk", "Requests", "Tell", "subject_of"]
 
 A = TypeVar("A")
 

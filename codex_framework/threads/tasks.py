@@ -22,12 +22,12 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.agents import TaskRole
-from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.outcomes import Outcome, Status, Usage
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
+from codex_framework.threads.notifications import end_notification
 from codex_framework.threads.settings_changes import settings_snapshot
 from codex_framework.threads.task_actions import actions_of
 from codex_framework.threads.turn.machine import InputArrived
@@ -325,7 +325,7 @@ class Tasks:
         self._tell_end(turn, outcome, now, duration_ms)
         turn.end_span(outcome, usage)
         turn.scope.flush()
-        self._notify(turn, outcome)
+        self._notify(turn, outcome, now - turn.began)
         for arrived in late:
             self._start_late(arrived)
         self._go_on()
@@ -382,24 +382,11 @@ class Tasks:
         if self._started == started:
             self._settled.set()
 
-    def _notify(self, turn: _Turn, outcome: Outcome) -> None:
-        scope = turn.scope
-        conversation = self._conversation
-        if outcome.status is not Status.COMPLETED or conversation.parent is not None:
-            return  # the user waits for top-level threads
-        if outcome.last_agent_message is None and not isinstance(turn.run, LoopRun):
-            return  # a task without the agent
-        asked = turn.run.asked if isinstance(turn.run, LoopRun) else ()
-        conversation.host.broadcast.notification(
-            Notification(
-                type="agent-turn-complete",
-                thread_id=conversation.id,
-                turn_id=scope.turn_id,
-                cwd=str(scope.settings.cwd),
-                input_messages=tuple(asked),
-                last_assistant_message=outcome.last_agent_message,
-            )
-        )
+    def _notify(self, turn: _Turn, outcome: Outcome, duration_s: float) -> None:
+        asked = turn.run.asked if isinstance(turn.run, LoopRun) else None
+        notification = end_notification(turn.scope, outcome, asked, duration_s)
+        if notification is not None:
+            self._conversation.host.broadcast.notification(notification)
 
     async def ended(self) -> None:
         """Wait for the end of the running turn."""

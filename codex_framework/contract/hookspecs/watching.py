@@ -13,7 +13,7 @@ __all__ = ["codex_notifiers", "codex_observers", "codex_telemetry"]
 
 @hookspec
 def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:  # type: ignore[empty-body]
-    r"""Offer notifiers, which tell the user that a turn has ended or needs an answer.
+    r"""Offer notifiers, which tell the user that a turn has ended, has failed or needs an answer.
 
     Example:
         ```python

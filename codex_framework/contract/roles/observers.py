@@ -36,8 +36,12 @@ class Notification(Value, kw_only=True):
     """A notification for a user who is not watching.
 
     Attributes:
-        type: ``agent-turn-complete`` or ``approval-requested``.
+        type: ``agent-turn-complete``, ``approval-requested``, ``turn-failed`` or ``budget-reached``. Ignore the types that you do not
+            know. A turn that the user has interrupted causes no notification.
+        client: The name of the thread's client (its originator), such as ``codex_exec``.
         input_messages: The user's input in this turn.
+        text: What the user is asked, why the turn failed, or which limit was reached.
+        duration_s: How long the turn has taken, in seconds. None for a request, because the turn still runs.
     """
 
     type: str
@@ -47,10 +51,12 @@ class Notification(Value, kw_only=True):
     input_messages: tuple[str, ...] = ()
     last_assistant_message: str | None = None
     text: str = ""
+    client: str = ""
+    duration_s: float | None = None
 
 
 class Notifier:
-    """Notifies the user that a turn has ended or needs an answer.
+    """Notifies the user that a turn has ended, has failed or needs an answer.
 
     Attributes:
         name: Short and unique.
@@ -62,6 +68,9 @@ class Notifier:
     def notify(self, notification: Notification) -> None:
         """Deliver a notification. Time limit 5 s: start a process without waiting for it."""
         raise NotImplementedError
+
+    def flush(self) -> None:
+        """Deliver what is still queued, and release what is used for it. Called when the kernel closes. Time limit 5 s."""
 
 
 class Measurement(Value, kw_only=True):

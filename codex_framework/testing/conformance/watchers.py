@@ -34,10 +34,24 @@ NOTIFICATIONS = (
         input_messages=(_SAID, ""),
         last_assistant_message="long " * 100_000,
     ),
-    Notification(type="approval-requested", thread_id="thread-1", turn_id="turn-4", cwd="/", text=_SAID),
+    Notification(
+        type="approval-requested", thread_id="thread-1", turn_id="turn-4", cwd="/", text=_SAID, client="codex_exec"
+    ),
+    Notification(
+        type="turn-failed",
+        thread_id="thread-1",
+        turn_id="turn-5",
+        cwd="/",
+        input_messages=("\udce4 is no character",),
+        text=_SAID,
+        duration_s=0.0,
+    ),
+    Notification(
+        type="budget-reached", thread_id="thread-1", turn_id="turn-6", cwd="/", text="1 request", duration_s=1e9
+    ),
     Notification(type="something-new", thread_id="", turn_id="", cwd=""),
 )
-"""Notifications for the check: typical, empty, long and unusual ones, and one of an unknown type."""
+"""Notifications for the check: typical, empty, long and unusual ones, one of each type, and one of an unknown type."""
 
 MEASUREMENTS = (
     Measurement(
@@ -59,18 +73,24 @@ MEASUREMENTS = (
 
 
 def check_notifier(notifier: Notifier) -> None:
-    """Check that a notifier fulfils its role. It gets five notifications, some of them unusual.
+    """Check that a notifier fulfils its role. It gets seven notifications, some of them unusual, and is flushed, twice.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("notifier", notifier)
     if findings.members(notifier, Notifier):
+        notifier = completed(notifier, Notifier)
         findings.named(notifier)
         for notification in NOTIFICATIONS:
             what = f"notify({notification.type!r}, turn {notification.turn_id!r})"
             if not findings.called_aside(what, partial(notifier.notify, notification), within_s=_WITHIN_S):
                 break
+        for which in ("flush()", "a second flush() with nothing to deliver"):
+            findings.called_aside(which, notifier.flush, within_s=_WITHIN_S)
+        again = partial(notifier.notify, NOTIFICATIONS[0])
+        findings.called_aside("notify after flush()", again, within_s=_WITHIN_S)
+        findings.called_aside("flush() after that", notifier.flush, within_s=_WITHIN_S)
     findings.raise_any()
 
 

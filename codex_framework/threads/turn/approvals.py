@@ -20,6 +20,7 @@ from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.patience import Late, contained, within
 from codex_framework.threads.provenance import listen
+from codex_framework.threads.requests import subject_of
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.toolkit.fitting import fitting
 
@@ -129,7 +130,7 @@ class Approvals:
                 return _explained(decision, name), by
         closed: list[Closed] = []
         answer = await self._scope.ask(
-            request, shown=lambda: self._scope.approval_pending(_reason(request)), how=closed.append
+            request, shown=lambda: self._scope.approval_pending(_question(request)), how=closed.append
         )
         by = Actor(role="user") if closed == [Closed.ANSWERED] else Actor(role="nobody", causes=tuple(closed))
         return checked(answer, ReviewDecision, "the answer"), by
@@ -177,7 +178,9 @@ def decision_of(decision: ReviewDecision) -> str:
     return "approved_with_amendment" if decision.execpolicy_amendment is not None else decision.decision.value
 
 
-def _reason(request: ApprovalRequest) -> str:
+def _question(request: ApprovalRequest) -> str:
+    """Return what the user is asked, in a sentence for who is not watching."""
     if isinstance(request, ToolApprovalRequestEvent):
         return request.approval.question
-    return str(getattr(request, "reason", None) or "")
+    reason = getattr(request, "reason", None)
+    return f"{subject_of(request)}: {reason}" if reason else subject_of(request)

@@ -337,6 +337,7 @@ class TurnScope:
                 turn_id=self.turn_id,
                 cwd=str(self.settings.cwd),
                 text=text,
+                client=self.conversation.meta.originator,
             )
         )
 

@@ -486,7 +486,7 @@ def test_quiet_watchers_keep_to_their_roles():
     watcher = Watcher(lambda: None)
     check_notifier(watcher)
     check_telemetry(watcher)
-    assert len(watcher.seen) == 5 + 6
+    assert len(watcher.seen) == 8 + 6
 
 
 def test_watchers_that_raise_are_found():
@@ -495,6 +495,10 @@ def test_watchers_that_raise_are_found():
 
     assert violations(check_notifier, Watcher(fail)) == (
         "notify('agent-turn-complete', turn 'turn-1') raises OSError: no bell",
+        "flush() raises OSError: no bell",
+        "a second flush() with nothing to deliver raises OSError: no bell",
+        "notify after flush() raises OSError: no bell",
+        "flush() after that raises OSError: no bell",
     )
     assert violations(check_telemetry, Watcher(fail)) == (
         "record('span', 'codex.tool.call') raises OSError: no bell",

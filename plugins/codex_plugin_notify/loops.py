@@ -1,0 +1,41 @@
+"""An event loop for a thread that nobody waits for at the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+__all__ = ["run"]
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """An executor whose threads do not delay the end of the process, such as one that waits for a name server."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=work, name="notify-resolver", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Wait for nothing."""
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in an event loop of its own."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(_DaemonThreads())
+        runner.run(work)
