@@ -163,13 +163,20 @@ class Ran:
 
 @pytest.fixture
 def run(make_kernel: Any) -> Callable[..., Ran]:
-    """Run turns with a configuration, and close the kernel."""
+    """Run turns with a configuration, and close the kernel: at once, or when ``until`` is true of the warnings so far."""
 
     async def answered(request: Any) -> ReviewDecision:
         del request
         return ReviewDecision(Decision.APPROVED)
 
-    async def played(config: str, replies: Sequence[Any], turns: int, env: dict[str, str], **settings: Any) -> Ran:
+    async def played(
+        config: str,
+        replies: Sequence[Any],
+        turns: int,
+        env: dict[str, str],
+        until: Callable[[list[str]], bool],
+        **settings: Any,
+    ) -> Ran:
         async with asyncio.timeout(60):
             async with make_kernel(replies, config=config, tools=[risky], env=env) as kernel:
                 settings = {"approval_policy": "on-request", **settings}
@@ -178,6 +185,9 @@ def run(make_kernel: Any) -> Callable[..., Ran]:
                 following = thread.events(answers=False)
                 listening = asyncio.ensure_future(following.each(lambda event: _warned(event, heard)))
                 results = [await thread.run("Hello!", on_request=answered) for _ in range(turns)]
+                patience = time.monotonic() + 30
+                while not until(heard) and time.monotonic() < patience:
+                    await asyncio.sleep(0.01)
                 reports = [report for report in kernel.registry.reports if report.name == "notify"]
                 problems = [problem.fact for report in reports for problem in report.problems]
                 await thread.shutdown()
@@ -185,7 +195,7 @@ def run(make_kernel: Any) -> Callable[..., Ran]:
                 began = time.monotonic()
                 await kernel.aclose()
                 close_s = time.monotonic() - began
-        said = [text for text in (*heard, *kernel.registry.warnings) if "notif" in text]
+        said = [*heard, *(text for text in kernel.registry.warnings if text.startswith("notif"))]
         return Ran(results, said, close_s, problems)
 
     def run(
@@ -194,13 +204,14 @@ def run(make_kernel: Any) -> Callable[..., Ran]:
         *,
         turns: int = 1,
         env: dict[str, str] | None = None,
+        until: Callable[[list[str]], bool] = lambda said: True,
         **settings: Any,
     ) -> Ran:
-        return asyncio.run(played(config, replies, turns, env or {}, **settings))
+        return asyncio.run(played(config, replies, turns, env or {}, until, **settings))
 
     return run
 
 
 def _warned(event: Any, texts: list[str]) -> None:
-    if event.msg.type == "warning":
+    if event.msg.type == "warning" and event.msg.message.startswith("notif"):
         texts.append(event.msg.message)

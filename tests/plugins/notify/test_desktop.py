@@ -69,7 +69,7 @@ def test_without_its_table_nothing_is_shown(run: Any, recorder: Any, desktop: di
 
 def test_a_command_that_fails_is_told(run: Any, tmp_path: Path):
     (tmp_path / "notify-send").symlink_to("/bin/false")
-    (line,) = run(TABLE, env={"PATH": str(tmp_path)}).said
+    (line,) = run(TABLE, env={"PATH": str(tmp_path)}, until=bool).said
     assert "'notify-send' exited with status 1" in line
 
 

@@ -15,12 +15,16 @@ from codex_framework.testing import fail, say
 from .conftest import APPROVED
 
 
+def posts(hook: Any, count: int) -> Any:
+    return lambda said: len(hook.posted) >= count
+
+
 def table(hook: Any, *lines: str) -> str:
     return "\n".join(["[framework.plugins.notify.webhooks.ops]", f'url = "{hook.url}"', *lines])
 
 
 def test_a_turn_is_posted(run: Any, hook: Any, workspace: Any):
-    ran = run(table(hook), [say("D\u00f6ne.")])
+    ran = run(table(hook), [say("D\u00f6ne.")], until=posts(hook, 1))
     (posted,) = hook.posted
     assert posted.path == "/services/T0/canary"
     assert posted.headers["content-type"] == "application/json"
@@ -49,7 +53,7 @@ def test_a_turn_is_posted(run: Any, hook: Any, workspace: Any):
     ],
 )
 def test_the_signature_is_that_of_standard_webhooks(run: Any, hook: Any, secret: str, key: bytes):
-    run(table(hook, 'secret_env_var = "HOOK_SECRET"'), env={"HOOK_SECRET": secret})
+    run(table(hook, 'secret_env_var = "HOOK_SECRET"'), env={"HOOK_SECRET": secret}, until=posts(hook, 1))
     (posted,) = hook.posted
     version, _, given = posted.headers["webhook-signature"].partition(",")
     signed = b".".join(
@@ -62,23 +66,23 @@ def test_the_signature_is_that_of_standard_webhooks(run: Any, hook: Any, secret:
 def test_kinds_are_chosen_for_each_webhook(run: Any, hook: Any):
     other = f'[framework.plugins.notify.webhooks.other]\nurl = "{hook.url}/other"\nkinds = ["turn-failed"]\n'
     config = table(hook, 'kinds = ["agent-turn-complete", "approval-requested"]') + "\n" + other
-    run(config, [*APPROVED, fail("no model")], turns=2)
+    run(config, [*APPROVED, fail("no model")], turns=2, until=posts(hook, 3))
     told = sorted((posted.path.rpartition("/")[2], posted.json["type"]) for posted in hook.posted)
     assert told == [("canary", "agent-turn-complete"), ("canary", "approval-requested"), ("other", "turn-failed")]
 
 
 def test_they_are_posted_in_order_and_none_is_lost(run: Any, hook: Any):
-    run(table(hook), [say(str(number)) for number in range(12)], turns=12)
+    run(table(hook), [say(str(number)) for number in range(12)], turns=12, until=posts(hook, 12))
     assert [posted.json["last-assistant-message"] for posted in hook.posted] == [str(number) for number in range(12)]
 
 
 def test_a_short_turn_can_be_left_out(run: Any, hook: Any):
-    run(table(hook, "min_turn_s = 1000.0"), APPROVED)
+    run(table(hook, "min_turn_s = 1000.0"), APPROVED, until=posts(hook, 1))
     assert [posted.json["type"] for posted in hook.posted] == ["approval-requested"]
 
 
 def test_the_content_can_be_left_out(run: Any, hook: Any):
-    run(table(hook, "content = false"), [*APPROVED, fail("secret reason")], turns=2)
+    run(table(hook, "content = false"), [*APPROVED, fail("secret reason")], turns=2, until=posts(hook, 3))
     assert [posted.json["type"] for posted in hook.posted] == [
         "approval-requested", "agent-turn-complete", "turn-failed",
     ]  # fmt: skip
@@ -93,7 +97,7 @@ def test_headers_and_url_can_come_from_variables(run: Any, hook: Any):
         http_headers = { X-Team = "agents" }
         env_http_headers = { Authorization = "HOOK_TOKEN" }
     """
-    run(config, env={"HOOK_URL": hook.url, "HOOK_TOKEN": "Bearer canary"})
+    run(config, env={"HOOK_URL": hook.url, "HOOK_TOKEN": "Bearer canary"}, until=posts(hook, 1))
     (posted,) = hook.posted
     assert (posted.headers["x-team"], posted.headers["authorization"]) == ("agents", "Bearer canary")
 
