@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         ModelClient,
         ModelEvent,
         ModelInfo,
+        ModelPrices,
         ModelProvider,
         ModelRequest,
         ProviderInfo,
@@ -147,7 +148,7 @@ _HOMES = {
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
     "codex_framework.contract.roles.models": (
-        "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelProvider ModelRequest"
+        "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelPrices ModelProvider ModelRequest"
         " ProviderInfo ReasoningDelta TextDelta"
     ),
     "codex_framework.contract.roles.networks": "NetworkGate NetworkProxy NetworkTarget ProxyPorts",
@@ -230,6 +231,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelInfo",
+    "ModelPrices",
     "ModelProvider",
     "ModelRequest",
     "NativeSpec",

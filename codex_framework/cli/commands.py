@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,6 +15,9 @@ from click.shell_completion import CompletionItem
 from codex_framework import __version__
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 from codex_framework.contract.errors import CodexError
+
+if TYPE_CHECKING:
+    from codex_framework.plugins.registry import Registry
 
 __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
@@ -55,12 +59,16 @@ class Commands(click.Group):
         """Return the command that is named first. For an unknown one, say what was probably meant."""
         known = self.get_command(ctx, args[0])
         if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
-            raise click.UsageError(unknown_command(args, self.list_commands(ctx)), ctx)
+            raise click.UsageError(unknown_command(args, self.list_commands(ctx), _failures(ctx)), ctx)
         return super().resolve_command(ctx, args)
 
 
-def unknown_command(words: Sequence[str], commands: Sequence[str]) -> str:
-    """Return the error for arguments that start with no command. They may be a mistyped command or a prompt."""
+def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Sequence[str] = ()) -> str:
+    """Return the error for arguments that start with no command. They may be a mistyped command or a prompt.
+
+    Args:
+        failures: Why plugins could not be loaded, which might have offered the command.
+    """
     import difflib
     import shlex
 
@@ -72,6 +80,8 @@ def unknown_command(words: Sequence[str], commands: Sequence[str]) -> str:
         lines.append(f"  Did you mean: codex-framework {shlex.join([known.get(near[0], near[0]), *words[1:]])}")
     if not near or len(words) > 1:
         lines.append(f"  To give the model this task, run: codex-framework exec {task}")
+    if failures:
+        lines += ["", "Plugins that could not be loaded might have this command:", *(f"  {text}" for text in failures)]
     return "\n".join(lines)
 
 
@@ -150,9 +160,18 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
 
 
 def _offered(context: click.Context) -> Mapping[str, click.Command]:
+    return {name: offer.item for name, offer in _registry(context).command_table.commands.items()}
+
+
+def _failures(context: click.Context) -> list[str]:
+    """Return why plugins could not be loaded, as sentences."""
+    reports = _registry(context).command_table.reports
+    return [text for report in reports if report.status == "failed" for text in report.warnings.values()]
+
+
+def _registry(context: click.Context) -> Registry:
     from codex_framework.config import load_config
     from codex_framework.plugins.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
-    registry = load_registry(config, extra_plugins=plugin_files(context))
-    return {name: offer.item for name, offer in registry.command_table.commands.items()}
+    return load_registry(config, extra_plugins=plugin_files(context))

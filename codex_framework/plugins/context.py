@@ -12,7 +12,7 @@ from codex_framework.contract.errors import PluginError
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
     from codex_framework.contract.errors import ConfigError
-    from codex_framework.contract.roles.plugins import ConfigLayer
+    from codex_framework.contract.roles.plugins import ConfigLayer, Offer
 
 __all__ = ["LoadContext"]
 
@@ -29,12 +29,14 @@ class LoadContext:
 
     Attributes:
         collected: Returns the objects that other plugins offer to this plugin's own hooks. None until they are collected.
+        registered: Returns the objects of all plugins for a role of the framework. None until everything is loaded.
     """
 
     def __init__(self, name: str, config: Config, environ: Mapping[str, str]) -> None:
         self.name = name
         self.environ = environ
         self.collected: Callable[[type[Any]], Sequence[Any]] | None = None
+        self.registered: Callable[[type[Any]], Mapping[str, Offer[Any]] | None] | None = None
         self._config = config
         self._settings: dict[type[Any], Any] = {}
         self._layers: Sequence[ConfigLayer] | None = None
@@ -109,6 +111,29 @@ class LoadContext:
                 hint="Request them in a hook that offers objects of the framework, such as codex_tools, or later.",
             )
         return self.collected(role)
+
+    def offered(self, role: type[T]) -> Mapping[str, Offer[T]]:
+        """Return the objects of all plugins for a role of the framework, by name.
+
+        Raises:
+            PluginError: The plugins are not loaded yet, or the objects of the role have no names.
+        """
+        if self.registered is None:
+            raise PluginError(
+                self.name,
+                f"plugin {self.name!r} requested the objects of all plugins before they were loaded",
+                slug="plugin-hook",
+                hint="Request them in a command, in a component's start or in a call, not in a hook.",
+            )
+        found = self.registered(role)
+        if found is None:
+            raise PluginError(
+                self.name,
+                f"plugin {self.name!r} requested {getattr(role, '__name__', role)}, which is no role with names",
+                slug="plugin-hook",
+                hint="Request a role that a hook of the framework collects by name, such as Tool or ModelProvider.",
+            )
+        return found
 
     def undeclared(self, role: type[Any]) -> Sequence[Any]:
         """Raise an error for a role that no hook of the plugin collects.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.contract.roles.plugins import Offer
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
 from codex_framework.plugins.collection import Collected
@@ -56,13 +57,6 @@ ROLES: Mapping[str, str] = {
 
 BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
 """Names of the command line that plugins cannot take."""
-
-
-class Offer(NamedTuple, Generic[T]):
-    """An object and the name of the plugin that offers it."""
-
-    plugin: str
-    item: T
 
 
 class Offers:

@@ -107,6 +107,23 @@ class Registry(Value, kw_only=True):
     reports: tuple[PluginReport, ...] = ()
     _collected: Collected | None = field(default=None, repr=False, eq=False, alias="collected")
 
+    def offered(self, role: type[Any]) -> Mapping[str, Offer[Any]] | None:
+        """Return the objects for a role by name, without those of plugins that have failed. None if they have no names."""
+        from codex_framework.plugins.hook_checks import role_of
+
+        attribute = next((name for hook, name in ROLES.items() if role_of(hook) is role), None)
+        found = None if attribute is None else getattr(self, attribute)
+        if attribute == "tools":
+            offers = {name: Offer(known.plugin, known.tool) for name, known in self.tools_by_call.items()}
+        elif isinstance(found, Mapping):
+            owned = ((name, self.owners.get((str(attribute), name), ""), item) for name, item in found.items())
+            offers = {name: item if isinstance(item, Offer) else Offer(plugin, item) for name, plugin, item in owned}
+        else:
+            return None
+        plugins = () if self._collected is None else self._collected.plugins
+        usable = {loaded.name for loaded in plugins if loaded.usable}
+        return {name: offer for name, offer in offers.items() if offer.plugin in usable}
+
     def without(self, failed: Mapping[str, str]) -> Registry:
         """Return the registry without the objects of some plugins and of the plugins that require them.
 
@@ -281,7 +298,7 @@ def load_registry(
         from codex_framework.plugins.notes import noted
 
         notes = noted(whole, selection, collected.plugins, {word: found[role] for word, role in _CHOICES.items()})
-    return Registry(
+    registry = Registry(
         tools=tools,
         tools_by_call=offers.by_call(tools),
         providers=_items(found["providers"]),
@@ -311,6 +328,9 @@ def load_registry(
         reports=tuple(loaded.report() for loaded in collected.plugins),
         collected=collected,
     )
+    for loaded in collected.plugins:
+        loaded.context.registered = registry.offered
+    return registry
 
 
 def _as_config(tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:

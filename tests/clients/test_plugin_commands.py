@@ -56,3 +56,11 @@ def test_without_a_command_there_is_help(cli: Any) -> None:
     ran = cli.run()
     assert ran.status == 0
     assert ran.out.startswith("Usage: codex-framework [OPTIONS] [COMMAND]")
+
+
+def test_a_command_that_is_missing_because_its_plugin_failed_is_answered_with_the_reason(cli: Any) -> None:
+    (cli.home / "config.toml").write_text("[framework.plugins.usage]\nprices = 5\n")
+    ran = cli.run("usage")
+    assert (ran.status, ran.out) == (2, "")
+    assert "Plugins that could not be loaded might have this command:\n  plugin 'usage' " in ran.err
+    assert "config.toml, line 2). Fix the value." in ran.err

@@ -15,7 +15,7 @@ Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decisi
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
 ItemDone Kernel KernelContext Launch Limits Measurement Message ModelClient ModelError ModelEvent ModelInfo
-ModelProvider ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification
+ModelPrices ModelProvider ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification
 Notifier Observer Op OpHandler Outcome OutputText OutputView PathRule Plugin PluginContext PluginError Protection
 ProviderInfo
 ProxyPorts ReasoningDelta Request RequestResolvedEvent ResponseItem ReviewDecision RolledBack RunError RunResult

@@ -66,6 +66,7 @@ WORKING_PARTS = {
     "shell": ("report", "running"),
     "tool_search": ("ranking",),
     "unified_exec": ("report", "sessions"),
+    "usage": ("cli", "ledger", "meter", "scan", "table"),
     "user_shell": ("report", "task"),
     "view_image": ("shrinking", "signature"),
 }

@@ -19,6 +19,7 @@ __all__ = [
     "ModelClient",
     "ModelEvent",
     "ModelInfo",
+    "ModelPrices",
     "ModelProvider",
     "ModelRequest",
     "Prompt",
@@ -67,6 +68,33 @@ class ProviderInfo(Value, kw_only=True):
     options: Mapping[str, Any] = field(factory=dict)
 
 
+class ModelPrices(Value, kw_only=True):
+    """What a model costs, per million tokens.
+
+    Attributes:
+        input: Tokens of requests.
+        output: Tokens of responses, reasoning included.
+        cached_input: Tokens of requests that the provider has in its cache. None means the price of other input.
+        cache_write: Tokens of requests that the provider puts into its cache. None means the price of other input.
+        currency: The code of the currency (ISO 4217).
+    """
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+    currency: str = "USD"
+
+    def __attrs_post_init__(self) -> None:
+        """Check the values. Raises ValueError if one cannot be a price."""
+        for name in ("input", "output", "cached_input", "cache_write"):
+            price = getattr(self, name)
+            if price is not None and not 0 <= price < float("inf"):
+                raise ValueError(f"{name} is {price}, which is not a price")
+        if not self.currency.strip():
+            raise ValueError("the currency is empty")
+
+
 class ModelInfo(Value, kw_only=True):
     """The properties of a model (wire: ``ModelInfo``, the fields that the kernel and the bundled tools use).
 
@@ -79,6 +107,7 @@ class ModelInfo(Value, kw_only=True):
         apply_patch: ``freeform``, ``function`` or None.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
         namespaces: Whether the model and its provider take tools in groups (``FunctionSpec.namespace``).
+        prices: What the model costs. None means that it is unknown, which is not the same as 0.
     """
 
     slug: str
@@ -96,6 +125,7 @@ class ModelInfo(Value, kw_only=True):
     tool_search: bool = False
     namespaces: bool = False
     base_instructions: str | None = None
+    prices: ModelPrices | None = None
 
 
 class Prompt(Protocol):

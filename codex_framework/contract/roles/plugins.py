@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from codex_framework.contract.value import Value, field
 
-__all__ = ["ConfigLayer", "Plugin", "PluginContext"]
+__all__ = ["ConfigLayer", "Offer", "Plugin", "PluginContext"]
 
 T = TypeVar("T")
+
+
+class Offer(NamedTuple, Generic[T]):
+    """An object and the name of the plugin that offers it."""
+
+    plugin: str
+    item: T
 
 
 class ConfigLayer(Value, kw_only=True):
@@ -78,6 +85,17 @@ class PluginContext(Protocol):
 
         Raises:
             PluginError: The plugin declares no hook that collects this role, or the offers are not collected yet.
+        """
+        ...
+
+    def offered(self, role: type[T]) -> Mapping[str, Offer[T]]:
+        """Return what all plugins offer for a role of the framework, such as ``Tool`` or ``ModelProvider``, by name.
+
+        Tools have their other names, too. Tools of components belong to a thread and are not among them. Call this when
+        everything is loaded: in commands, components and calls.
+
+        Raises:
+            PluginError: The role is none whose objects have names, or the plugins are not loaded yet.
         """
         ...
 

@@ -1,0 +1,79 @@
+"""What tokens cost: prices of the configuration and of the model catalogues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from codex_framework import ModelPrices, ModelProvider, PluginContext
+from codex_plugin_usage.amounts import Amounts
+from codex_plugin_usage.settings import Settings
+
+__all__ = ["Cost", "PriceOf", "cost_of", "known_prices", "prices_for"]
+
+PriceOf: TypeAlias = Callable[[str, str], ModelPrices | None]
+"""Returns the prices of a model, by provider id and model. None means that they are unknown."""
+
+Cost: TypeAlias = Mapping[str, float]
+"""Amounts of money by currency."""
+
+_MILLION = 1_000_000
+
+
+def cost_of(amounts: Amounts, prices: ModelPrices) -> float:
+    """Return the cost of tokens. Each token is counted once, at the price of its kind."""
+    plain = max(amounts.input - amounts.cached_input - amounts.cache_write, 0)
+    cached = prices.input if prices.cached_input is None else prices.cached_input
+    written = prices.input if prices.cache_write is None else prices.cache_write
+    total = plain * prices.input + amounts.cached_input * cached + amounts.cache_write * written
+    return (total + amounts.output * prices.output) / _MILLION
+
+
+def known_prices(table: Mapping[str, ModelPrices]) -> PriceOf:
+    """Return the prices of a table by model or ``provider/model``; the latter has priority."""
+    return lambda provider, model: table.get(f"{provider}/{model}") or table.get(model)
+
+
+def prices_for(plugin: PluginContext, warn: Callable[[str], None]) -> PriceOf:
+    """Return the prices that a kernel knows: those of ``[framework.plugins.usage.prices]``, then those of its catalogues.
+
+    Args:
+        warn: Gets a sentence about each catalogue that cannot be asked.
+
+    Raises:
+        ConfigError: The settings of the plugin are invalid.
+    """
+    configured = known_prices(plugin.settings(Settings).prices)
+    providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
+    wires = _wires(plugin, providers)
+    found: dict[tuple[str, str], ModelPrices | None] = {}
+
+    def price(provider: str, model: str) -> ModelPrices | None:
+        if (prices := configured(provider, model)) is not None:
+            return prices
+        if (provider, model) not in found:
+            offer = providers.get(wires.get(provider, ""))
+            found[provider, model] = None if offer is None else _in_catalogue(offer, model, warn)
+        return found[provider, model]
+
+    return price
+
+
+def _wires(plugin: PluginContext, providers: Mapping[str, ModelProvider]) -> dict[str, str]:
+    """Return the wire of each provider id."""
+    wires = {key: info.wire_api for offer in providers.values() for key, info in offer.builtin.items()}
+    tables = plugin.config.get("model_providers") or {}
+    wires |= {
+        key: str(table.get("wire_api", "responses")) for key, table in tables.items() if isinstance(table, Mapping)
+    }
+    return wires
+
+
+def _in_catalogue(provider: ModelProvider, model: str, warn: Callable[[str], None]) -> ModelPrices | None:
+    try:
+        info = provider.model(model)
+        prices = None if info is None else info.prices
+    except Exception as error:  # a plugin may raise anything
+        warn(f"the model provider {provider.name} could not be asked for the prices of {model}: {error}")
+        return None
+    return prices if isinstance(prices, ModelPrices) else None
