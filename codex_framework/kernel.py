@@ -140,7 +140,7 @@ class Kernel:
         return with_overrides(settings_from(self.config, self.registry.builtin_providers), overrides)
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent by name: from ``[agents.NAME]`` in the configuration, or else from a plugin.
+        """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
 
         Raises:
             ThreadError: There is none of this name.

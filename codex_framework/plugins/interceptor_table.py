@@ -32,6 +32,7 @@ class InterceptorTable:
     Attributes:
         input, request, before_tool, before_compact, stop, client: Smallest ``order`` first.
         after_item, after_tool, redact, after_compact: Smallest ``order`` last.
+        takes: For each entry of ``input``, the predicate that says whether it takes an input, or None if it takes all.
         alone: Predicates that make a parallel-safe call run alone.
     """
 
@@ -45,6 +46,7 @@ class InterceptorTable:
     after_tool: tuple[Guard, ...]
     redact: tuple[Guard, ...]
     after_compact: tuple[Guard, ...]
+    takes: tuple[Guard | None, ...]
     alone: tuple[Guard, ...]
 
     def __init__(self, interceptors: Iterable[Any] = (), owners: Mapping[str, str] | None = None) -> None:
@@ -56,6 +58,10 @@ class InterceptorTable:
             if method == "redact":
                 guards = [guard for guard, item in zip(guards, self._with("redact"), strict=True) if item.redacts]
             setattr(self, method, tuple(reversed(guards) if method in _AFTER else guards))
+        self.takes = tuple(
+            self._guard(item, "takes") if overrides(item, Interceptor, "takes") else None
+            for item in self._with("input")
+        )
         self.alone = tuple(self._guard(item, "alone") for item in self._with("alone"))
 
     def __eq__(self, other: object) -> bool:

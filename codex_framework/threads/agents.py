@@ -26,17 +26,18 @@ _TEXTS = ("description", "instructions", "model", "permissions", "approval_polic
 
 
 def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
-    """Return an agent by name: from ``[agents.NAME]``, or else from a plugin.
+    """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
 
     Raises:
-        ThreadError: There is none of this name.
+        ThreadError: There is neither an agent nor a table of this name.
         ConfigError: Its table names a permission profile that does not exist.
     """
     table = (config.get("agents") or {}).get(name)
+    offered = registry.agents.get(name)
     if isinstance(table, Mapping):
-        return _from_table(name, table, config)
-    if name in registry.agents:
-        return registry.agents[name].item
+        return _with_table(Agent(name=name) if offered is None else offered.item, table, config)
+    if offered is not None:
+        return offered.item
     known = sorted(
         {*registry.agents, *(key for key, value in (config.get("agents") or {}).items() if isinstance(value, Mapping))}
     )
@@ -64,8 +65,8 @@ def check_agent(agent: object, method: str) -> None:
         )
 
 
-def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[Any]:
-    """Return the agent of a table, whose types have already been checked."""
+def _with_table(agent: Agent[Any], table: Mapping[str, Any], config: Config) -> Agent[Any]:
+    """Return an agent with the settings of a table, whose types have already been checked."""
     given: dict[str, Any] = {key: table[key] for key in _TEXTS if key in table}
     given |= {key: tuple(table[key]) for key in _LISTS if key in table}
     if "model_reasoning_effort" in table:
@@ -76,9 +77,9 @@ def _from_table(name: str, table: Mapping[str, Any], config: Config) -> Agent[An
         try:
             named_permissions(config, table["permissions"])
         except ConfigError as error:
-            key = ("agents", name, "permissions")
-            raise config.error(key, f"agent {name!r}: {error}", hint=error.hint, slug=error.slug) from None
-    return Agent(name=name, **given)
+            key = ("agents", agent.name, "permissions")
+            raise config.error(key, f"agent {agent.name!r}: {error}", hint=error.hint, slug=error.slug) from None
+    return agent.evolve(**given) if given else agent
 
 
 def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:

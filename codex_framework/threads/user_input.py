@@ -13,6 +13,8 @@ from codex_framework.contract.protocol.ops import (
     MAX_USER_INPUT_TEXT_CHARS,
     ImageInput,
     LocalImageInput,
+    MentionInput,
+    SkillInput,
     TextInput,
     UserInputItem,
 )
@@ -51,7 +53,9 @@ def arrived(items: Sequence[UserInputItem], cwd: Path) -> InputArrived:
         images=tuple(item.image_url for item in items if isinstance(item, ImageInput)) or None,
         local_images=tuple(item.path for item in items if isinstance(item, LocalImageInput)),
     )
-    return InputArrived((Message(role="user", content=tuple(_content(items, cwd))),), event)
+    content = tuple(_content(items, cwd))
+    mentions = tuple(item for item in items if isinstance(item, (SkillInput, MentionInput)))
+    return InputArrived((Message(role="user", content=content),) if content else (), event, mentions)
 
 
 def check_length(characters: int) -> None:
@@ -82,11 +86,13 @@ def _content(items: Sequence[UserInputItem], cwd: Path) -> Iterator[ContentItem]
                 yield InputText(f'<image name=[Image #{images}] path="{cwd / path}">')
                 yield InputImage(data_url(cwd / path), detail or "high")
                 yield InputText("</image>")
+            case SkillInput() | MentionInput():  # for interceptors
+                pass
             case _:
                 raise ThreadError(
                     f"input of type {item.raw.get('type')!r} is not supported",
                     slug="unknown-input",
-                    hint="Use text, image or local_image.",
+                    hint="Use text, image, local_image, skill or mention.",
                 )
 
 

@@ -40,7 +40,7 @@ def test_an_unknown_agent_is_told_with_those_that_there_are(cli: Any) -> None:
     ran = cli.exec("--agent", "pote", "hi")
     assert ran.status == 1
     assert "there is no agent 'pote'" in ran.err
-    assert "The agents are: brief, poet, wide." in ran.err
+    assert "The agents are: brief, default, explorer, poet, wide, worker." in ran.err
     assert "Traceback" not in ran.err
 
 

@@ -36,6 +36,8 @@ from codex_plugin_compaction.request import Compact, Compacting
 from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
+from codex_plugin_prompts.request import ListCustomPrompts
+from codex_plugin_skills.request import ListSkills
 from codex_plugin_user_shell.request import RunUserShellCommand
 from codex_plugin_user_shell.task import UserShell
 
@@ -175,6 +177,8 @@ def test_compactor_summary():
 OPS = {
     "compact": (Compact(), [say("A summary.")]),
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
+    "list_custom_prompts": (ListCustomPrompts(), []),
+    "list_skills": (ListSkills(), []),
     "dynamic_tool_response": None,  # answers a call that is open: tests/plugins/dynamic_tools
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,

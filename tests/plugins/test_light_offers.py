@@ -29,6 +29,7 @@ print(*sorted(name for name in sys.modules if name.startswith(sys.argv[1] + ".")
 """
 
 WORKING_PARTS = {
+    "agent_roles": ("component", "context", "reading"),
     "apply_patch": ("application", "grammar", "plan", "preview", "script", "steps"),
     "compaction": ("writing",),
     "dynamic_tools": ("definitions", "tool"),
@@ -58,12 +59,24 @@ WORKING_PARTS = {
     "network_proxy": ("gate", "rules", "wire"),
     "openai": ("body", "client", "events", "faults", "plain_transport", "httpx_transport", "sse"),
     "otel": ("configuration", "process", "telemetry", "worker.main"),
+    "prompts": ("cli", "expansion", "library"),
     "provenance": ("answers", "command", "reading", "session"),
     "read_file": ("indentation", "paths", "search"),
     "replay": ("cassette", "clients", "recording"),
     "rollout": ("files", "git", "lineage", "paginated", "reconstruction"),
     "seatbelt": ("confinement", "process", "profile"),
     "shell": ("report", "running"),
+    "skills": (
+        "catalog",
+        "frontmatter",
+        "implicit",
+        "listing",
+        "mentions",
+        "needs",
+        "reading",
+        "scanning",
+        "yaml_tree",
+    ),
     "tool_search": ("ranking",),
     "unified_exec": ("report", "sessions"),
     "usage": ("cli", "ledger", "meter", "scan", "table"),

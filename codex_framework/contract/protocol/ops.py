@@ -16,11 +16,13 @@ __all__ = [
     "Interrupt",
     "KernelOp",
     "LocalImageInput",
+    "MentionInput",
     "Op",
     "PatchApproval",
     "PermissionsResponse",
     "RequestPermissionsResponse",
     "Shutdown",
+    "SkillInput",
     "TextInput",
     "ThreadSettings",
     "ThreadSettingsOverrides",
@@ -62,6 +64,22 @@ class LocalImageInput(Value):
     detail: str | None = None
 
 
+class SkillInput(Value):
+    """A skill that the user has chosen. ``path`` is that of its ``SKILL.md``."""
+
+    type: ClassVar[Literal["skill"]] = "skill"
+    name: str
+    path: str
+
+
+class MentionInput(Value):
+    """Something that the user mentions, with its address, such as ``app://ID`` or ``plugin://NAME``."""
+
+    type: ClassVar[Literal["mention"]] = "mention"
+    name: str
+    path: str
+
+
 class UnknownInput(Value):
     """An input of an unknown kind. It is kept, and the turn ignores it with a warning."""
 
@@ -69,7 +87,7 @@ class UnknownInput(Value):
     raw: Mapping[str, Any]
 
 
-UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | UnknownInput
+UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | SkillInput | MentionInput | UnknownInput
 
 
 class ThreadSettingsOverrides(Value, kw_only=True):

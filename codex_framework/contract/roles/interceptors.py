@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.ops import MentionInput, SkillInput
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelClient, ModelRequest, ProviderInfo
@@ -22,11 +23,14 @@ class UserInput(Value, kw_only=True):
     Attributes:
         items: The items to record.
         context: Additional texts for the model, recorded as developer messages.
+        mentions: Skills and other things that the client has named in items of their own. They are not recorded by themselves: an
+            interceptor that knows one adds what the model needs to ``items``.
         steered: Whether it arrived while a turn was running.
     """
 
     items: Sequence[ResponseItem]
     context: Sequence[str] = ()
+    mentions: Sequence[SkillInput | MentionInput] = ()
     steered: bool = False
 
 
@@ -50,6 +54,13 @@ class Interceptor:
 
     def applies(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # for those who override it
         """Return whether it takes part in a turn."""
+        return True
+
+    def takes(self, input: UserInput, turn: TurnFacts) -> bool:  # noqa: A002, ARG002  # the contract's word
+        """Return whether :meth:`input` may do something with an input. Keep it cheap.
+
+        An input that no interceptor takes is recorded at once. That saves a step of the event loop before the first request.
+        """
         return True
 
     async def input(self, input: UserInput, turn: TurnContext) -> UserInput:  # noqa: A002, ARG002  # the contract's word

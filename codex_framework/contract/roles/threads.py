@@ -58,7 +58,7 @@ class KernelContext(Scope, Protocol):
         ...
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent by name: one of the configuration, or else of a plugin.
+        """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
 
         Raises:
             ThreadError: There is none.

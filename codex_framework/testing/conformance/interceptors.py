@@ -10,7 +10,8 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.contract.protocol.items import Message, OutputText, user_message
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
-from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.interceptors import Interceptor, UserInput
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.plugins.interceptor_table import InterceptorTable
 from codex_framework.plugins.offer_values import value_problems
@@ -47,12 +48,20 @@ def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: 
     findings.raise_any()
 
 
-async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Interceptor) -> None:
-    table = InterceptorTable([interceptor])
-    facts = turn_facts()
+def _check_predicates(findings: Findings, interceptor: Interceptor, table: InterceptorTable, facts: TurnFacts) -> None:
     if hasattr(interceptor, "applies"):
         applies: object = findings.called("applies()", lambda: interceptor.applies(facts), within_s=SOON_S)
         findings.require(isinstance(applies, bool), f"applies() returns {applies!r}, not True or False")
+    hello = UserInput(items=(user_message("Hello!"),))
+    for predicate in filter(None, table.takes):
+        takes: object = findings.called("takes()", partial(predicate.call, hello, facts), within_s=SOON_S)
+        findings.require(isinstance(takes, bool), f"takes() returns {takes!r}, not True or False")
+
+
+async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Interceptor) -> None:
+    table = InterceptorTable([interceptor])
+    facts = turn_facts()
+    _check_predicates(findings, interceptor, table, facts)
     for guard in table.redact:
         for text in _TEXTS:
             result: object = findings.called("redact()", partial(guard.call, text, facts), within_s=1.0)

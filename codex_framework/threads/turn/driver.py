@@ -181,7 +181,10 @@ class TurnDriver:
             case CancelTool(key):
                 self._cancel_call(key)
             case Admit(key, arrived):
-                self._admissions[key] = (arrived, self._watched(self._admit(key, arrived)))
+                if self._interception.takes(arrived, steered=key > 0):
+                    self._admissions[key] = (arrived, self._watched(self._admit(key, arrived)))
+                else:
+                    self.feed(Admitted(key, arrived))
             case Compact(reason):
                 self._between = self._watched(self._compact(reason))
             case Replace(edit):

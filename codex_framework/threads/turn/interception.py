@@ -49,6 +49,20 @@ class Interception:
         self._corrections = 0
         self._scope = contexts.scope
 
+    def takes(self, arrived: InputArrived, *, steered: bool) -> bool:
+        """Return whether an interceptor takes an input. A failure counts as true."""
+        whole = UserInput(items=arrived.items, mentions=arrived.mentions, steered=steered)
+        for guard in self._guards.takes:
+            if guard is None:
+                return True
+            try:
+                if self._notices.timed(_label(guard), "takes", guard.call, whole, self._contexts.scope.facts):
+                    return True
+            except Exception as error:  # the safe answer
+                self._notices.tell(_failed(guard, "takes", error))
+                return True
+        return False
+
     async def input(self, arrived: InputArrived, *, steered: bool) -> InputArrived:
         """Pass an input to the interceptors. Return the changed input and the added context.
 
@@ -56,7 +70,7 @@ class Interception:
             InputRefused: One of them refuses it, or failed.
             StopTurn: One of them ends the turn.
         """
-        whole = UserInput(items=arrived.items, steered=steered)
+        whole = UserInput(items=arrived.items, mentions=arrived.mentions, steered=steered)
         added: tuple[ResponseItem, ...] = ()
         watched = Watched()
         for guard in self._guards.input:

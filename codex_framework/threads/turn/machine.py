@@ -48,6 +48,7 @@ from codex_framework.contract.protocol.items import (
     search_output,
     user_message,
 )
+from codex_framework.contract.protocol.ops import MentionInput, SkillInput
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
 from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
@@ -128,10 +129,11 @@ class State(enum.Enum):
 
 
 class InputArrived(Value):
-    """User input: the first of the turn, or steered into it. ``items`` go into history, ``event`` to clients."""
+    """User input: the first of the turn, or steered into it. History gets ``items``, clients ``event``, guards also ``mentions``."""
 
     items: tuple[ResponseItem, ...]
     event: EventMsg | None = None
+    mentions: tuple[SkillInput | MentionInput, ...] = ()
 
 
 class Admitted(Value):

@@ -45,6 +45,7 @@ ELSEWHERE = {
     "instructions": "a field of agents and of the wire",
     "websocket_connect_timeout_ms": "known to the plugin openai, which accepts it",
     "supports_websockets": "known to the plugin openai, which accepts it",
+    "nickname_candidates": "known to the plugin agent_roles, which accepts it",
     "skills": "a folder that commands may not write",
     "hooks": "a folder that commands may not write",
     "plugins": "a command, and [framework.plugins]",

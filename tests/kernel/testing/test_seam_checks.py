@@ -281,6 +281,10 @@ async def first_word(self, call, turn):
     return call.evolve(arguments=call.arguments.split()[0])
 
 
+async def same(self, given, turn):
+    return given
+
+
 def interceptor(**members):
     return type("Made", (Careful,), members)()
 
@@ -297,6 +301,7 @@ def test_a_good_interceptor():
         ({"request": fail}, "request() failed: RuntimeError: no idea"),
         ({"redact": lambda self, text, turn: None}, "redact() returns NoneType, not a string"),
         ({"applies": lambda self, turn: time.sleep(0.06)}, "it may take 0.05 s"),
+        ({"input": same, "takes": lambda self, given, turn: None}, "takes() returns None, not True or False"),
         ({"order": "first"}, "its order is 'first', not a number"),
     ],
 )
