@@ -47,6 +47,7 @@ NOT_FROM_PROJECTS = (
     ("profiles",),
     ("experimental_realtime_ws_base_url",),
     ("otel",),
+    *(("features", word) for word in ("hooks", "codex_hooks")),
     *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
     *(
         ("framework", word)

@@ -7,7 +7,31 @@ from typing import Any, NamedTuple
 
 from codex_framework import CallView, InputText, OutputText, ToolCall, ToolOutput, TurnContext
 
-__all__ = ["Finished", "call_view", "finished"]
+__all__ = ["Finished", "MadeCalls", "call_view", "finished"]
+
+_MOST = 1_000
+"""Calls that are remembered; those that have failed are forgotten last."""
+
+
+class MadeCalls:
+    """The calls of a thread as they are made, which need not be as the model has asked: interceptors change arguments."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolCall] = {}
+
+    def add(self, call: ToolCall) -> None:
+        """Remember a call that nothing changes any more."""
+        self._calls[call.call_id] = call
+        if len(self._calls) > _MOST:
+            del self._calls[next(iter(self._calls))]
+
+    def get(self, call_id: str) -> ToolCall | None:
+        """Return a call that is running."""
+        return self._calls.get(call_id)
+
+    def forget(self, call_id: str) -> None:
+        """Forget a call that has ended."""
+        self._calls.pop(call_id, None)
 
 
 class Finished(NamedTuple):

@@ -22,18 +22,20 @@ from codex_framework import (
     TurnFacts,
     UserInput,
 )
-from codex_plugin_hooks.calls import call_view, finished
+from codex_plugin_hooks.calls import MadeCalls, call_view, finished
 from codex_plugin_hooks.definitions import Definitions, Handler
 from codex_plugin_hooks.firing import Fired, Hooks, agent_fields, common
 
 __all__ = ["interceptors"]
 
 _ORDER = 50
+_LAST = 1_000_000
+"""After all that change calls."""
 
 
 def interceptors(definitions: Definitions) -> Sequence[Interceptor]:
     """Return the interceptors that the hooks need."""
-    kinds: tuple[type[_HookInterceptor], ...] = (BeforeTool, AfterTool, Prompts, BeforeCompact, AfterCompact, Stops)
+    kinds: tuple[type[_HookInterceptor], ...] = (BeforeTool, LastBeforeTool, AfterTool, Prompts, BeforeCompact, AfterCompact, Stops)
     return [kind(Hooks(definitions, *kind.events)) for kind in kinds if definitions.of(*kind.events)]
 
 
@@ -68,6 +70,24 @@ class BeforeTool(_HookInterceptor):
         if reason is not None:
             raise ToolRefused(_blocked(view, reason))
         return _rewritten(call, fired, turn)
+
+
+class LastBeforeTool(_HookInterceptor):
+    """Notes calls as they are made, for the hooks of ``PermissionRequest``: nobody approves what is not run."""
+
+    name = "user-hooks-last-before-tool"
+    events = ("PermissionRequest",)
+    order = _LAST
+
+    async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:
+        """Note one call."""
+        turn.thread.state(MadeCalls, MadeCalls).add(call)
+        return call
+
+    async def after_tool(self, call: ToolCall, output: ToolOutput, turn: TurnContext) -> ToolOutput:
+        """Forget one call."""
+        turn.thread.state(MadeCalls, MadeCalls).forget(call.call_id)
+        return output
 
 
 class AfterTool(_HookInterceptor):
@@ -123,7 +143,7 @@ class Prompts(_HookInterceptor):
 
     async def _started(self, turn: TurnContext) -> list[str]:
         session = _session(turn)
-        source, session.source = session.source, None
+        source = session.source
         if source is None:
             return []
         if turn.facts.depth and source == "startup":
@@ -131,11 +151,14 @@ class Prompts(_HookInterceptor):
             fields = {**common("SubagentStart", turn), **agent}
             handlers = self._hooks.selected("SubagentStart", [agent["agent_type"]])
         elif turn.facts.depth:
+            session.source = None
             return []
         else:
             fields = {**common("SessionStart", turn, with_turn=False), "source": source}
             handlers = self._hooks.selected("SessionStart", [source])
         fired = await self._hooks.fire(handlers, turn, fields)
+        if session.source == source:  # not before: hooks that were interrupted have decided nothing
+            session.source = None
         context = _context(fired)
         if any(each.verdict.stops for each in fired):
             turn.thread.deliver(_developer(context), "join")

@@ -17,7 +17,7 @@ from codex_framework import (
     TurnContext,
 )
 from codex_framework.contract.protocol.items import CustomToolCall
-from codex_plugin_hooks.calls import call_view
+from codex_plugin_hooks.calls import MadeCalls, call_view
 from codex_plugin_hooks.definitions import Definitions
 from codex_plugin_hooks.firing import Fired, Hooks, common
 
@@ -69,6 +69,9 @@ def _of_command(request: ApprovalRequest, argv: Sequence[str]) -> CallView | Non
 
 
 def _of_call(request: ApprovalRequest, turn: TurnContext) -> CallView:
+    made = turn.thread.state(MadeCalls, MadeCalls).get(request.call_id)
+    if made is not None:
+        return call_view(made, turn)
     for item in reversed(turn.history):
         if getattr(item, "call_id", None) != request.call_id:
             continue

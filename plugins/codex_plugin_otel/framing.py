@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the worker does without the kernel
 
 __all__ = ["LONGEST", "encoded", "frame", "frames"]
 
-LONGEST = 65_536
+LONGEST = 16_384
 """Longest text of the content in characters; the rest is cut off."""
 
 _FIELDS = attrgetter(

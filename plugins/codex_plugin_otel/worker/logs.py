@@ -18,7 +18,7 @@ from codex_plugin_otel.worker.threads import Threads
 
 __all__ = ["Logs"]
 
-_QUEUE = 16_384
+_QUEUE = 8_192
 
 
 class Logs:

@@ -14,6 +14,9 @@ from codex_plugin_otel.worker.threads import Threads
 
 __all__ = ["Pipelines"]
 
+_LONGEST = 4_096
+"""Longest text of an attribute in characters: servers and plugins may put anything into one."""
+
 
 class Pipelines:
     """The signals that are exported.
@@ -48,6 +51,9 @@ class Pipelines:
     def take(self, fields: list[Any]) -> None:
         """Turn a measurement into log records, spans and metrics."""
         measured = Measured(*fields)
+        for name, value in measured.attributes.items():
+            if isinstance(value, str) and len(value) > _LONGEST:
+                measured.attributes[name] = value[:_LONGEST]
         self._threads.learn(measured)
         for signal in self._signals:
             signal.take(measured)

@@ -17,7 +17,7 @@ def decision(behavior, **more):
     return specific("PermissionRequest", decision={"behavior": behavior, **more})
 
 
-def outcome(make_kernel, workspace, replies=(WRITE,), **settings):
+def outcome(make_kernel, workspace, replies=(WRITE,), plugins=(), **settings):
     """Run a turn whose client denies everything. Return whether the file exists, and what the model reads."""
 
     async def main():
@@ -27,7 +27,7 @@ def outcome(make_kernel, workspace, replies=(WRITE,), **settings):
             asked.append(request)
             return request.unattended()
 
-        async with make_kernel([*replies, say("Done.")], config=ASK) as kernel:
+        async with make_kernel([*replies, say("Done.")], config=ASK, plugins=plugins) as kernel:
             thread = await kernel.start_thread(**settings)
             result = await thread.run("go", on_request=deny)
             outputs = [item.output for item in thread.history.items if item.type.endswith("_output")]
@@ -108,3 +108,43 @@ def test_a_patch_is_shown_as_a_patch(hooks, make_kernel, workspace):
     assert (asked, made) == (0, True)
     (given,) = hooks.inputs
     assert (given["tool_name"], given["tool_input"]["command"]) == ("apply_patch", patch)
+
+
+@pytest.mark.parametrize("by", ["hook", "interceptor"])
+def test_a_hook_approves_what_is_run_and_not_what_the_model_has_asked(hooks, make_kernel, workspace, by):
+    """A patch is changed after the model has made it; the request is about the other one."""
+    from codex_framework import Interceptor, hookimpl
+    from codex_framework.testing import custom_call
+
+    asked, made = (f"*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch" for name in ("fine", "made"))
+
+    class Changes(Interceptor):
+        name = "changes"
+        order = 200
+
+        async def before_tool(self, call, turn):
+            return call.evolve(arguments=made)
+
+        @hookimpl
+        def codex_interceptors(self):
+            return [self]
+
+    changed = specific("PreToolUse", permissionDecision="allow", updatedInput={"command": made})
+    events = {"PermissionRequest": [hooks.says(decision("deny"))]}
+    hooks.write({**events, **({"PreToolUse": [prints(changed)]} if by == "hook" else {})})
+    plugins = [] if by == "hook" else [Changes()]
+    count, exists, _, _ = outcome(
+        make_kernel, workspace, [custom_call("apply_patch", asked)], plugins=plugins, model="gpt-5-codex"
+    )
+    assert (count, exists) == (0, False)
+    (given,) = hooks.inputs
+    assert given["tool_input"]["command"] == made
+
+
+def test_a_changed_command_is_approved_as_it_is_run(hooks, make_kernel, workspace):
+    changed = specific("PreToolUse", permissionDecision="allow", updatedInput={"command": "touch made"})
+    hooks.write({"PreToolUse": [prints(changed)], "PermissionRequest": [hooks.says(decision("deny"))]})
+    replies = [call("exec_command", cmd="ls", login=False)]
+    assert outcome(make_kernel, workspace, replies)[:2] == (0, False)
+    (given,) = hooks.inputs
+    assert given["tool_input"]["command"] == "touch made"

@@ -157,3 +157,15 @@ def test_a_definition_cannot_hide_a_part_of_itself_from_its_reader(hooks, words)
     done = CliRunner().invoke(command(context), words, input="n\n", color=True)
     assert "# \\r\\x1b[2Knothing\\n\\u202e here" in done.output
     assert not any(char in done.output for char in "\r\x1b\u202e")
+
+
+@pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
+def test_a_project_cannot_switch_the_users_hooks_off(hooks, workspace, name):
+    (workspace / ".git").mkdir()
+    (workspace / ".git/HEAD").write_text("ref: x\n")
+    (workspace / ".codex").mkdir()
+    (workspace / ".codex/config.toml").write_text(f"[features]\n{name} = false\n")
+    hooks.write({"PreToolUse": ["echo no >&2; exit 2"]})
+    turn = hooks.turn(ECHO, config=[f'projects={{"{workspace}" = {{trust_level = "trusted"}}}}'])
+    assert "blocked by PreToolUse hook" in turn.outputs[0]
+    assert any(f"features.{name}" in text for text in warned(turn))

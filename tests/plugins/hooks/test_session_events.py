@@ -205,3 +205,27 @@ def test_long_context_is_shortened_and_kept_in_a_file(hooks):
     assert short.count("short") < 50
     assert json.dumps(entries(turn)[0][1]).count("word") == 3000
     assert warned(turn) == []
+
+
+def test_a_session_start_that_is_interrupted_runs_before_the_next_input(hooks, make_kernel, workspace):
+    """Otherwise an interrupt would let the session start without the hook that decides about it."""
+    import asyncio
+
+    from codex_framework.contract.protocol.ops import Interrupt, TextInput, UserInputOp
+
+    hooks.write({"SessionStart": [hooks.python("import os, time\nif not os.path.exists('again'): time.sleep(60)")]})
+
+    async def main():
+        async with make_kernel([say("Done.")], config=[TRUSTED]) as kernel:
+            thread = await kernel.start_thread()
+            await thread.submit(UserInputOp((TextInput("one"),)))
+            async with asyncio.timeout(30):
+                while hooks.seen != ["SessionStart"]:
+                    await asyncio.sleep(0.02)
+            await thread.submit(Interrupt())
+            await thread.settled()
+            (workspace / "again").touch()
+            return await thread.run("two")
+
+    assert asyncio.run(main()).final_message == "Done."
+    assert [(each["hook_event_name"], each["source"]) for each in hooks.inputs] == [("SessionStart", "startup")] * 2

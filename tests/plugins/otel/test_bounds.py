@@ -113,3 +113,34 @@ def test_a_worker_that_hangs_or_dies_is_said_once(lines, collector, monkeypatch,
     monkeypatch.setattr("codex_plugin_otel.process._LONGEST_FLUSH_S", 1.0)
     (line,) = lines([say("done"), LONG, LONG, say("done")], *collector.settings, between=number)
     assert said in line
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/logs"
+
+
+@pytest.mark.slow
+def test_a_flood_for_a_collector_that_hangs_does_not_fill_the_memory(workspace, codex_home, workers, silent):
+    from codex_framework import Measurement
+    from codex_framework.config import load_config
+    from codex_framework.contract.errors import PluginError
+    from codex_framework.plugins.registry import load_registry
+
+    to = f'otel.exporter={{ otlp-http = {{ endpoint = "{silent}" }} }}'
+    environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin"}
+    config = load_config(cwd=workspace, environ=environ, overrides=[to, SHORT])
+    ((_, telemetry),) = load_registry(config, environ=environ).telemetry
+    content = {"arguments": "x" * 200_000, "output": "y" * 200_000}
+    said = {"tool_name": "shell", "call_id": "c", "error.message": "z" * 200_000}
+    flood = [Measurement(kind="span", name="codex.tool.call", time_s=1.7e9, content=content, attributes=said)] * 500
+    for _ in range(40):
+        telemetry.record_many(flood)
+    (worker,) = workers.now()
+    status = (worker / "status").read_text().split()
+    assert int(status[status.index("VmHWM:") + 1]) < 400_000, "kilobytes"
+    with pytest.raises(PluginError, match="telemetry could not be sent"):
+        telemetry.flush()
+    assert workers.now() == []
