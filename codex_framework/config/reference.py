@@ -40,8 +40,8 @@ A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the 
 checkout of its worktree. The file of a folder that is not named itself can
 set only what loosens nothing (`model`, `model_reasoning_effort`, ...).
 A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
-`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url` and
-`framework.plugins.paths`. They are ignored there with a warning.
+`chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url`,
+`features.hooks` and `framework.plugins.paths`. They are ignored there with a warning.
 
 Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
 `$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.

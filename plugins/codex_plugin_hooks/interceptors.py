@@ -35,7 +35,15 @@ _LAST = 1_000_000
 
 def interceptors(definitions: Definitions) -> Sequence[Interceptor]:
     """Return the interceptors that the hooks need."""
-    kinds: tuple[type[_HookInterceptor], ...] = (BeforeTool, LastBeforeTool, AfterTool, Prompts, BeforeCompact, AfterCompact, Stops)
+    kinds: tuple[type[_HookInterceptor], ...] = (
+        BeforeTool,
+        LastBeforeTool,
+        AfterTool,
+        Prompts,
+        BeforeCompact,
+        AfterCompact,
+        Stops,
+    )
     return [kind(Hooks(definitions, *kind.events)) for kind in kinds if definitions.of(*kind.events)]
 
 
