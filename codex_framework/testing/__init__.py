@@ -5,9 +5,10 @@
   ``check_command_policy``, ``check_reviewer``: check that an object fulfils its role. ``check_plugin`` checks a whole plugin. Each
   takes one line in a test.
 - ``plugin``: pytest fixtures, available when the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
-  ``make_kernel``, ``responses_server``, ``scripted_model``.
-- ``ScriptedModel`` (a model in process), ``ResponsesServer`` (a real server on loopback), and short notations for their replies:
-  ``say("hi") + call("exec_command", cmd="ls")``.
+  ``make_kernel``, ``model_server``, ``responses_server``,
+  ``scripted_model``.
+- ``ScriptedModel`` (a model in process), ``ModelServer`` (a real server on loopback, with faults; ``ResponsesServer`` has one API
+  only), and short notations for their replies: ``say("hi") + call("exec_command", cmd="ls")``.
 - ``Offer``: a plugin made from objects. ``call_context``: the context of a tool call, without a turn. ``model_request`` and
   ``ask``: a
   request to a provider without a kernel. ``run_confined`` and ``access_of``: a command in a sandbox. ``Playbook``: scripts for the
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codex_framework.testing.calls import call_context
+    from codex_framework.testing.chat_wire import CHAT
     from codex_framework.testing.confined import ConfinedRun, access_of, run_confined
     from codex_framework.testing.conformance.agents import check_agent
     from codex_framework.testing.conformance.compactors import check_compactor
@@ -52,12 +54,14 @@ if TYPE_CHECKING:
     from codex_framework.testing.requests import ItemsPrompt, ask, model_request
     from codex_framework.testing.script_files import read_script
     from codex_framework.testing.scripted import Fault, Reply, Script, play_reply
-    from codex_framework.testing.server import RecordedRequest, ResponsesServer
+    from codex_framework.testing.server import ModelServer, RecordedRequest, ResponsesServer
     from codex_framework.testing.threads import ScriptedThread, ThreadFactory, answer
     from codex_framework.testing.turns import LoneTurn
+    from codex_framework.testing.wire import RESPONSES, Wire
 
 _HOMES = {
     "calls": "call_context",
+    "chat_wire": "CHAT",
     "confined": "ConfinedRun access_of run_confined",
     "conformance.agents": "check_agent",
     "conformance.compactors": "check_compactor",
@@ -86,13 +90,16 @@ _HOMES = {
     "requests": "ItemsPrompt ask model_request",
     "script_files": "read_script",
     "scripted": "Fault Reply Script play_reply",
-    "server": "RecordedRequest ResponsesServer",
+    "server": "ModelServer RecordedRequest ResponsesServer",
     "threads": "ScriptedThread ThreadFactory answer",
     "turns": "LoneTurn",
+    "wire": "RESPONSES Wire",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "CHAT",
+    "RESPONSES",
     "ConfinedRun",
     "ContractViolation",
     "Fault",
@@ -100,6 +107,7 @@ __all__ = [
     "KernelFactory",
     "LeftBehind",
     "LoneTurn",
+    "ModelServer",
     "Offer",
     "Playbook",
     "PluginCheck",
@@ -112,6 +120,7 @@ __all__ = [
     "ScriptedThread",
     "ThreadFactory",
     "TurnRun",
+    "Wire",
     "access_of",
     "answer",
     "ask",

@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from codex_framework.testing.kernels import KernelFactory, TurnRun
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.scripted import ReplySource
-    from codex_framework.testing.server import ResponsesServer
+    from codex_framework.testing.server import ModelServer, ResponsesServer
     from codex_framework.testing.threads import ThreadFactory
 
-__all__ = ["codex_home", "make_kernel", "make_thread", "responses_server", "run_turn", "scripted_model", "workspace"]
+__all__ = [
+    "codex_home",
+    "make_kernel",
+    "make_thread",
+    "model_server",
+    "responses_server",
+    "run_turn",
+    "scripted_model",
+    "workspace",
+]
 
 
 @pytest.fixture
@@ -40,6 +49,23 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def model_server() -> Iterator[Callable[..., ModelServer]]:
+    """Start a :class:`ModelServer` with the given replies. It is stopped when the test ends."""
+    from codex_framework.testing.server import ModelServer
+
+    started: list[ModelServer] = []
+
+    def start(replies: Iterable[ReplySource] = (), **settings: Any) -> ModelServer:
+        server = ModelServer(replies, **settings).start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
 
 
 @pytest.fixture

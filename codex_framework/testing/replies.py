@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from codex_framework.contract.errors import ModelError
@@ -73,6 +73,12 @@ def fault(
     after: int | None = None,
     reset: bool = False,
     hang_s: float = 0.0,
+    cut_at: int | None = None,
+    piece_bytes: int = 0,
+    piece_pause_s: float = 0.0,
+    duplicates: Iterable[int] = (),
+    garbled: Iterable[int] = (),
+    out_of_order: bool = False,
     no_completed: bool = False,
     raw_before: str = "",
     raw_after: str = "",
@@ -91,6 +97,12 @@ def fault(
             after=after,
             reset=reset,
             hang_s=hang_s,
+            cut_at=cut_at,
+            piece_bytes=piece_bytes,
+            piece_pause_s=piece_pause_s,
+            duplicates=tuple(duplicates),
+            garbled=tuple(garbled),
+            out_of_order=out_of_order,
             no_completed=no_completed,
             raw_before=raw_before,
             raw_after=raw_after,

@@ -52,10 +52,16 @@ class Fault(Value, kw_only=True):
         after: Close the connection after this number of events.
         reset: Close it with a reset (RST) instead of a normal end (FIN).
         hang_s: Pause for this number of seconds: before the answer, or, with ``after``, before closing the connection.
-        no_completed: End the stream properly, but without ``response.completed``.
+        cut_at: Close the connection after this number of bytes of the body, counted as they are sent (with their chunk sizes).
+        piece_bytes: Send the body in pieces of this number of bytes, with ``piece_pause_s`` seconds between them. 0 sends it at once.
+        duplicates: The numbers of events that are sent twice, from 0.
+        garbled: The numbers of events of which the second half is missing, from 0.
+        out_of_order: Send items that may come at any place in the reverse order: the whole items of the Responses API, the calls
+            of the Chat Completions API.
+        no_completed: End the stream properly, but without ``response.completed``, or the chunk with the reason of the end.
         raw_before, raw_after: Bytes of the stream before the first and after the last event, as text.
-        failed: The ``error`` object of a ``response.failed`` event (``code``, ``message``) that ends the stream.
-        incomplete: The reason of a ``response.incomplete`` event that ends the stream.
+        failed: The error object (``code``, ``message``) of the event that ends the stream: ``response.failed``, or a chunk.
+        incomplete: Why the response is incomplete: ``max_output_tokens`` or ``content_filter``.
         error: The error that :func:`play_reply` raises. A server ignores it.
     """
 
@@ -65,6 +71,12 @@ class Fault(Value, kw_only=True):
     after: int | None = None
     reset: bool = False
     hang_s: float = 0.0
+    cut_at: int | None = None
+    piece_bytes: int = 0
+    piece_pause_s: float = 0.0
+    duplicates: tuple[int, ...] = ()
+    garbled: tuple[int, ...] = ()
+    out_of_order: bool = False
     no_completed: bool = False
     raw_before: str = ""
     raw_after: str = ""

@@ -1,8 +1,10 @@
-"""A real Responses server on loopback that answers from a script, including faulty answers.
+"""A real model server on loopback that answers from a script, including faulty answers.
 
-    with ResponsesServer([call("exec_command", cmd="ls"), say("done")]) as server:
+    with ModelServer([call("exec_command", cmd="ls"), say("done") + fault(cut_at=300), say("done")]) as server:
         ...  # point a provider at server.url
-    assert server.requests[1].json["input"][-1]["type"] == "function_call_output"
+    assert server.requests[1].json["messages"][-1]["role"] == "tool"
+
+It has the Responses API and the Chat Completions API; the path of a request decides.
 
 It uses only the standard library, has one thread per connection, and encodes answers in advance, so that its own time is a small
 part of what a benchmark measures. ``python -m codex_framework.testing.server_process --script FILE`` runs it as a process.
@@ -16,15 +18,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import attrs
 
 from codex_framework.testing.scripted import Fault, Reply, ReplySource, Script, ScriptEndError
-from codex_framework.testing.wire import stream_events
+from codex_framework.testing.wire import RESPONSES, Wire
 
-__all__ = ["RecordedRequest", "ResponsesServer"]
+__all__ = ["ModelServer", "RecordedRequest", "ResponsesServer"]
 
 
 @attrs.define(kw_only=True)
@@ -53,7 +55,7 @@ class RecordedRequest:
         return value
 
 
-class ResponsesServer:
+class ModelServer:
     """The server. Use it as a context manager, or call ``start`` and ``stop``.
 
     Args:
@@ -61,6 +63,7 @@ class ResponsesServer:
             after the last one is answered with status 400.
         repeat_last: Whether to repeat the last reply forever instead.
         chunk_events: Whether to send each event as a separate HTTP chunk, as real servers do, and not the response in one chunk.
+        wires: The APIs. None means Responses and Chat Completions.
 
     Attributes:
         requests: Every request, in order of arrival.
@@ -74,15 +77,17 @@ class ResponsesServer:
         repeat_last: bool = False,
         chunk_events: bool = True,
         port: int = 0,
+        wires: Sequence[Wire] | None = None,
     ) -> None:
         self.requests: list[RecordedRequest] = []
         self.connections = 0
         self._script = Script(replies, repeat_last=repeat_last)
         self._chunk_events = chunk_events
+        self._wires = _wires() if wires is None else wires
         self._encoded = {
-            number: self._encode(source, number)
+            number: self._encode(source, number, self._wires[0])
             for number, source in enumerate(self._script.replies, 1)
-            if isinstance(source, Reply)
+            if isinstance(source, Reply) and len(self._wires) == 1
         }
         self._port = port
         self._listener: socket.socket | None = None
@@ -105,16 +110,11 @@ class ResponsesServer:
         """The ``base_url`` of a provider: ``http://127.0.0.1:PORT/v1``."""
         return f"http://127.0.0.1:{self._port}/v1"
 
-    @property
-    def inputs(self) -> list[list[dict[str, Any]]]:
-        """The ``input`` of every request."""
-        return [request.json["input"] for request in self.requests]
-
     def start(self) -> Self:
         """Start listening and answering, in threads."""
         self._listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
         self._port = self._listener.getsockname()[1]
-        thread = threading.Thread(target=self._accept, args=(self._listener,), name="responses-server", daemon=True)
+        thread = threading.Thread(target=self._accept, args=(self._listener,), name="model-server", daemon=True)
         self._threads.append(thread)
         thread.start()
         return self
@@ -177,7 +177,9 @@ class ResponsesServer:
 
     def _answer(self, connection: socket.socket, request: RecordedRequest) -> bool:
         """Answer one request. Return False if the connection cannot be used any longer."""
-        if request.method != "POST" or not request.path.split("?")[0].endswith("/responses"):
+        path = request.path.split("?")[0]
+        wire = next((wire for wire in self._wires if path.endswith(wire.path)), None)
+        if request.method != "POST" or wire is None:
             connection.sendall(_plain(404, {}, {"error": {"message": f"no {request.method} {request.path} here"}}))
             return True
         with self._arrived:
@@ -189,17 +191,17 @@ class ResponsesServer:
             connection.sendall(_plain(400, {}, {"error": {"message": str(error), "code": error.slug}}))
             return True
         reply = source if isinstance(source, Reply) else source(request)
-        events = self._encoded.get(number) or self._encode(reply, number)
+        events = self._encoded.get(number) or self._encode(reply, number, wire)
         try:
             return self._send(connection, reply, events)
         finally:
             request.answered_at = time.monotonic()
 
-    def _encode(self, reply: Reply, number: int) -> list[bytes]:
+    def _encode(self, reply: Reply, number: int, wire: Wire) -> list[bytes]:
         """Return the parts of the body. Each is sent at once, and counts as one for ``Fault.after``."""
         if reply.fault is not None and reply.fault.status is not None:
             return [_plain(reply.fault.status, reply.fault.headers, reply.fault.body)]
-        events = stream_events(reply, number)
+        events = _with_faults(wire.events(reply, number), reply.fault or Fault())
         paced = reply.delta_delay_s or (reply.fault is not None and reply.fault.after is not None)
         if not self._chunk_events:
             chunks = [_chunk(event) for event in events] if paced else [_chunk(b"".join(events))]
@@ -212,6 +214,8 @@ class ResponsesServer:
         pause = reply.delay_s + (fault.hang_s if fault.after is None else 0.0)
         if pause and self._stopping.wait(pause):
             return False
+        if fault.cut_at is not None or fault.piece_bytes:
+            return self._send_bytes(connection, reply, b"".join(parts), fault)
         if len(parts) == 1 and (fault.status is not None or parts[0].startswith(b"HTTP/")):
             connection.sendall(parts[0])
             return True
@@ -224,13 +228,66 @@ class ResponsesServer:
                     return False
                 connection.sendall(part)
         if fault.after is not None:
-            self._stopping.wait(fault.hang_s)
-            if fault.reset:
-                # Lingering for zero seconds turns the following close into a reset.
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            return False
+            return self._cut(connection, fault)
         connection.sendall(b"0\r\n\r\n")
         return True
+
+    def _send_bytes(self, connection: socket.socket, reply: Reply, response: bytes, fault: Fault) -> bool:
+        """Send a response slowly, or only its beginning."""
+        if not response.startswith(b"HTTP/"):
+            response = _head(reply) + response + b"0\r\n\r\n"
+        head, separator, body = response.partition(b"\r\n\r\n")
+        connection.sendall(head + separator)
+        body = body[: fault.cut_at]
+        step = fault.piece_bytes or max(len(body), 1)
+        for start in range(0, len(body), step):
+            if start and fault.piece_pause_s and self._stopping.wait(fault.piece_pause_s):
+                return False
+            connection.sendall(body[start : start + step])
+        return True if fault.cut_at is None else self._cut(connection, fault)
+
+    def _cut(self, connection: socket.socket, fault: Fault) -> bool:
+        self._stopping.wait(fault.hang_s)
+        if fault.reset:
+            # Lingering for zero seconds turns the following close into a reset.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return False
+
+
+class ResponsesServer(ModelServer):
+    """A :class:`ModelServer` that has only the Responses API, and encodes its answers in advance."""
+
+    def __init__(
+        self,
+        replies: Iterable[ReplySource],
+        *,
+        repeat_last: bool = False,
+        chunk_events: bool = True,
+        port: int = 0,
+    ) -> None:
+        super().__init__(replies, repeat_last=repeat_last, chunk_events=chunk_events, port=port, wires=(RESPONSES,))
+
+    @property
+    def inputs(self) -> list[list[dict[str, Any]]]:
+        """The ``input`` of every request."""
+        return [request.json["input"] for request in self.requests]
+
+
+def _wires() -> Sequence[Wire]:
+    from codex_framework.testing.chat_wire import CHAT
+
+    return (RESPONSES, CHAT)
+
+
+def _with_faults(events: list[bytes], fault: Fault) -> list[bytes]:
+    """Return the events with those twice that are duplicated, and without the second half of those that are garbled."""
+    if not (fault.duplicates or fault.garbled):
+        return events
+    result: list[bytes] = []
+    for number, event in enumerate(events):
+        sent = event[: len(event) // 2] + b"\n\n" if number in fault.garbled else event
+        result.extend([sent] * (2 if number in fault.duplicates else 1))
+    return result
 
 
 def _requests(connection: socket.socket, number: int) -> Iterator[RecordedRequest]:
@@ -271,8 +328,9 @@ def _requests(connection: socket.socket, number: int) -> Iterator[RecordedReques
 
 
 def _head(reply: Reply) -> bytes:
-    lines = ["HTTP/1.1 200 OK", "content-type: text/event-stream", "transfer-encoding: chunked"]
-    lines.extend(f"{name}: {value}" for name, value in reply.headers.items())
+    fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    fields.update({name.lower(): value for name, value in reply.headers.items()})
+    lines = ["HTTP/1.1 200 OK", *(f"{name}: {value}" for name, value in fields.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 

@@ -11,8 +11,10 @@ import threading
 from pathlib import Path
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.testing.chat_wire import CHAT
 from codex_framework.testing.script_files import read_script
-from codex_framework.testing.server import ResponsesServer
+from codex_framework.testing.server import ModelServer
+from codex_framework.testing.wire import RESPONSES
 
 __all__ = ["main"]
 
@@ -31,11 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
     except CodexError as error:
         print(f"{error.fact}\n{error.hint}", file=sys.stderr)  # a program's own output
         return 1
-    server = ResponsesServer(
+    server = ModelServer(
         script.replies,
         repeat_last=options.repeat_last or script.repeats_last,
         chunk_events=not options.whole,
         port=options.port,
+        wires=(CHAT if options.wire == "chat" else RESPONSES,),
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _lines(server: ResponsesServer) -> list[str]:
+def _lines(server: ModelServer) -> list[str]:
     return [
         json.dumps(
             {
@@ -73,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=0, help="0 selects a free port")
     parser.add_argument("--repeat-last", action="store_true", help="repeat the last response forever")
+    parser.add_argument("--wire", choices=("responses", "chat"), default="responses", help="the API")
     parser.add_argument("--whole", action="store_true", help="send a response in one HTTP chunk")
     parser.add_argument("--until-eof", action="store_true", help="end when stdin ends")
     parser.add_argument("--log", type=Path, help="at the end, write one line for each request to this file")

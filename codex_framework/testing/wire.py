@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.wire import to_wire
@@ -20,7 +20,25 @@ from codex_framework.contract.roles.models import (
 )
 from codex_framework.testing.scripted import Fault, Reply, reply_events
 
-__all__ = ["sse_event", "stream_events"]
+__all__ = ["RESPONSES", "Wire", "sse_event", "stream_events"]
+
+
+class Wire(Protocol):
+    """An API of model servers, for :class:`~codex_framework.testing.server.ModelServer`."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as in ``wire_api``."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The end of the path to which requests are posted."""
+        ...
+
+    def events(self, reply: Reply, number: int, /) -> list[bytes]:
+        """Return the events of a reply as bytes, including faults that are events of their own."""
+        ...
 
 
 def sse_event(payload: Mapping[str, Any]) -> bytes:
@@ -36,7 +54,10 @@ def stream_events(reply: Reply, number: int) -> list[bytes]:
     if fault.raw_before:
         events.append(fault.raw_before.encode())
     index = -1
-    for sequence, event in enumerate(reply_events(reply, number), 1):
+    model_events = reply_events(reply, number)
+    if fault.out_of_order:
+        model_events = _reversed_items(model_events)
+    for sequence, event in enumerate(model_events, 1):
         if isinstance(event, ItemAdded):
             index += 1
         if isinstance(event, Completed):
@@ -46,6 +67,12 @@ def stream_events(reply: Reply, number: int) -> list[bytes]:
     if fault.raw_after:
         events.append(fault.raw_after.encode())
     return events
+
+
+def _reversed_items(events: list[ModelEvent]) -> list[ModelEvent]:
+    starts = [place for place, event in enumerate(events) if isinstance(event, ItemAdded)]
+    blocks = [events[start:stop] for start, stop in zip(starts, [*starts[1:], -1], strict=True)]
+    return [*(event for block in reversed(blocks) for event in block), events[-1]]
 
 
 def _ending(event: Completed, fault: Fault, response: Mapping[str, Any]) -> Iterator[bytes]:
@@ -100,3 +127,17 @@ def _payloads(event: ModelEvent, index: int, sequence: int) -> Iterator[dict[str
             yield {"type": "response.custom_tool_call_input.delta", **place, "item_id": item_id, "delta": delta}
         case _:
             return
+
+
+class ResponsesWire:
+    """The Responses API."""
+
+    name = "responses"
+    path = "/responses"
+
+    def events(self, reply: Reply, number: int, /) -> list[bytes]:
+        """Return the events of a stream."""
+        return stream_events(reply, number)
+
+
+RESPONSES = ResponsesWire()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
+from codex_framework.toolkit.model_server.private_data import encoded_without_foreign
 
 __all__ = ["NOT_METADATA", "BodyWriter"]
 
@@ -46,7 +47,7 @@ class BodyWriter:
                 _json(request.model.slug),
                 self._instructions_json,
                 b',"input":',
-                request.prompt.encoded(),
+                encoded_without_foreign(request.prompt, "responses"),
                 b',"tools":',
                 self._tools_json,
                 b",",

@@ -11,7 +11,7 @@ from codex_framework import Completed, ItemAdded, ItemDone, ModelEvent, Reasonin
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
-from codex_plugin_openai.faults import failed_response, garbled_event, incomplete_response
+from codex_framework.toolkit.model_server.faults import failed_response, garbled_event, incomplete_response
 
 __all__ = ["Sign", "decode"]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from codex_framework import Completed
+from codex_framework import Completed, ItemDone
+from codex_framework.toolkit.model_server.faults import broken_stream
+from codex_framework.toolkit.model_server.sse import EventSplitter
 from codex_plugin_openai.events import Sign, decode
-from codex_plugin_openai.faults import broken_stream
 from codex_plugin_openai.rate_limits import rate_limits
-from codex_plugin_openai.sse import EventSplitter
 
-__all__ = ["Completed", "EventSplitter", "Sign", "broken_stream", "decode", "rate_limits"]
+__all__ = ["UNWANTED", "Completed", "EventSplitter", "ItemDone", "Sign", "broken_stream", "decode", "rate_limits"]
+
+UNWANTED = "response.function_call_arguments.delta"
+"""These events make up most of a long patch and are not needed: the finished item contains the arguments."""

@@ -31,6 +31,7 @@ print(*sorted(name for name in sys.modules if name.startswith(sys.argv[1] + ".")
 WORKING_PARTS = {
     "agent_roles": ("component", "context", "reading"),
     "apply_patch": ("application", "grammar", "plan", "preview", "script", "steps"),
+    "chat": ("body", "client", "conversation", "messages", "projection", "reply"),
     "compaction": ("writing",),
     "dynamic_tools": ("definitions", "tool"),
     "execpolicy": ("calls", "dangerous", "interpretation", "judgement", "rulefile", "verdicts"),
@@ -57,7 +58,7 @@ WORKING_PARTS = {
         "transports.stdio",
     ),
     "network_proxy": ("gate", "rules", "wire"),
-    "openai": ("body", "client", "events", "faults", "plain_transport", "httpx_transport", "sse"),
+    "openai": ("body", "client", "events", "reading"),
     "otel": ("configuration", "process", "telemetry", "worker.main"),
     "prompts": ("cli", "expansion", "library"),
     "provenance": ("answers", "command", "reading", "session"),

@@ -1,7 +1,7 @@
 """Conversations over a network that delays, cuts, garbles and resets: nothing is lost, nothing comes twice, nothing hangs.
 
 A server has items to say, some of them calls. It sees from each request what has arrived, and sends the rest, the first times over a
-wire with faults. The same schedules run over both transports.
+wire with faults. The same schedules run over both APIs and both transports.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import codex_plugin_chat
 import codex_plugin_openai
 from codex_framework import Kernel, tool
 from codex_framework.config import load_config
@@ -29,14 +30,15 @@ from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Offer
 from codex_framework.testing.wire import sse_event
 
-PER_TRANSPORT = {50: 25, 200: 250}.get(settings().max_examples, 2_500)
-"""Schedules for each transport: 2,500 with ``--depth deep``."""
+PER_TRANSPORT = {50: 50, 200: 250}.get(settings().max_examples, 2_500)
+"""Schedules for each API and transport, of four: 2,500 with ``--depth deep``."""
 
 IDLE_MS = 120
 CLEAR = re.compile(
-    "stream disconnected before completion: (Transport error: |stream closed before |idle timeout |the model server sent )"
+    "stream disconnected before completion: (Transport error: |stream closed before |idle timeout |the model server sent |It broke)"
     "|Connection failed: error sending request for url .*: .+|unexpected status \\d{3} |exceeded retry limit"
-    "|We.re currently experiencing high demand"
+    "|We.re currently experiencing high demand|the model server failed: |rate limit exceeded: "
+    "|the server of the model provider .* answered with "
 )
 
 NOISE = [
@@ -46,6 +48,7 @@ NOISE = [
     b"data: keep-alive\n\n",
     b"\r\n\r\n",
     b'data: {"type":"response.output_text.delta","delta":7}\n\n',
+    b'data: {"choices":[]}\n\n',
 ]
 GARBAGE = [
     b'data: {"type":"response.output_item.done","item":{\n\n',
@@ -53,6 +56,8 @@ GARBAGE = [
     b'data: {"type":"response.output_item.done"}\n\n',
     b'data: {"type":"response.output_item.done","item":{"type":"function_call","name":"note","arguments":"{}"}}\n\n',
     b'data: {"type":"response.output_item.done","item":{}}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{"content":7}}]}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":"x"}]}}]}\n\n',
 ]
 
 
@@ -81,7 +86,10 @@ CLEAN = Schedule("chunked", (), 0, (), "none", 0.0, b"")
 FAULTS = [
     *("none", "fin", "reset", "silence", "drip", "garbage", "cut event", "torn event"),
     *("bad chunk", "no head", "half head", "not http", "status", "no end"),
+    *("twice", "wrong type", "bytes", "500", "429", "page", "error body", "error event"),
 ]
+PAGE = b"<!doctype html><html><body>Sign in</body></html>"
+ERROR = b'{"error":{"message":"It broke.","type":"server_error","code":"server_error"}}'
 
 parts = st.floats(0, 1, exclude_max=True)
 schedules = st.builds(
@@ -112,31 +120,20 @@ class Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while await self._answer(json.loads(await _body(reader)), writer):
-                pass
+            while True:
+                path, body = await _request(reader)
+                wire = _Chat if path.endswith("/chat/completions") else _Responses
+                left = self._left(wire.names(json.loads(body)))
+                schedule = self.schedules.pop(0) if self.schedules else CLEAN
+                if not await _send(writer, wire.events(left), schedule, wire):
+                    break
         except (OSError, EOFError):  # the client has gone
             pass
         finally:
             writer.close()
 
-    async def _answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
-        """Answer one request. Return whether the connection can be used again."""
-        left = self._left(request["input"])
-        schedule = self.schedules.pop(0) if self.schedules else CLEAN
-        events = [sse_event({"type": "response.created", "response": {"id": "r"}})]
-        for item in left:
-            added = {**item, "content": []} if item["type"] == "message" else {**item, "arguments": ""}
-            events.append(sse_event({"type": "response.output_item.added", "item": added}))
-            if item["type"] == "message":
-                events.append(sse_event({"type": "response.output_text.delta", "item_id": item["id"], "delta": "x"}))
-            events.append(sse_event({"type": "response.output_item.done", "item": item}))
-        end = {"id": "r", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
-        events.append(sse_event({"type": "response.completed", "response": end}))
-        return await _send(writer, events, schedule)
-
-    def _left(self, arrived: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _left(self, names: list[str]) -> list[dict[str, Any]]:
         """Return what to say now, up to the next call, and note what is wrong with the request."""
-        names = [_name(item) for item in arrived]
         mine = [name for name in names if name.startswith("item")]
         expected = [_name(item) for item in self.items]
         if mine != expected[: len(mine)]:
@@ -148,6 +145,68 @@ class Server:
         left = self.items[len(mine) :]
         ends = [place for place, item in enumerate(left) if item["type"] == "function_call"]
         return left[: ends[0] + 1] if ends else left
+
+
+class _Responses:
+    vital = (b"output_item.done", b"response.completed")
+    repeatable = (b"response.",)
+    end = 1
+    error = sse_event({"type": "error", **json.loads(ERROR)})
+
+    @staticmethod
+    def names(request: dict[str, Any]) -> list[str]:
+        return [_name(item) for item in request["input"]]
+
+    @staticmethod
+    def events(left: list[dict[str, Any]]) -> list[bytes]:
+        events = [sse_event({"type": "response.created", "response": {"id": "r"}})]
+        for item in left:
+            added = {**item, "content": []} if item["type"] == "message" else {**item, "arguments": ""}
+            events.append(sse_event({"type": "response.output_item.added", "item": added}))
+            if item["type"] == "message":
+                events.append(sse_event({"type": "response.output_text.delta", "item_id": item["id"], "delta": "x"}))
+            events.append(sse_event({"type": "response.output_item.done", "item": item}))
+        end = {"id": "r", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+        return [*events, sse_event({"type": "response.completed", "response": end})]
+
+
+class _Chat:
+    """A response has one message at most, and nothing tells a repeated piece of it from two equal ones."""
+
+    vital = (b'"content"', b'"tool_calls"', b"finish_reason")
+    repeatable = (b'"role"', b"finish_reason", b'"usage"', b"[DONE]")
+    end = 3
+    error = b"data: %b\n\n" % ERROR
+
+    @staticmethod
+    def names(request: dict[str, Any]) -> list[str]:
+        names: list[str] = []
+        for message in request["messages"]:
+            if message["role"] == "tool":
+                names.append(f"output of {message['tool_call_id']}")
+            elif message["role"] == "assistant":
+                names.extend((message["content"] or "").split("\n\n") if message["content"] else [])
+                names.extend(call["id"] for call in message.get("tool_calls", ()))
+        return names
+
+    @staticmethod
+    def events(left: list[dict[str, Any]]) -> list[bytes]:
+        text = "".join(_name(item) for item in left if item["type"] == "message")
+        calls = [item for item in left if item["type"] == "function_call"]
+        deltas: list[dict[str, Any]] = [{"role": "assistant"}, {"reasoning_content": "hm"}]
+        deltas.extend({"content": part} for part in (text[:3], text[3:]) if part)
+        for call in calls:
+            for piece in (call["arguments"][:4], call["arguments"][4:]):
+                function = {"name": call["name"], "arguments": piece}
+                deltas.append({"tool_calls": [{"index": 0, "id": call["call_id"], "function": function}]})
+        events = [_chunk({"delta": delta}) for delta in deltas]
+        events.append(_chunk({"delta": {}, "finish_reason": "tool_calls" if calls else "stop"}))
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        return [*events, b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode(), b"data: [DONE]\n\n"]
+
+
+def _chunk(choice: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % json.dumps({"id": "r", "choices": [{"index": 0, **choice}]}).encode()
 
 
 def _item(kind: str, number: int) -> dict[str, Any]:
@@ -170,33 +229,45 @@ def _name(item: dict[str, Any]) -> str:
             return str(item["content"][0]["text"])
 
 
-async def _body(reader: asyncio.StreamReader) -> bytes:
+async def _request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     found = re.search(rb"content-length: (\d+)", head.lower())
     assert found
-    return await reader.readexactly(int(found[1]))
+    return head.split(b" ")[1].decode(), await reader.readexactly(int(found[1]))
 
 
-async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Schedule) -> bool:
+async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Schedule, api: Any) -> bool:
+    """Send a response. Return whether the connection can be used again."""
     fault = schedule.fault
     if fault == "no end":
-        events = events[:-1]
+        events = events[: -api.end]
     for place, noise in schedule.noise:
         events.insert(int(place * (len(events) + 1)), noise)
     at = int(schedule.place * len(events))
-    if fault == "garbage":
-        events.insert(at, schedule.garbage)
+    if fault in ("garbage", "error event"):
+        events.insert(at, schedule.garbage if fault == "garbage" else api.error)
+    elif fault == "twice":
+        repeatable = [place for place, event in enumerate(events) if any(mark in event for mark in api.repeatable)]
+        place = repeatable[int(schedule.place * len(repeatable))]
+        events.insert(place, events[place])
     elif fault in ("cut event", "torn event"):
-        at = next(number for number in range(at, len(events) * 2) if _is_vital(events[number % len(events)])) % len(
-            events
-        )
+        at = next(
+            number for number in range(at, len(events) * 2) if _is_vital(events[number % len(events)], api)
+        ) % len(events)
         middle = len(events[at]) * 2 // 3
         torn = events[at][:middle] + b'{"' + events[at][middle:]
         events[at] = torn if fault == "torn event" else events[at][:middle] + b"\n\n"
     pieces = _pieces(b"".join(events), schedule)
     wire = _framed(pieces, schedule)
-    if fault == "status":
-        wire = [b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\nretry-after: 0\r\n\r\nbusy"]
+    if fault == "wrong type":
+        wire[0] = wire[0].replace(b"text/event-stream", b"application/json")
+    elif fault == "bytes":
+        joined = b"".join(wire)
+        wire = [joined[start : start + 3] for start in range(0, len(joined), 3)]
+    elif fault in _ANSWERS:
+        status, body = _ANSWERS[fault]
+        head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nretry-after: 0\r\n\r\n"
+        wire = [head % (status, len(body)) + body]
     elif fault == "not http":
         wire = [b"SSH-2.0-OpenSSH\r\n\r\n"]
     elif fault == "no head":
@@ -210,7 +281,7 @@ async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Sch
     for piece in wire:
         writer.write(piece)
         await writer.drain()
-        if schedule.pause_ms:
+        if schedule.pause_ms and fault != "bytes":
             await asyncio.sleep(schedule.pause_ms / 1000)
     if fault in ("silence", "half head", "no head") and schedule.place < 0.5:
         await asyncio.sleep(IDLE_MS * 2 / 1000)
@@ -225,11 +296,21 @@ async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Sch
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
         return False
-    return schedule.framing != "close" and fault in ("none", "garbage", "cut event", "torn event", "status", "no end")
+    return fault in _ANSWERS or (schedule.framing != "close" and fault in _LASTING)
 
 
-def _is_vital(event: bytes) -> bool:
-    return b"output_item.done" in event or b"response.completed" in event
+_ANSWERS = {
+    "status": (b"503 Busy", b"busy"),
+    "500": (b"500 Internal Server Error", ERROR),
+    "429": (b"429 Too Many Requests", ERROR),
+    "page": (b"200 OK", PAGE),
+    "error body": (b"200 OK", ERROR),
+}
+_LASTING = ("none", "garbage", "cut event", "torn event", "no end", "twice", "wrong type", "bytes", "error event")
+
+
+def _is_vital(event: bytes, api: Any) -> bool:
+    return any(mark in event for mark in api.vital)
 
 
 def _pieces(body: bytes, schedule: Schedule) -> list[bytes]:
@@ -252,13 +333,15 @@ class World:
     loop: asyncio.AbstractEventLoop
     server: Server
     kernel: Kernel
+    api: str
 
 
-@pytest.fixture(params=["plain", "httpx"])
+@pytest.fixture(params=["responses-plain", "responses-httpx", "chat-plain", "chat-httpx"])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A kernel and its server, in one event loop."""
     monkeypatch.setattr("codex_framework.threads.turn.machine.BACKOFF_BASE_S", 0.0005)
     loop, server = asyncio.new_event_loop(), Server()
+    api, _, transport = request.param.partition("-")
 
     @tool
     async def note(text: str) -> str:
@@ -269,9 +352,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     async def begin() -> tuple[asyncio.Server, Kernel]:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-        more = (
-            f'base_url="{url}", request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}'
-        )
+        limits = f"request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}"
+        more = f'wire_api="{api}", base_url="{url}", {limits}'
         overrides = (
             *('model="m"', 'model_provider="patient"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"'),
             f"model_providers.patient={{{more}, stream_max_retries=100}}",
@@ -279,14 +361,14 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         )
         (tmp_path / "home").mkdir()
         environ = {"CODEX_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
-        if request.param == "httpx":  # the variable selects the transport; the proxy would come from the process's own
+        if transport == "httpx":  # the variable selects the transport; the proxy would come from the process's own
             environ["HTTP_PROXY"] = "http://proxy.invalid"
         config = load_config(cwd=tmp_path, environ=environ, overrides=overrides)
-        plugins = [codex_plugin_openai, Offer(tools=[note])]
+        plugins = [codex_plugin_openai, codex_plugin_chat, Offer(tools=[note])]
         return listening, await Kernel.create(config, environ=environ, plugins=plugins, entry_points=())
 
     listening, kernel = loop.run_until_complete(begin())
-    yield World(loop, server, kernel)
+    yield World(loop, server, kernel, api)
     loop.run_until_complete(kernel.aclose())
     listening.close()
     loop.run_until_complete(end_tasks())
@@ -310,7 +392,8 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
         while ended.status is not Status.COMPLETED:
             assert ended.status is Status.FAILED
             assert CLEAR.match(ended.error or ""), ended.error
-            assert provider == "once", f"given up after 100 retries: {ended.error}"
+            is_final = "answered with" in (ended.error or "")
+            assert provider == "once" or is_final, f"given up after 100 retries: {ended.error}"
             ended = await thread.run("go on")
         assert server.problems == []
         said = [
@@ -318,6 +401,7 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
             for item in thread.history.items
             if (isinstance(item, Message) and item.role == "assistant") or isinstance(item, FunctionCall)
         ]
+        said = [name for name in said if name]
         assert said == [_name(item) for item in server.items], "lost, twice, or out of order"
         calls = [item["call_id"] for item in server.items if item["type"] == "function_call"]
         outputs = [item for item in thread.history.items if isinstance(item, FunctionCallOutput)]
@@ -339,6 +423,10 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
 def test_nothing_is_lost_or_doubled_whatever_the_wire_does(
     world: World, kinds: list[str], schedules: list[Schedule], provider: str
 ) -> None:
+    if world.api == "chat":
+        kinds = [
+            kind for kind, before in zip(kinds, ["", *kinds], strict=False) if (kind, before) != ("message", "message")
+        ]
     world.server.begin(kinds, schedules)
 
     async def bounded() -> None:

@@ -27,7 +27,9 @@ from codex_framework.contract.roles.tool_specs import (
     ToolNamespace,
 )
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
+from codex_framework.testing.wire import Wire
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["check_provider"]
@@ -51,15 +53,20 @@ _TOOLS = (
 
 
 def check_provider(
-    provider: ModelProvider, info: ProviderInfo | None = None, *, env: Mapping[str, str] | None = None
+    provider: ModelProvider,
+    info: ProviderInfo | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    wire: Wire | None = None,
 ) -> None:
     """Check that a provider fulfils its role. It gets about ten requests and must answer each of them.
 
     Args:
         provider: The provider.
-        info: A table with which it works. For a provider with a server, use a ``ResponsesServer`` with ``repeat_last=True``. By
-            default, the table has only a name.
+        info: A table with which it works. By default, the table has only a name.
         env: The environment with its key.
+        wire: The API of its servers: ``RESPONSES``, ``CHAT``, or one of yours. The check then runs the server itself, and makes
+            it fail in about fifty ways.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -70,9 +77,24 @@ def check_provider(
         word = provider.name
         table = info or ProviderInfo(id=word, name=word, wire_api=word)
         _check_table(findings, provider)
-        run_check(findings, lambda: _responses(findings, provider, table, dict(env or {})))
+        if wire is None:
+            run_check(findings, lambda: _responses(findings, provider, table, dict(env or {})))
+        else:
+            _with_server(findings, provider, table, dict(env or {}), wire)
         run_check(findings, lambda: _unreachable(findings, provider, table, dict(env or {})))
     findings.raise_any()
+
+
+def _with_server(
+    findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str], wire: Wire
+) -> None:
+    from codex_framework.testing.conformance.provider_faults import check_faults
+    from codex_framework.testing.server import ModelServer
+
+    with ModelServer([say("Hello there.", deltas=3)], repeat_last=True, wires=[wire]) as server:
+        table = info.evolve(base_url=server.url)
+        run_check(findings, lambda: _responses(findings, provider, table, env))
+    check_faults(findings, provider, info, env, wire)
 
 
 def _check_table(findings: Findings, provider: ModelProvider) -> None:

@@ -95,4 +95,4 @@ def test_every_public_name_is_there() -> None:
     import codex_framework.testing as testing
 
     assert [name for name in testing.__all__ if getattr(testing, name, None) is None] == []
-    assert sorted(testing.__all__) == testing.__all__
+    assert sorted(testing.__all__, key=lambda name: (not name.isupper(), name)) == testing.__all__

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import ModelError
-from codex_plugin_openai import httpx_transport
+from codex_framework.toolkit.model_server import httpx_transport
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import sse_event
-from codex_plugin_openai.faults import retry_after
+from codex_framework.toolkit.model_server.faults import retry_after
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.openai.conftest import provider_at
 
@@ -185,7 +185,7 @@ def test_the_head_of_an_answer_has_a_limit_of_its_own(env: dict[str, str], drip:
 def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codex_plugin_openai.client._ERROR_BODY_S", 0.2)
+    monkeypatch.setattr("codex_framework.toolkit.model_server.server_client._ERROR_BODY_S", 0.2)
     head = b"HTTP/1.1 422 No\r\ncontent-length: 100000\r\n\r\n"
     with Speaking([head, *[b"x"] * 1000], 0.01) as url:
         error = asked(url, env)
@@ -196,7 +196,7 @@ def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
 def test_an_event_that_never_ends_does_not_fill_the_memory(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codex_plugin_openai.sse.EVENT_LIMIT", 3 << 20)
+    monkeypatch.setattr("codex_framework.toolkit.model_server.sse.EVENT_LIMIT", 3 << 20)
     for line_end in (b"", b"\n"):
         with Speaking([b"HTTP/1.1 200 OK\r\n\r\ndata: ", *[b"x" * 100_000 + line_end] * 1000], 0.0) as url:
             error = asked(url, env)

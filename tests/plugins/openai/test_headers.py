@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from codex_plugin_openai import headers
+from codex_framework.toolkit.model_server import headers
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has the file")

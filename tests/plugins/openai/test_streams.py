@@ -27,9 +27,9 @@ from codex_framework.contract.roles.models import RateLimits, ReasoningDelta, Re
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, reply, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_plugin_openai.http1 import AnswerParser, BadAnswerError
+from codex_framework.toolkit.model_server.http1 import AnswerParser, BadAnswerError
+from codex_framework.toolkit.model_server.sse import EventSplitter
 from codex_plugin_openai.provider import ResponsesProvider
-from codex_plugin_openai.sse import EventSplitter
 
 Ask = Callable[..., Any]
 

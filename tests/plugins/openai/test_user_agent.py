@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_plugin_openai import headers
+from codex_framework.toolkit.model_server import headers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="os-release is a file of Linux")
 

@@ -23,7 +23,7 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import FunctionSpec
 from codex_framework.contract.roles.tools import ToolCall
 from codex_framework.testing import turn_facts
-from codex_plugin_openai.catalogue import known_model
+from codex_framework.toolkit.model_catalogue import known_model
 from codex_plugin_view_image.shrinking import fitting_size
 from codex_plugin_view_image.signature import Picture, picture
 from codex_plugin_view_image.tool import ViewImage

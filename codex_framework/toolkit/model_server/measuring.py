@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
-from codex_framework import ModelError
+from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import Measure
-from codex_plugin_openai.transport import Answer
+from codex_framework.toolkit.model_server.transport import Answer
 
 __all__ = ["ResponseMeter", "attempted"]
 
-_KIND = re.compile(r'"type"\s*:\s*"(response\.[a-z_.]+|error)"')
 _KINDS, _MARKS = 50, 500
 """Most kinds and moments that are noted, whatever a server sends."""
 
-_BEGINNING = '{"type":"response.'
-_BEFORE = len('{"type":"')
-_LONGEST_KIND = 72
 
-_UNWANTED = "response.function_call_arguments.delta"
-
-
-async def attempted(measure: Measure, attempt: int, sending: Awaitable[Answer], *, authorized: bool) -> Answer:
+async def attempted(
+    measure: Measure, attempt: int, sending: Awaitable[Answer], *, endpoint: str, authorized: bool
+) -> Answer:
     """Wait for the answer to a request, and report the attempt (``codex.api_request``).
 
     Args:
@@ -36,7 +30,7 @@ async def attempted(measure: Measure, attempt: int, sending: Awaitable[Answer], 
     began, started = time.time(), time.monotonic()
     told: dict[str, str | int | bool] = {
         "attempt": attempt,
-        "endpoint": "/responses",
+        "endpoint": endpoint,
         "auth.header_attached": authorized,
         "auth.retry_after_unauthorized": False,
     }
@@ -62,25 +56,21 @@ async def attempted(measure: Measure, attempt: int, sending: Awaitable[Answer], 
         measure("codex.api_request", told, time_s=began, duration_s=took, failed=failed)
 
 
-def _kind(data: str) -> str:
-    """Return the type of an event. Servers write it first, so that most events need not be searched."""
-    if data.startswith(_BEGINNING):
-        end = data.find('"', _BEFORE, _LONGEST_KIND)
-        if end > 0:
-            return data[_BEFORE:end]
-    match = _KIND.search(data)
-    return "unknown" if match is None else match[1]
-
-
 class ResponseMeter:
     """Notes the events of one response, and reports them together at its end (``codex.sse_event``).
 
     The attributes are numbers of events by kind. The marks are the moments at which another kind began, because a message may have
     thousands of deltas.
+
+    Args:
+        kind_of: Returns the kind of an event, given its data.
+        skipped: The kind of the events that the splitter skips.
     """
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure, kind_of: Callable[[str], str], skipped: str = "skipped") -> None:
         self._measure = measure
+        self._kind_of = kind_of
+        self._skipped = skipped
         self._began, self._started = time.time(), time.monotonic()
         self._counts: dict[str, int] = {}
         self._marks: list[tuple[str, float]] = []
@@ -89,9 +79,9 @@ class ResponseMeter:
     def heard(self, events: Iterable[str]) -> None:
         """Note events that have arrived together, by their data."""
         now = time.time()
-        counts, marks, last = self._counts, self._marks, self._last
+        kind_of, counts, marks, last = self._kind_of, self._counts, self._marks, self._last
         for data in events:
-            kind = _kind(data)
+            kind = kind_of(data)
             if kind in counts:
                 counts[kind] += 1
                 if kind == last and kind.endswith(".delta"):
@@ -109,11 +99,11 @@ class ResponseMeter:
         """Report the events.
 
         Args:
-            unwanted: Number of further deltas of function calls.
+            unwanted: Number of skipped events.
             error: What ended the stream. Only a ModelError is a failure; otherwise nobody wanted the rest.
         """
         if unwanted:
-            self._counts[_UNWANTED] = self._counts.get(_UNWANTED, 0) + unwanted
+            self._counts[self._skipped] = self._counts.get(self._skipped, 0) + unwanted
         told: dict[str, str | int] = {**self._counts}
         failed = isinstance(error, ModelError)
         if failed:

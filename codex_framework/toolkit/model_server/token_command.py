@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from codex_framework import ModelError, ProviderInfo
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ProviderInfo
 
 __all__ = ["TokenCommand"]
 

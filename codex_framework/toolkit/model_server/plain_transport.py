@@ -2,7 +2,7 @@
 
 It is used for local model servers and test servers. Compared with httpx, it saves 35 ms at startup (the import and the
 event-loop layer), half a millisecond per turn, and 5 microseconds for every event that a server sends as a separate chunk.
-httpx handles TLS and proxies (:mod:`codex_plugin_openai.httpx_transport`).
+httpx handles TLS and proxies (:mod:`codex_framework.toolkit.model_server.httpx_transport`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from codex_plugin_openai.transport_errors import (
+from codex_framework.toolkit.model_server.transport_errors import (
     CONNECT_S,
     BadAnswerError,
     CutError,
@@ -23,7 +23,7 @@ from codex_plugin_openai.transport_errors import (
 )
 
 if TYPE_CHECKING:
-    from codex_plugin_openai.http1 import AnswerParser
+    from codex_framework.toolkit.model_server.http1 import AnswerParser
 
 __all__ = ["PlainTransport"]
 
@@ -35,7 +35,7 @@ _AT_ONCE_S = 0.005
 
 
 class PlainTransport:
-    """A :class:`~codex_plugin_openai.transport.Transport` for plain HTTP/1.1."""
+    """A :class:`~codex_framework.toolkit.model_server.transport.Transport` for plain HTTP/1.1."""
 
     def __init__(self) -> None:
         self._idle: list[_Connection] = []
@@ -44,7 +44,7 @@ class PlainTransport:
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> PlainAnswer:
-        """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
+        """Send a request; see :meth:`Transport.post <codex_framework.toolkit.model_server.transport.Transport.post>`."""
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = [f"POST {target} HTTP/1.1", f"host: {parts.netloc.rpartition('@')[2]}"]
@@ -104,7 +104,7 @@ class PlainTransport:
 
 
 class PlainAnswer:
-    """An :class:`~codex_plugin_openai.transport.Answer` over plain HTTP/1.1."""
+    """An :class:`~codex_framework.toolkit.model_server.transport.Answer` over plain HTTP/1.1."""
 
     def __init__(self, transport: PlainTransport, connection: _Connection, parser: AnswerParser) -> None:
         self._transport: PlainTransport | None = transport
@@ -208,7 +208,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         if self._parser is None:  # part of the request was sent early, and the server was fast
-            from codex_plugin_openai.http1 import AnswerParser
+            from codex_framework.toolkit.model_server.http1 import AnswerParser
 
             self._parser = AnswerParser()
         try:
@@ -240,7 +240,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         if message:
             self._transport.write(message)
-        from codex_plugin_openai.http1 import AnswerParser  # while the request is on its way
+        from codex_framework.toolkit.model_server.http1 import AnswerParser  # while the request is on its way
 
         self._parser = parser = self._parser or AnswerParser()
         on_sent()

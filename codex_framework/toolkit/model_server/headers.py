@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from codex_framework import ModelError, ModelRequest, ProviderInfo, __version__
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
+from codex_framework.contract.version import __version__
 
 __all__ = ["common_headers", "request_headers"]
 

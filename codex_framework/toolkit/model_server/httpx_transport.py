@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_framework import ModelError
-from codex_plugin_openai.transport_errors import CONNECT_S, CutError, SendError, SilenceError
+from codex_framework.contract.errors import ModelError
+from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpxTransport"]
 
+_CLEARLY_S = 0.05
+"""How much shorter a time limit must be to count, in seconds. Two limits that expire together leave a cancellation pending."""
+
 
 class HttpxTransport:
-    """A :class:`~codex_plugin_openai.transport.Transport` based on httpx.
+    """A :class:`~codex_framework.toolkit.model_server.transport.Transport` based on httpx.
 
     Args:
         secure: Whether TLS may be used. If not, no certificates are loaded, which saves 30 ms.
@@ -43,7 +46,7 @@ class HttpxTransport:
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> HttpxAnswer:
-        """Send a request; see :meth:`Transport.post <codex_plugin_openai.transport.Transport.post>`."""
+        """Send a request; see :meth:`Transport.post <codex_framework.toolkit.model_server.transport.Transport.post>`."""
         httpx = _import_httpx()
         # httpx limits the time for each piece of the head, `limit` the time for the whole head. They must not expire together:
         # a cancellation that coincides with another error would stay pending for the caller.
@@ -75,12 +78,13 @@ class HttpxTransport:
 
 
 class HttpxAnswer:
-    """An :class:`~codex_plugin_openai.transport.Answer` of httpx."""
+    """An :class:`~codex_framework.toolkit.model_server.transport.Answer` of httpx."""
 
     def __init__(self, response: httpx.Response, timeouts: dict[str, float | None]) -> None:
         self._response = response
         self._timeouts = timeouts
         self._raw = response.aiter_raw()
+        self._limit_s: float | None = None
         self.status = response.status_code
         self.phrase = response.reason_phrase
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
@@ -88,10 +92,14 @@ class HttpxAnswer:
     async def read(self, within_s: float) -> bytes:
         """Return the next piece of the body, or ``b""`` at its end."""
         httpx = _import_httpx()
-        self._timeouts["read"] = within_s  # httpx reads it for each piece
+        if self._limit_s is None:
+            self._timeouts["read"] = self._limit_s = within_s  # httpx takes it once, for all pieces
         try:
-            return await anext(self._raw, b"")
-        except httpx.ReadTimeout as error:
+            if within_s > self._limit_s - _CLEARLY_S:
+                return await anext(self._raw, b"")
+            async with asyncio.timeout(within_s):
+                return await anext(self._raw, b"")
+        except (httpx.ReadTimeout, TimeoutError) as error:
             raise SilenceError from error
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise CutError(str(error)) from error

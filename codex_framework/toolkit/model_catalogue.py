@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_framework import ModelInfo
+from codex_framework.contract.roles.models import ModelInfo
 
 __all__ = ["known_model"]
 

@@ -9,26 +9,31 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from codex_framework import ModelError
+from codex_framework.contract.errors import ModelError
 from codex_framework.contract.urls import shown_url
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.events.turn import TokenUsage
 
 __all__ = [
+    "KnownFault",
     "broken_stream",
     "failed_response",
     "garbled_event",
     "incomplete_response",
+    "known_fault",
     "no_answer",
     "retry_after",
     "status_error",
     "unreachable",
 ]
+
+KnownFault: TypeAlias = Callable[[int | None, str, str], ModelError | None]
+"""Returns the error for a status (None within a stream), a code and a message of a server, or None if they mean nothing special."""
 
 _BODY_LIMIT = 1000
 """Maximum number of characters shown of a body that is not an error object."""
@@ -111,20 +116,22 @@ def incomplete_response(response: Mapping[str, Any], usage: TokenUsage | None) -
     return ModelError(f"Incomplete response returned, reason: {reason or 'unknown'}", slug="incomplete", usage=usage)
 
 
-def failed_response(response: Mapping[str, Any], usage: TokenUsage | None = None) -> ModelError:
-    """Return the error for a ``response.failed`` or ``error`` event."""
-    error = _failed_response(response)
+def failed_response(
+    response: Mapping[str, Any], usage: TokenUsage | None = None, known: KnownFault | None = None
+) -> ModelError:
+    """Return the error for a response whose ``error`` is this object: a ``response.failed`` or ``error`` event."""
+    error = _failed_response(response, known or known_fault)
     error.usage = usage
     return error
 
 
-def _failed_response(response: Mapping[str, Any]) -> ModelError:
+def _failed_response(response: Mapping[str, Any], known: KnownFault) -> ModelError:
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
     code, message = str(error.get("code") or ""), str(error.get("message") or "")
-    known = _by_code(code, message)
-    if known is not None:
-        return known
+    found = known(None, code, message)
+    if found is not None:
+        return found
     delay = _asked_delay(message)
     if code == "rate_limit_exceeded":
         return ModelError(
@@ -139,16 +146,24 @@ def _failed_response(response: Mapping[str, Any]) -> ModelError:
     return failed
 
 
-def status_error(status: int, phrase: str, headers: Mapping[str, str], body: bytes, url: str) -> ModelError:
+def status_error(
+    status: int,
+    phrase: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    url: str,
+    known: KnownFault | None = None,
+) -> ModelError:
     """Return the error for an HTTP response with an error status."""
     text = _without_secrets(body.decode("utf-8", "replace").strip(), url)
     error = _error_object(text)
     code, message = str(error.get("code") or error.get("type") or ""), str(error.get("message") or "")
     if status == 429:
         return _too_many(phrase, headers, error)
-    known = _by_code(code, message)
-    if known is not None and status in (400, 403, 503):
-        return known
+    found = (known or known_fault)(status, code, message)
+    if found is not None:
+        found.retry_after_s = retry_after(headers) if found.retryable else None
+        return found
     if status == 400:
         return ModelError(
             text or "the server refused the request (400 Bad Request)", info="bad_request", slug="bad-request"
@@ -200,11 +215,13 @@ def _sensible(seconds: float) -> float | None:
     return seconds if 0 <= seconds < 86_400 else None
 
 
-def _by_code(code: str, message: str) -> ModelError | None:
+def known_fault(status: int | None, code: str, message: str) -> ModelError | None:
     """Return the error for a code that has the same meaning in every response, or None for other codes.
 
     A retry does not help against any of these errors.
     """
+    if status not in (None, 400, 403, 503):
+        return None
     match code:
         case "context_length_exceeded":
             return ModelError(CONTEXT_EXCEEDED, info="context_window_exceeded", slug="context-window")
@@ -232,7 +249,7 @@ def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any])
         return ModelError(_usage_limit(error), info="usage_limit_exceeded", slug="usage-limit")
     for kind in ("insufficient_quota", "usage_not_included"):
         if kind in kinds:
-            known = _by_code(kind, "")
+            known = known_fault(None, kind, "")
             assert known is not None
             return known
     delay = retry_after(headers)
@@ -310,6 +327,8 @@ def _error_object(text: str) -> Mapping[str, Any]:
     error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, str):
         return {"message": error}
+    if isinstance(body, dict) and body.get("object") == "error":  # vLLM, Mistral
+        return body
     return error if isinstance(error, dict) else {}
 
 

@@ -1,14 +1,32 @@
-"""The API key of a provider."""
+"""The credentials of a provider: an API key, or a program that prints tokens."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codex_framework import ModelError, ProviderInfo
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ProviderInfo
 
-__all__ = ["api_key"]
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.token_command import TokenCommand
+
+__all__ = ["api_key", "credentials"]
+
+
+def credentials(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str | None, TokenCommand | None]:
+    """Return the key to send as a bearer token, or the source of tokens if the table has ``auth``, or neither.
+
+    Raises:
+        ModelError: The provider needs a key and none is set, or its ``auth`` is invalid.
+    """
+    if "auth" not in info.options:
+        return api_key(info, env), None
+    from codex_framework.toolkit.model_server.token_command import TokenCommand
+
+    return None, TokenCommand.of(info, env)
 
 
 def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_plugin_openai.transport_errors import BadAnswerError
+from codex_framework.toolkit.model_server.transport_errors import BadAnswerError
 
 __all__ = ["AnswerParser", "BadAnswerError"]
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 __all__ = ["EventSplitter"]
 
-# These events make up most of a long patch and are not needed: the finished item contains the arguments.
-_UNWANTED = "event: response.function_call_arguments.delta"
-
 _MARK = b"\xef\xbb\xbf"
 _FIELDS = (":", "event:", "id:", "retry:")
 _BARE_FIELDS = ("data", "event", "id", "retry")
@@ -23,6 +20,9 @@ class EventSplitter:
     the standard requires. The standard also ignores lines that contain no known field. They are returned as invalid JSON,
     because they may be a damaged event.
 
+    Args:
+        skip: The beginning of events that are not needed, which are counted and not returned. Empty means that all are needed.
+
     Attributes:
         unwanted: Number of events skipped because they are not needed. They show that the server is working.
 
@@ -30,8 +30,9 @@ class EventSplitter:
         OverflowError: An event is longer than ``EVENT_LIMIT``. Raised by ``feed``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, skip: str = "") -> None:
         self.unwanted = 0
+        self._skip = skip
         self._rest = b""
         self._middle: list[bytes] = []
         self._fresh = True
@@ -60,8 +61,9 @@ class EventSplitter:
         self._rest = buffer[end + 2 :]
         self._length = len(self._rest)
         events: list[str] = []
+        skip = self._skip
         for block in buffer[:end].decode("utf-8", "replace").split("\n\n"):
-            if block.startswith(_UNWANTED):
+            if skip and block.startswith(skip):
                 self.unwanted += 1
                 continue
             data = _data(block)

@@ -1,0 +1,12 @@
+"""What a provider needs for a model server over HTTP, whatever its API.
+
+- ``addresses``: check a provider's table, and make the URL to post to.
+- ``credentials``, ``token_command``, ``headers``: who asks, and with which key.
+- ``server_client``: send a request, retry it, and read the events of the response within the time limits.
+- ``faults``: failures as ``ModelError``, with whether a retry can help, and after which delay.
+- ``private_data``: what only one API understands of an item, and its removal from requests of another one.
+- ``sse``: server-sent events from pieces of any size.
+- ``transport``: the only module that knows which HTTP implementation is used.
+
+Import ``sse`` and ``faults`` only when the request is on its way: nothing before that needs them.
+"""

@@ -1,0 +1,306 @@
+"""Requests to one model server: attempts and retries, time limits, and the events of a response."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+
+if TYPE_CHECKING:
+    from codex_framework.contract.roles.models import Measure
+    from codex_framework.toolkit.model_server.faults import KnownFault
+    from codex_framework.toolkit.model_server.measuring import ResponseMeter
+    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.transport import Answer, Transport
+
+__all__ = ["EventReader", "ServerClient", "Splitter"]
+
+_FIRST_DELAY_S = 0.2
+_LONGEST_DELAY_S = 60.0
+_IDLE = "idle timeout waiting for SSE"
+_DECODING = "Transport error: network error: error decoding response body"
+_TAIL_S = 1.0
+"""Time limit in seconds for reading the rest of a complete response. When it expires, the connection is closed."""
+_ERROR_BODY_LIMIT = 65_536
+_ERROR_BODY_S = 10.0
+"""Time limit in seconds for the body of a refusal."""
+
+
+class Splitter(Protocol):
+    """Splits the body of a response into events."""
+
+    unwanted: int
+    """Number of events skipped so far. They show that the server is working."""
+
+    def feed(self, piece: bytes, /) -> list[str]:
+        """Return the events that this piece completes.
+
+        Raises:
+            OverflowError: An event is too long.
+        """
+        ...
+
+
+class ServerClient:
+    """Sends requests to one URL. Any number of threads may share one client.
+
+    Args:
+        url: The URL to post to, including the query.
+        headers: The headers of every request.
+        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
+        endpoint: The end of the URL's path, for telemetry.
+        load_reading: Imports what only a response needs. Called when a request is on its way.
+        known: Recognises failures that the API has codes or words of its own for.
+    """
+
+    def __init__(
+        self,
+        info: ProviderInfo,
+        env: Mapping[str, str],
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        tokens: TokenCommand | None = None,
+        endpoint: str,
+        load_reading: Callable[[], None],
+        known: KnownFault | None = None,
+    ) -> None:
+        self._info = info
+        self._env = env
+        self._url = url
+        self._headers = dict(headers)
+        self._tokens = tokens
+        self._authorized = tokens is not None or any(name.lower() == "authorization" for name in headers)
+        self._endpoint = endpoint
+        self._load_reading = load_reading
+        self._known = known
+        self._transport: Transport | None = None
+        self._tails: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(self, thread_id: str, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
+        """Send a request, and retry it at most ``request_max_retries`` times.
+
+        Network failures and server errors (5xx) are retried here, unless the server requests a delay that is too long to
+        wait without a message to the user. The turn decides about all other failures.
+
+        Args:
+            thread_id: The thread that asks. Its last response must be over.
+            headers: The headers of this request. Those of every request override them.
+
+        Raises:
+            ModelError: The server cannot be reached, or refuses the request.
+        """
+        await self._end_tail(thread_id)
+        headers = {**headers, **self._headers}
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                answer = await self._attempt(attempt, headers, body, measure)
+                if answer.status < 300:
+                    return answer
+                error = await self._refusal(answer)
+                again = answer.status >= 500 and error.retryable
+            except ModelError as failure:
+                # A server that was silent for minutes has received the request, so the turn decides what to do.
+                error, again = failure, failure.slug == "unreachable"
+            delay = _delay(attempt) if error.retry_after_s is None else error.retry_after_s
+            if not again or attempt > self._info.request_max_retries or delay > _LONGEST_DELAY_S:
+                raise error
+            await asyncio.sleep(delay)
+
+    def events(self, thread_id: str, answer: Answer, splitter: Splitter, meter: ResponseMeter | None) -> EventReader:
+        """Return the reader of a response's events."""
+        silence_s = self._info.stream_idle_timeout_ms / 1000
+        return EventReader(answer, splitter, silence_s, meter, lambda tail: self._tails.__setitem__(thread_id, tail))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        tails = list(self._tails.values())
+        self._tails.clear()
+        for tail in tails:
+            tail.cancel()
+        if tails:
+            await asyncio.wait(tails)
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.aclose()
+
+    async def _end_tail(self, thread_id: str) -> None:
+        """Make a thread's last connection reusable, or close it.
+
+        The server had the rest of the turn to finish its response, so this waits only briefly.
+        """
+        tail = self._tails.pop(thread_id, None)
+        if tail is not None and not tail.done():
+            await asyncio.wait([tail], timeout=0.05)
+            if not tail.done():
+                tail.cancel()
+
+    async def _attempt(self, attempt: int, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
+        if measure is None:
+            return await self._send(headers, body)
+        from codex_framework.toolkit.model_server.measuring import attempted
+
+        sending = self._send(headers, body)
+        return await attempted(measure, attempt - 1, sending, endpoint=self._endpoint, authorized=self._authorized)
+
+    async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send the request. If the server refuses the token of a token command, retry once with a new token."""
+        if self._tokens is None:
+            return await self._post(headers, body)
+        token = await self._tokens.token()
+        answer = await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+        if answer.status != 401:
+            return answer
+        await answer.aclose()
+        token = await self._tokens.token(refused=token)
+        return await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+
+    async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        if self._transport is None:
+            from codex_framework.toolkit.model_server.transport import open_transport
+
+            self._transport = open_transport(self._url, self._env)
+        try:
+            return await self._transport.post(
+                self._url,
+                headers,
+                body,
+                head_s=self._info.response_timeout_ms / 1000,
+                on_sent=self._load_reading,
+            )
+        except SendError as error:
+            from codex_framework.toolkit.model_server.faults import unreachable
+
+            raise unreachable(self._url, str(error)) from error
+        except SilenceError as error:
+            from codex_framework.toolkit.model_server.faults import no_answer
+
+            raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
+
+    async def _refusal(self, answer: Answer) -> ModelError:
+        from codex_framework.toolkit.model_server.faults import status_error
+
+        body = b""
+        try:
+            async with asyncio.timeout(_ERROR_BODY_S):
+                while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.read(_ERROR_BODY_S)):
+                    body += piece
+        except (TimeoutError, SilenceError, CutError):
+            pass  # the status says enough
+        finally:
+            await answer.aclose()
+        return status_error(answer.status, answer.phrase, answer.headers, body, self._url, self._known)
+
+
+class EventReader:
+    """Reads the events of one response in batches, and limits the time without a sign of life.
+
+    Attributes:
+        alive: Set it when a batch shows that the server works on the response. Comments, keep-alives and unknown events do not.
+        silence_s: The time limit without a sign of life, in seconds.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        splitter: Splitter,
+        silence_s: float,
+        meter: ResponseMeter | None,
+        keep_tail: Callable[[asyncio.Task[None]], None],
+    ) -> None:
+        self._answer: Answer | None = answer
+        self._splitter = splitter
+        self.silence_s = silence_s
+        self._meter = meter
+        self._keep_tail = keep_tail
+        self._unwanted = 0
+        self._heard = time.monotonic()
+        self.alive = True
+
+    async def batch(self) -> list[str] | None:
+        """Return the events of the next piece of the response, possibly none. None means that the response is over.
+
+        Raises:
+            ModelError: The connection broke, the server is silent for too long, or an event is too long.
+        """
+        assert self._answer is not None
+        try:
+            piece = await self._answer.read(self._left_s())
+            if not piece:
+                return None
+            batch = self._splitter.feed(piece)
+        except (SilenceError, CutError, OverflowError) as error:
+            raise _broken(error) from error
+        if self._meter is not None and batch:
+            self._meter.heard(batch)
+        return batch
+
+    def finish(self) -> None:
+        """Let a task read what follows the end of the response, so that the turn need not wait for a reusable connection."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self._keep_tail(asyncio.create_task(_read_tail(answer)))
+
+    async def aclose(self, error: BaseException | None) -> None:
+        """Release the response, unless it is finished.
+
+        Args:
+            error: What ended it early, for telemetry.
+        """
+        if self._meter is not None:
+            self._meter.ended(self._splitter.unwanted, error)
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            await answer.aclose()
+
+    def _left_s(self) -> float:
+        """Return the time that is left for the next piece.
+
+        Raises:
+            SilenceError: None is left.
+        """
+        if self.alive or self._splitter.unwanted > self._unwanted:
+            self.alive, self._unwanted, self._heard = False, self._splitter.unwanted, time.monotonic()
+            return self.silence_s
+        left_s = self._heard + self.silence_s - time.monotonic()
+        if left_s <= 0:
+            raise SilenceError
+        return left_s
+
+
+def _broken(error: Exception) -> ModelError:
+    from codex_framework.toolkit.model_server.faults import broken_stream
+
+    match error:
+        case SilenceError():
+            return broken_stream(_IDLE)
+        case CutError():
+            return broken_stream(_DECODING)
+        case _:
+            return broken_stream(f"the model server sent {error}")
+
+
+async def _read_tail(answer: Answer) -> None:
+    try:
+        async with asyncio.timeout(_TAIL_S):
+            while await answer.read(_TAIL_S):
+                pass
+    except (TimeoutError, SilenceError, CutError):
+        pass  # the response is complete, and only this connection is lost
+    finally:
+        await answer.aclose()
+
+
+def _delay(attempt: int) -> float:
+    """Return the seconds to wait after this attempt: 200 ms, doubled each time, plus or minus 10 %."""
+    import random
+
+    jitter = random.uniform(0.9, 1.1)  # noqa: S311  # jitter, not cryptography
+    return min(_FIRST_DELAY_S * 2.0 ** (attempt - 1) * jitter, _LONGEST_DELAY_S)

@@ -1,0 +1,87 @@
+"""Request bodies, built around messages that are already encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import ModelRequest
+from codex_plugin_chat.conversation import Conversations
+from codex_plugin_chat.messages import Style, utf8
+from codex_plugin_chat.options import ChatOptions
+from codex_plugin_chat.projection import Projection
+
+__all__ = ["BodyWriter"]
+
+
+class BodyWriter:
+    """A writer of request bodies. Messages are encoded once, and tools again only when they change.
+
+    Args:
+        is_openai: Whether the server is OpenAI's own, which has fields that others refuse.
+    """
+
+    def __init__(self, options: ChatOptions, *, is_openai: bool) -> None:
+        self._options = options
+        self._is_openai = is_openai
+        self._conversations = Conversations()
+        self._projection = Projection(())
+        self._tools_json = b""
+
+    def body(self, request: ModelRequest) -> bytes:
+        """Return the body of a request, encoded as UTF-8."""
+        style = Style(
+            images=request.model.supports_images and "image" in self._options.input_modalities,
+            developer_role=self._options.developer_role,
+            send_reasoning=self._options.send_reasoning,
+        )
+        lead, messages = self._conversations.of(request.thread_id, style).messages(request.prompt.items)
+        if text := "\n\n".join(part for part in (request.instructions, lead) if part):
+            role = "developer" if style.developer_role == "developer" else "system"
+            messages.insert(0, utf8({"role": role, "content": text}))
+        projection = self.projection(request)
+        return b"".join(
+            (
+                b'{"model":',
+                utf8(request.model.slug),
+                b',"messages":[',
+                b",".join(messages),
+                b"]",
+                self._tools_json if projection.wire else b"",
+                b",",
+                utf8(self._settings(request, has_tools=bool(projection.wire)))[1:],
+            )
+        )
+
+    def projection(self, request: ModelRequest) -> Projection:
+        """Return the tools of a request as functions."""
+        if request.tools is not self._projection.specs and request.tools != self._projection.specs:
+            self._projection = Projection(request.tools)
+            self._tools_json = b',"tools":' + utf8(self._projection.wire)
+        return self._projection
+
+    def _settings(self, request: ModelRequest, *, has_tools: bool) -> dict[str, Any]:
+        settings: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+        if has_tools:
+            settings["tool_choice"] = "auto"
+            if not request.parallel_tool_calls:  # the default is true, and some models refuse the field
+                settings["parallel_tool_calls"] = False
+        if request.model.reasoning and (effort := request.reasoning_effort or request.model.default_effort):
+            settings["reasoning_effort"] = effort
+        if verbosity := request.verbosity or request.model.verbosity:
+            settings["verbosity"] = verbosity
+        if request.service_tier:
+            settings["service_tier"] = request.service_tier
+        if request.output_schema is not None:
+            settings["response_format"] = _response_format(request.output_schema)
+        if self._is_openai:
+            settings["prompt_cache_key"] = request.cache_key
+        settings.update(self._options.request_fields)
+        return {key: value for key, value in settings.items() if key not in self._options.omit_fields}
+
+
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "codex_output_schema", "schema": schema, "strict": True},
+    }

@@ -1,0 +1,181 @@
+"""The messages of a growing conversation, of which each is encoded once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from codex_framework import FunctionCall, Message, ResponseItem
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    Reasoning,
+    UnknownItem,
+)
+from codex_framework.toolkit.model_server.private_data import private_data
+from codex_plugin_chat.messages import API, Style, exchange, is_instruction, lead_text, other_message, utf8
+
+__all__ = ["Conversation", "Conversations"]
+
+_THREADS = 256
+"""How many conversations are kept. The messages of others are encoded again."""
+
+
+class Group(NamedTuple):
+    """Items that become messages together: one message of the user, or what the model said with the outputs of its calls.
+
+    Attributes:
+        end: The number of items up to its end.
+        is_user: Whether it is a message of the user or the developer.
+        bare: Its messages without reasoning.
+        full: Its messages with reasoning. None means that it has none.
+    """
+
+    end: int
+    is_user: bool
+    bare: bytes
+    full: bytes | None
+
+
+class Conversation:
+    """The messages of one thread.
+
+    A group is kept when another one follows it. The last one is encoded for each request, because it may grow.
+    """
+
+    def __init__(self, style: Style) -> None:
+        self.style = style
+        self._items: list[ResponseItem] = []
+        self._lead: list[str] = []
+        self._groups: list[Group] = []
+        self._parts: list[bytes] = []
+        self._reasoned: list[int] = []
+        """The groups of the current turn whose messages have reasoning."""
+
+    def messages(self, items: Sequence[ResponseItem]) -> tuple[str, list[bytes]]:
+        """Return the text of the developer's messages at the beginning, and the encoded messages after them."""
+        items = items if isinstance(items, list) else list(items)
+        if items[: len(self._items)] != self._items:
+            self._forget(items)
+        last: Group | None = None
+        for group in self._grouped(items):
+            if last is not None:
+                self._keep(last)
+            last = group
+        self._items.extend(items[len(self._items) : self._groups[-1].end if self._groups else len(self._lead)])
+        parts = self._parts.copy()
+        if last is not None:
+            if last.is_user:
+                for index in self._reasoned:
+                    parts[index] = self._groups[index].bare
+            parts.append(self._chosen(last))
+        return "\n\n".join(self._lead), [part for part in parts if part]
+
+    def _chosen(self, group: Group) -> bytes:
+        """Return a group's messages as they are sent while no message of the user follows."""
+        return group.bare if group.full is None or self.style.send_reasoning == "none" else group.full
+
+    def _keep(self, group: Group) -> None:
+        if group.is_user:
+            for index in self._reasoned:
+                self._parts[index] = self._groups[index].bare
+            self._reasoned.clear()
+        elif group.full is not None and self.style.send_reasoning == "turn":
+            self._reasoned.append(len(self._groups))
+        self._groups.append(group)
+        self._parts.append(self._chosen(group))
+
+    def _forget(self, items: Sequence[ResponseItem]) -> None:
+        """Forget what differs from these items, and what follows it."""
+        pairs = zip(count(), self._items, items)  # the shorter one decides
+        same = next((place for place, mine, other in pairs if mine != other), min(len(self._items), len(items)))
+        groups = [group for group in self._groups if group.end <= same] if same >= len(self._lead) else []
+        lead = self._lead if groups else []
+        self._lead, self._groups, self._parts, self._reasoned = lead, [], [], []
+        for group in groups:
+            self._keep(group)
+        del self._items[groups[-1].end if groups else 0 :]
+
+    def _grouped(self, items: Sequence[ResponseItem]) -> Iterator[Group]:
+        """Return the groups of the items that are not kept."""
+        start = len(self._items)
+        if start == 0:
+            self._lead = []
+            if self.style.developer_role == "system":
+                start = self._read_lead(items)
+        for end in _ends(items, start):
+            yield self._group(items[start:end], end)
+            start = end
+
+    def _read_lead(self, items: Sequence[ResponseItem]) -> int:
+        for item in items:
+            if not is_instruction(item):
+                break
+            self._lead.append(lead_text(item))
+        return len(self._lead)
+
+    def _group(self, items: Sequence[ResponseItem], end: int) -> Group:
+        if isinstance(items[0], Message) and items[0].role != "assistant":
+            message = other_message(items[0], self.style)
+            return Group(end=end, is_user=True, bare=utf8(message) if message else b"", full=None)
+        bare = _encoded(items, self.style, reasoning=False)
+        has_reasoning = any(private_data(item, API) is not None for item in items)
+        full = _encoded(items, self.style, reasoning=True) if has_reasoning else None
+        return Group(end=end, is_user=False, bare=bare, full=full)
+
+
+class Conversations:
+    """The conversations of a client's threads. The least recently used ones are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+
+    def of(self, thread_id: str, style: Style) -> Conversation:
+        """Return a thread's conversation."""
+        conversation = self._known.get(thread_id)
+        if conversation is None or conversation.style != style:
+            conversation = self._known[thread_id] = Conversation(style)
+            if len(self._known) > _THREADS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(thread_id)
+        return conversation
+
+
+def _encoded(items: Sequence[ResponseItem], style: Style, *, reasoning: bool) -> bytes:
+    return b",".join(map(utf8, exchange(items, style, reasoning=reasoning)))
+
+
+def _ends(items: Sequence[ResponseItem], start: int) -> Iterator[int]:
+    """Yield the ends of the groups of the items from ``start``."""
+    waiting: list[str] = []
+    answered = False
+    in_exchange = False
+    for place in range(start, len(items)):
+        item = items[place]
+        match item:
+            case FunctionCall() | CustomToolCall() | LocalShellCall() | Reasoning() | Message(role="assistant"):
+                if place > start and (not in_exchange or (answered and not waiting)):
+                    yield place
+                    answered = False
+                    waiting.clear()
+                in_exchange = True
+                if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+                    waiting.append(item.call_id or "")
+            case FunctionCallOutput() | CustomToolCallOutput():
+                answered = True
+                if item.call_id in waiting:
+                    waiting.remove(item.call_id)
+            case UnknownItem():
+                pass
+            case _:
+                if in_exchange and waiting:
+                    continue  # it came between a call and its output
+                if place > start:
+                    yield place
+                in_exchange = answered = False
+    if start < len(items):
+        yield len(items)

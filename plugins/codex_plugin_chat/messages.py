@@ -1,0 +1,237 @@
+"""Items of the conversation as messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from codex_framework import FunctionCall, InputImage, InputText, Message, OutputText, ResponseItem, Value
+from codex_framework.contract.protocol.items import (
+    CallItem,
+    ContentItem,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    OutputItem,
+    Reasoning,
+    UnknownContent,
+)
+from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.toolkit.model_server.private_data import private_data
+from codex_plugin_chat.projection import INPUT, LOCAL_SHELL, function_name
+
+__all__ = ["API", "Style", "exchange", "is_instruction", "lead_text", "other_message", "utf8"]
+
+API = "chat"
+"""The API whose private data is in reasoning items: ``field``, the keys of an object, and ``details``, as the server wrote them.
+
+Only such reasoning is sent back. Servers refuse what came from another API.
+"""
+
+_DETAILS = ("low", "high", "auto")
+_NO_OUTPUT = "(no output)"
+_IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
+_MOVED_NOTE = "[The image follows in the next message of the user.]"
+_MOVED_TEXT = "The images that the tools returned:"
+
+
+class Style(Value):
+    """How messages are written.
+
+    Attributes:
+        images: Whether the model takes images.
+        developer_role: As in the provider's table.
+        send_reasoning: As in the provider's table.
+    """
+
+    images: bool
+    developer_role: str
+    send_reasoning: str
+
+
+def utf8(value: Any) -> bytes:
+    """Encode JSON data. Lone surrogates become ``?``."""
+    return encode_json(value).encode("utf-8", "replace")
+
+
+def is_instruction(item: ResponseItem) -> bool:
+    """Return whether an item is a message of the developer."""
+    return isinstance(item, Message) and item.role in ("developer", "system")
+
+
+def lead_text(item: ResponseItem) -> str:
+    """Return the text of a developer message."""
+    assert isinstance(item, Message)
+    return _text(item.content)
+
+
+def other_message(item: ResponseItem, style: Style) -> dict[str, Any] | None:
+    """Return the message for one of the user or the developer. None means that it is empty."""
+    assert isinstance(item, Message)
+    role = style.developer_role if is_instruction(item) else "user"
+    content = _content(item.content, style)
+    return {"role": role, "content": content} if content else None
+
+
+def exchange(items: Iterable[ResponseItem], style: Style, *, reasoning: bool) -> list[dict[str, Any]]:
+    """Return the messages for what the model said at once, the outputs of its calls, and what came in between.
+
+    A server expects one message with all calls, directly followed by their outputs in the same order.
+    """
+    texts: list[str] = []
+    thoughts: list[Reasoning] = []
+    calls: list[CallItem] = []
+    outputs: list[OutputItem] = []
+    others: list[dict[str, Any]] = []
+    for item in items:
+        match item:
+            case Message(role="assistant"):
+                if (text := _text(item.content)) and text not in texts[-1:]:
+                    texts.append(text)
+            case Reasoning():
+                thoughts.append(item)
+            case FunctionCall() | CustomToolCall() | LocalShellCall():
+                calls.append(item)
+            case FunctionCallOutput() | CustomToolCallOutput():
+                outputs.append(item)
+            case Message() if message := other_message(item, style):
+                others.append(message)
+            case _:
+                pass  # items of servers that run tools themselves
+    said = _assistant("\n\n".join(texts), calls, thoughts if reasoning else ())
+    results, images = _results(calls, outputs, style)
+    return [*([said] if said else []), *results, *([images] if images else []), *others]
+
+
+def _assistant(text: str, calls: Sequence[CallItem], thoughts: Sequence[Reasoning]) -> dict[str, Any] | None:
+    if not text and not calls:
+        return None
+    message: dict[str, Any] = {"role": "assistant", "content": text or None, **_thoughts(thoughts)}
+    if calls:
+        message["tool_calls"] = [
+            {"id": call_id, "type": "function", "function": _called(call)}
+            for call_id, call in zip(_call_ids(calls), calls, strict=True)
+        ]
+    return message
+
+
+def _call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
+    """Return the ids of calls or of outputs. Repeated ids get a number, which a call and its output have in common."""
+    counts: dict[str, int] = {}
+    ids: list[str] = []
+    for item in items:
+        call_id = item.call_id or "call"
+        counts[call_id] = number = counts.get(call_id, 0) + 1
+        ids.append(call_id if number == 1 else f"{call_id}_{number}")
+    return ids
+
+
+def _called(call: CallItem) -> dict[str, str]:
+    match call:
+        case FunctionCall(name=name, arguments=arguments, namespace=namespace):
+            return {"name": function_name(f"{namespace or ''}{name}"), "arguments": _arguments(arguments)}
+        case CustomToolCall(name=name, input=text):
+            return {"name": function_name(name), "arguments": encode_json({INPUT: text})}
+        case LocalShellCall(action=action):
+            fields = {key: value for key, value in action.items() if key != "type" and value is not None}
+            return {"name": LOCAL_SHELL, "arguments": encode_json(fields)}
+
+
+def _arguments(text: str) -> str:
+    """Return arguments that are a JSON object: servers that put them into a template fail for others."""
+    try:
+        if isinstance(json.loads(text or "{}"), dict):
+            return text or "{}"
+    except (ValueError, RecursionError):
+        pass
+    return encode_json({"invalid_arguments": text})
+
+
+def _thoughts(thoughts: Sequence[Reasoning]) -> dict[str, Any]:
+    """Return the fields of a message for its reasoning, as the server wrote them."""
+    fields: dict[str, Any] = {}
+    for item in thoughts:
+        mark = private_data(item, API)
+        if mark is None:
+            continue
+        name, keys, details = mark.get("field"), mark.get("object"), mark.get("details")
+        text = "".join(str(part.get("text", "")) for part in (*(item.content or ()), *item.summary))
+        if isinstance(name, str) and (text or keys):
+            whole = f"{_written(fields.get(name))}{text}"
+            fields[name] = {**keys, str(mark.get("text_key") or "text"): whole} if isinstance(keys, Mapping) else whole
+        if isinstance(details, (list, tuple)):
+            fields.setdefault("reasoning_details", []).extend(details)
+    return fields
+
+
+def _written(value: Any) -> str:
+    """Return the text of an earlier reasoning item of the same message."""
+    if isinstance(value, Mapping):
+        return "".join(str(text) for key, text in value.items() if key in ("text", "content", "summary"))
+    return value or ""
+
+
+def _results(
+    calls: Sequence[CallItem], outputs: Sequence[OutputItem], style: Style
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return a message for each call's output, in the order of the calls, and the message with all their images."""
+    found = dict(zip(_call_ids(outputs), outputs, strict=True))
+    results: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
+    for call_id in _call_ids(calls):
+        output = found.get(call_id)
+        if output is None:
+            continue  # a prompt has none, because every call in it has an output
+        text = output.output if isinstance(output.output, str) else _result_text(output.output, style, images)
+        results.append({"role": "tool", "tool_call_id": call_id, "content": text or _NO_OUTPUT})
+    if not images:
+        return results, None
+    return results, {"role": "user", "content": [{"type": "text", "text": _MOVED_TEXT}, *images]}
+
+
+def _result_text(parts: Sequence[ContentItem], style: Style, images: list[dict[str, Any]]) -> str:
+    """Return the text of an output, and append its images to ``images``."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, InputImage) and style.images:
+            images.append(_image(part))
+            texts.append(_MOVED_NOTE)
+        else:
+            texts.append(_part_text(part))
+    return "\n".join(text for text in texts if text)
+
+
+def _content(parts: Sequence[ContentItem], style: Style) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a text, which every server takes, unless there are images."""
+    if not style.images or not any(isinstance(part, InputImage) for part in parts):
+        return _text(parts)
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, InputImage):
+            content.append(_image(part))
+        elif text := _part_text(part):
+            content.append({"type": "text", "text": text})
+    return content
+
+
+def _image(part: InputImage) -> dict[str, Any]:
+    detail = "high" if part.detail == "original" else part.detail
+    url = {"url": part.image_url, **({"detail": detail} if detail in _DETAILS else {})}
+    return {"type": "image_url", "image_url": url}
+
+
+def _text(parts: Iterable[ContentItem]) -> str:
+    return "\n".join(text for text in map(_part_text, parts) if text)
+
+
+def _part_text(part: ContentItem) -> str:
+    match part:
+        case InputText(text=text) | OutputText(text=text):
+            return text
+        case InputImage():
+            return _IMAGE_NOTE
+        case UnknownContent(raw=raw):
+            said = raw.get("text") or raw.get("refusal")
+            return said if isinstance(said, str) else f"[Left out: {raw.get('type') or 'content'}]"

@@ -1,0 +1,72 @@
+"""The keys of a provider's table that only this plugin has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from codex_framework import ModelError, ProviderInfo, Value
+from codex_framework.contract.value import field
+
+__all__ = ["ChatOptions"]
+
+_ROLES = ("system", "developer", "user")
+_REASONING = ("turn", "all", "none")
+_FIXED = ("messages", "model", "stream", "tools")
+"""Fields of the body that are the request itself."""
+
+
+class ChatOptions(Value, kw_only=True):
+    """What a server needs to be told differently.
+
+    Attributes:
+        developer_role: The role of developer messages. With ``system``, those at the beginning become part of the first message.
+        send_reasoning: Whose reasoning is sent back: that of the current ``turn``, ``all``, or ``none``.
+        input_modalities: Without ``image``, images are replaced with a note.
+        request_fields: Added to the body of every request.
+        omit_fields: Left out of the body of every request.
+    """
+
+    KEYS: ClassVar[frozenset[str]] = frozenset(
+        {"developer_role", "send_reasoning", "input_modalities", "request_fields", "omit_fields"}
+    )
+
+    developer_role: str = "system"
+    send_reasoning: str = "turn"
+    input_modalities: tuple[str, ...] = ("text", "image")
+    request_fields: Mapping[str, Any] = field(factory=dict)
+    omit_fields: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, info: ProviderInfo) -> ChatOptions:
+        """Return the options in a provider's table.
+
+        Raises:
+            ModelError: One is invalid.
+        """
+        given = {key: value for key, value in info.options.items() if key in cls.KEYS}
+        for key in ("input_modalities", "omit_fields"):
+            if key in given:
+                given[key] = _texts(info, key, given[key])
+        for key, words in (("developer_role", _ROLES), ("send_reasoning", _REASONING)):
+            if given.get(key, words[0]) not in words:
+                raise _wrong(info, key, f"is {given[key]!r}", f"Use one of: {', '.join(words)}.")
+        fields = given.get("request_fields", {})
+        if not isinstance(fields, Mapping):
+            raise _wrong(info, "request_fields", "is not a table", "Write request_fields = { temperature = 0.2 }.")
+        for key in ("request_fields", "omit_fields"):
+            for name in given.get(key, ()):
+                if name in _FIXED:
+                    raise _wrong(info, key, f"names {name!r}, which is always sent", "Remove it.")
+        return cls(**given)
+
+
+def _texts(info: ProviderInfo, key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise _wrong(info, key, "is not a list of strings", f'Write {key} = ["..."].')
+    return tuple(value)
+
+
+def _wrong(info: ProviderInfo, key: str, what: str, hint: str) -> ModelError:
+    fact = f"model_providers.{info.id}.{key} {what}"
+    return ModelError(fact, info="bad_request", slug="provider-option", hint=hint)

@@ -1,0 +1,128 @@
+"""Tools as functions, which is all that this API has, and calls of these functions as calls of the tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from codex_framework import FreeformSpec, FunctionCall, FunctionSpec, NativeSpec, ToolSpec
+from codex_framework.contract.protocol.items import CallItem, CustomToolCall, LocalShellCall
+
+__all__ = ["INPUT", "LOCAL_SHELL", "Projection", "function_name"]
+
+INPUT = "input"
+"""The one argument of a function that stands for a freeform tool."""
+
+LOCAL_SHELL = "local_shell"
+
+_SHELL_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments."},
+        "working_directory": {"type": "string", "description": "The folder to run it in."},
+        "timeout_ms": {"type": "integer", "description": "Time limit in milliseconds."},
+    },
+    "required": ["command"],
+}
+
+
+def function_name(name: str) -> str:
+    """Return a tool's name as a function. OpenAI and others allow no dots in it."""
+    return name.replace(".", "_")
+
+
+class Projection:
+    """The tools of a request as functions.
+
+    Attributes:
+        wire: The list ``tools`` of the request. Tools that only a server could run are not in it.
+    """
+
+    def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
+        self.specs = specs
+        self.wire: list[dict[str, Any]] = []
+        self._specs: dict[str, ToolSpec] = {}
+        for spec in specs:
+            function = _function(spec)
+            if function is None:
+                continue
+            name = function["name"]
+            number = 1
+            while function["name"] in self._specs:
+                number += 1
+                function["name"] = f"{name[:61]}_{number}"
+            self._specs[function["name"]] = spec
+            self.wire.append({"type": "function", "function": function})
+
+    def call(self, name: str, arguments: str, call_id: str, place: str) -> CallItem:
+        """Return the call of a tool for the call of its function.
+
+        Args:
+            place: What is unique about the call, for the id of its item.
+        """
+        spec = self._specs.get(name)
+        match spec:
+            case FreeformSpec():
+                return CustomToolCall(spec.name, freeform_input(arguments), call_id, f"ctc_{place}", "completed")
+            case NativeSpec() if action := _shell_action(arguments):
+                return LocalShellCall(action, call_id, "completed", f"lsh_{place}")
+            case _:
+                known = name if spec is None else spec.name
+                return FunctionCall(known, arguments or "{}", call_id, id=f"fc_{place}")
+
+
+def freeform_input(arguments: str) -> str:
+    """Return the text for a freeform tool from the arguments of its function.
+
+    Models often write the text alone, give the argument another name, or break lines within the JSON string.
+    """
+    try:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return arguments
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        if isinstance(value.get(INPUT), str):
+            return str(value[INPUT])
+        texts = [text for text in value.values() if isinstance(text, str)]
+        if len(texts) == 1:
+            return texts[0]
+    return arguments
+
+
+def _function(spec: ToolSpec) -> dict[str, Any] | None:
+    match spec:
+        case FunctionSpec(name=name, description=description, parameters=parameters, strict=strict):
+            function = {"name": function_name(name), "description": description, "parameters": parameters}
+            return {**function, "strict": True} if strict else function
+        case FreeformSpec(name=name, description=description, format=form):
+            text = f"{description}\n\nThe argument `{INPUT}` follows this {form.syntax} grammar:\n{form.definition}"
+            parameters = {
+                "type": "object",
+                "properties": {
+                    INPUT: {"type": "string", "description": "The whole text, as the grammar describes it."}
+                },
+                "required": [INPUT],
+                "additionalProperties": False,
+            }
+            return {"name": function_name(name), "description": text.strip(), "parameters": parameters}
+        case NativeSpec(type="local_shell"):
+            return {"name": LOCAL_SHELL, "description": "Runs a command.", "parameters": _SHELL_PARAMETERS}
+        case NativeSpec():
+            return None
+
+
+def _shell_action(arguments: str) -> dict[str, Any] | None:
+    """Return the action of a ``local_shell`` call. None means that the arguments have no command."""
+    try:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    command = value.get("command") if isinstance(value, dict) else None
+    if isinstance(command, str) and command.strip():
+        command = ["bash", "-lc", command]
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        return None
+    rest = {key: value[key] for key in ("working_directory", "timeout_ms") if value.get(key) is not None}
+    return {"type": "exec", "command": command, **rest}

@@ -1,0 +1,68 @@
+"""The body of a response as events, whether the server streams it, ignores ``stream``, or answers with a web page."""
+
+from __future__ import annotations
+
+from codex_framework.toolkit.model_server.sse import EVENT_LIMIT, EventSplitter
+
+__all__ = ["BodySplitter", "PageError"]
+
+_MARK = b"\xef\xbb\xbf"
+
+
+class PageError(Exception):
+    """The server answered with a page for people."""
+
+
+class BodySplitter:
+    """Splits a body into events by its first character, because servers send wrong content types.
+
+    Attributes:
+        unwanted: Number of pieces of a body that is not a stream. They show that the server is working.
+        whole: Whether the body is one JSON value and not a stream.
+    """
+
+    def __init__(self) -> None:
+        self.unwanted = 0
+        self.whole = False
+        self._begun = False
+        self._start = b""
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._events = EventSplitter()
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Return the events that this piece completes, in order.
+
+        Raises:
+            OverflowError: An event, or the whole body, is too long.
+            PageError: The body is a web page.
+        """
+        if self._begun:
+            return self._whole_piece(piece) if self.whole else self._events.feed(piece)
+        piece = self._start + piece
+        text = piece.removeprefix(_MARK).lstrip()
+        if not text or _MARK.startswith(piece):
+            self._start = piece
+            return []
+        self._begun = True
+        if text.startswith(b"<"):
+            raise PageError
+        self.whole = text.startswith((b"{", b"["))
+        return self._whole_piece(text) if self.whole else self._events.feed(piece)
+
+    def rest(self) -> list[str]:
+        """Return the JSON values of a body that is no stream, once: one, or one on each line."""
+        text = b"".join(self._pieces).decode("utf-8", "replace").strip()
+        self._pieces.clear()
+        lines = [line.strip() for line in text.split("\n")]
+        if len(lines) > 1 and all(line.startswith("{") and line.endswith("}") for line in lines if line):
+            return [line for line in lines if line]
+        return [text] if text else []
+
+    def _whole_piece(self, piece: bytes) -> list[str]:
+        self._pieces.append(piece)
+        self._length += len(piece)
+        self.unwanted += 1
+        if self._length > EVENT_LIMIT:
+            raise OverflowError(f"a response of more than {EVENT_LIMIT >> 20} MiB")
+        return []
