@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.compactors import Compactor, ContextStatus
     from codex_framework.contract.roles.components import Component, ThreadComponent
     from codex_framework.contract.roles.context import ContextSource, Fragment
+    from codex_framework.contract.roles.exec_options import ExecOption
     from codex_framework.contract.roles.facts import TurnFacts
     from codex_framework.contract.roles.interceptors import Interceptor, UserInput
     from codex_framework.contract.roles.models import (
@@ -145,6 +146,7 @@ _HOMES = {
     "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
     "codex_framework.contract.roles.components": "Component ThreadComponent",
     "codex_framework.contract.roles.context": "ContextSource Fragment",
+    "codex_framework.contract.roles.exec_options": "ExecOption",
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
     "codex_framework.contract.roles.models": (
@@ -208,6 +210,7 @@ __all__ = [
     "DeferredTool",
     "Event",
     "EventMsg",
+    "ExecOption",
     "FatalToolError",
     "FileAccess",
     "Fragment",

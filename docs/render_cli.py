@@ -18,7 +18,7 @@ import click
 from codex_framework.cli.argv import Option
 from codex_framework.cli.commands import BUILT_IN, root
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS, usage
-from codex_framework.plugins.registry import load_registry
+from codex_framework.plugins.registry import CommandTable, load_registry
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 
@@ -53,6 +53,7 @@ def cli_reference() -> str:
     parts = [_INTRODUCTION, "## exec", "", _EXEC, _usage(usage()), ""]
     parts += ["Settings of the run:", "", *_exec_table(SHARED_OPTIONS), ""]
     parts += ["Input and output:", "", *_exec_table(EXEC_OPTIONS), ""]
+    parts += ["Of the bundled plugins:", "", *_exec_table(_offered_options()), ""]
     parts += ["## exec resume", "", "Resume an earlier thread. `codex-framework resume` does the same.", ""]
     parts += [
         _usage(usage(resume=True)),
@@ -74,9 +75,18 @@ def cli_reference() -> str:
 
 def _offered() -> list[tuple[str, click.Command]]:
     """Return the commands of the bundled plugins."""
+    return sorted((name, offer.item) for name, offer in _table().commands.items())
+
+
+def _offered_options() -> list[Option]:
+    """Return the options of `exec` of the bundled plugins."""
+    offered = sorted(_table().exec_options.items())
+    return [Option(f"--{name}", offer.item.text, metavar=offer.item.metavar) for name, offer in offered]
+
+
+def _table() -> CommandTable:
     points = [point for point in distribution("codex-framework").entry_points if point.group == "codex_framework"]
-    commands = load_registry({}, entry_points=points, environ={}).command_table.commands
-    return sorted((name, offer.item) for name, offer in commands.items())
+    return load_registry({}, entry_points=points, environ={}).command_table
 
 
 def _usage(lines: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Option", "UsageError", "help_of", "index", "read_argv"]
+__all__ = ["Option", "UnknownOption", "UsageError", "help_of", "index", "read_argv"]
 
 _WIDEST, _TWO_COLUMNS, _NARROWEST = 120, 80, 30
 """Widths of ``--help`` in characters: the maximum, the minimum for two columns, and the minimum overall."""
@@ -18,6 +18,10 @@ _WIDEST, _TWO_COLUMNS, _NARROWEST = 120, 80, 30
 
 class UsageError(Exception):
     """The command line is invalid. It is printed with the usage line, and the exit status is 2."""
+
+
+class UnknownOption(UsageError):  # noqa: N818  # a usage error like the others
+    """The command line has an option that is not in the table."""
 
 
 class Option:
@@ -67,6 +71,7 @@ def read_argv(
     *,
     commands: Sequence[str] = (),
     stop_at_positional: bool = False,
+    skip_unknown: bool = False,
 ) -> tuple[dict[str, Any], str | None, list[str]]:
     """Return the options by key, the subcommand, and the remaining arguments.
 
@@ -75,9 +80,11 @@ def read_argv(
         options: The known options, by name.
         commands: Words that are subcommands if they are the first positional argument. Options may follow them.
         stop_at_positional: Whether to return everything from the first positional argument on unparsed.
+        skip_unknown: Whether to skip unknown options. A value after one is then a positional argument.
 
     Raises:
-        UsageError: An option is unknown, lacks its value, or has an invalid one.
+        UnknownOption: An option is unknown.
+        UsageError: An option lacks its value, or has an invalid one.
     """
     values: dict[str, Any] = {}
     command: str | None = None
@@ -99,7 +106,9 @@ def read_argv(
         name, value = _split(argument)
         option = options.get(name)
         if option is None:
-            raise UsageError(f"unexpected argument '{name}' found\n\n  tip: {_option_tip(name, options)}")
+            if skip_unknown:
+                continue
+            raise UnknownOption(f"unexpected argument '{name}' found\n\n  tip: {_option_tip(name, options)}")
         if option.metavar is None:
             if value is not None:
                 raise UsageError(f"unexpected value '{value}' for '{name}' found; no more were expected")

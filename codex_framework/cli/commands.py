@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from codex_framework import __version__
+from codex_framework.cli.argv import Option
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 from codex_framework.contract.errors import CodexError
 
@@ -106,7 +107,8 @@ class ExecCommand(click.Command):
         """Return the options that start with ``incomplete``, or the values of the option before it."""
         from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 
-        known = [option for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) if not option.hidden]
+        every = (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS, *_offered_options(ctx))
+        known = [option for option in every if not option.hidden]
         before = ctx.args[-1] if ctx.args else ""
         asked = next((option for option in known if before in option.names and option.metavar), None)
         if asked is not None:
@@ -157,6 +159,18 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
     except click.Abort:
         return 130
     return status if isinstance(status, int) else 0
+
+
+def _offered_options(context: click.Context) -> list[Option]:
+    """Return the options of ``exec`` that plugins add. If the configuration is invalid, there are none."""
+    from codex_framework.cli.plugin_options import plugin_options
+    from codex_framework.config import load_config
+
+    try:
+        config = load_config(cwd=Path.cwd(), environ=os.environ)
+        return [each.option for each in plugin_options(config, [str(file) for file in plugin_files(context)])]
+    except (CodexError, OSError):
+        return []
 
 
 def _offered(context: click.Context) -> Mapping[str, click.Command]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.cli.argv import UsageError
+from codex_framework.cli.argv import Option, UnknownOption, UsageError
 from codex_framework.cli.exec_options import ExecOptions, exec_help, read_options, usage
 from codex_framework.cli.prompt import drain_stdin, read_prompt
 from codex_framework.contract.errors import CodexError, ConfigError
@@ -36,13 +36,16 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
         CodexError: The run could not start, or its conversation could not be saved.
     """
     try:
-        options = read_options(argv, root)
+        options = _read(argv, root)
     except UsageError as error:
         drain_stdin()
         print(f"error: {error}\n\nUsage: {usage()[0]}\n\nFor more information, try '--help'.", file=sys.stderr)
         return 2
+    except CodexError:
+        drain_stdin()
+        raise
     if options.flag("help"):
-        sys.stdout.write(exec_help(resume=options.resume))
+        sys.stdout.write(exec_help(resume=options.resume, offered=_offered(options)))
         return 0
     if options.flag("version"):
         from codex_framework import __version__
@@ -64,12 +67,47 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     return run_exec(options, config, prompt, schema)
 
 
+def _read(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
+    """Parse the options. Those of plugins are looked up only if one is not built in.
+
+    Raises:
+        UsageError: The command line is invalid.
+        ConfigError: The configuration, which says which plugins there are, is invalid.
+    """
+    try:
+        return read_options(argv, root)
+    except UnknownOption:
+        from codex_framework.cli.plugin_options import plugin_options
+
+        known = read_options(argv, root, skip_unknown=True)
+        return read_options(argv, root, plugin_options(_config(known), known.texts("plugin")))
+
+
+def _offered(options: ExecOptions) -> list[Option]:
+    """Return the options of plugins, for help. If the configuration is invalid, there are none, with a warning."""
+    from codex_framework.cli.plugin_options import plugin_options
+
+    try:
+        return [each.option for each in plugin_options(_config(options), options.texts("plugin"))]
+    except CodexError as error:
+        print(f"warning: the options of plugins are not shown: {error}", file=sys.stderr)
+        return []
+
+
 def load(options: ExecOptions) -> Config:
     """Load the configuration for this run.
 
     Raises:
         ConfigError: The configuration or the working folder is invalid.
     """
+    config = _config(options)
+    if options.flag("oss"):
+        config = _with_local_provider(config, options)
+    _check_trusted(config, options)
+    return config
+
+
+def _config(options: ExecOptions) -> Config:
     from codex_framework.config import load_config
 
     cwd = Path.cwd()
@@ -80,7 +118,7 @@ def load(options: ExecOptions) -> Config:
             raise ConfigError(
                 f"the folder {cwd} {state}", path="--cd", slug="cd", hint="Name an existing folder with -C."
             )
-    config = load_config(
+    return load_config(
         cwd=cwd,
         environ=os.environ,
         profile=options.text("profile"),
@@ -88,10 +126,6 @@ def load(options: ExecOptions) -> Config:
         flags=options.flags,
         ignore_user_config=options.flag("ignore_user_config"),
     )
-    if options.flag("oss"):
-        config = _with_local_provider(config, options)
-    _check_trusted(config, options)
-    return config
 
 
 def _with_local_provider(config: Config, options: ExecOptions) -> Config:

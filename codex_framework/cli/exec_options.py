@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.cli.argv import Option, UsageError, help_of, index, read_argv
 from codex_framework.contract.protocol.policies import SandboxMode
+
+if TYPE_CHECKING:
+    from codex_framework.cli.plugin_options import PluginOption
 
 __all__ = [
     "EXEC_OPTIONS",
@@ -118,6 +121,12 @@ _UNAVAILABLE = ("fork", "review")
 class ExecOptions:
     """The parsed options.
 
+    Args:
+        values: The values by key.
+        command: ``resume``, or another subcommand that was given.
+        arguments: The arguments that are not options.
+        offered: The options of plugins.
+
     Attributes:
         resume: Whether to resume a thread.
         thread: The id or name of the thread. None means the newest one (``--last``).
@@ -128,8 +137,15 @@ class ExecOptions:
         UsageError: The options contradict each other, or a value is invalid.
     """
 
-    def __init__(self, values: Mapping[str, Any], command: str | None, arguments: Sequence[str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        command: str | None,
+        arguments: Sequence[str],
+        offered: Sequence[PluginOption] = (),
+    ) -> None:
         self._values = values
+        self._offered = offered
         self.resume = command == "resume"
         words = list(arguments)
         self.thread = words.pop(0) if self.resume and words and not self.flag("last") else None
@@ -170,7 +186,11 @@ class ExecOptions:
     @property
     def flags(self) -> dict[str, Any]:
         """The configuration that the other options imply."""
-        flags: dict[str, Any] = {}
+        flags: dict[str, Any] = {
+            each.key: each.setting(self._values[each.option.key])
+            for each in self._offered
+            if each.option.key in self._values
+        }
         flags |= {f"features.{name}": True for name in self.texts("enable")}
         flags |= {f"features.{name}": False for name in self.texts("disable")}
         if self.flag("strict_config"):
@@ -205,17 +225,28 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def read_options(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
+def read_options(
+    argv: Sequence[str],
+    root: Mapping[str, Any],
+    offered: Sequence[PluginOption] = (),
+    *,
+    skip_unknown: bool = False,
+) -> ExecOptions:
     """Parse the arguments after ``exec``.
 
     Args:
         argv: The arguments.
         root: Options that were given before ``exec``.
+        offered: The options of plugins.
+        skip_unknown: Whether to skip unknown options and all arguments. The result is only good for loading the configuration.
 
     Raises:
+        UnknownOption: An option is neither built in nor one of ``offered``.
         UsageError: The command line is invalid.
     """
-    values, command, arguments = read_argv(argv, _RESUME_INDEX, commands=("resume", "help", *_UNAVAILABLE))
+    known = {**index(each.option for each in offered), **_RESUME_INDEX} if offered else _RESUME_INDEX
+    commands = ("resume", "help", *_UNAVAILABLE)
+    values, command, arguments = read_argv(argv, known, commands=commands, skip_unknown=skip_unknown)
     if command in _UNAVAILABLE:
         raise UsageError(f"`exec {command}` is not available")
     merged = {**root, **values}
@@ -224,11 +255,11 @@ def read_options(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
             merged[key] = [*root[key], *values[key]]
     if command == "help":
         merged["help"] = True
-    if merged.get("help") or merged.get("version"):
+    if merged.get("help") or merged.get("version") or skip_unknown:
         return ExecOptions({**merged, "last": True}, command, ())
     if command != "resume" and (misplaced := {"last", "all"} & values.keys()):
         raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
-    return ExecOptions(merged, command, arguments)
+    return ExecOptions(merged, command, arguments, offered)
 
 
 def usage(*, resume: bool = False) -> list[str]:
@@ -241,12 +272,16 @@ def usage(*, resume: bool = False) -> list[str]:
     ]
 
 
-def exec_help(*, resume: bool = False) -> str:
-    """Return the text of ``exec --help`` or ``exec resume --help``."""
+def exec_help(*, resume: bool = False, offered: Sequence[Option] = ()) -> str:
+    """Return the text of ``exec --help`` or ``exec resume --help``.
+
+    Args:
+        offered: The options of plugins.
+    """
     prompt = "The task. Without a prompt, or with -, it is read from stdin. If you give a prompt, piped stdin is appended to it."
     if not resume:
         about = "Run one turn non-interactively: do the work, print the final message, and exit."
-        return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS))
+        return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
     arguments = {"[THREAD]": "The thread's id, name or file. Not allowed with --last.", "[PROMPT]": prompt}
     about = "Resume an earlier thread."
-    return help_of(usage(resume=True), about, arguments, (*RESUME_OPTIONS, *SHARED_OPTIONS, *EXEC_OPTIONS))
+    return help_of(usage(resume=True), about, arguments, (*RESUME_OPTIONS, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))

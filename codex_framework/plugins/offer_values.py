@@ -16,9 +16,17 @@ from codex_framework.contract.roles.scopes import ServiceKey
 __all__ = ["agent_problems", "value_problems"]
 
 
-def value_problems(hook: str, item: Any) -> list[str]:
-    """Return the problems of attributes that the kernel reads."""
+def value_problems(hook: str, item: Any, settings: type[Any] | None = None) -> list[str]:
+    """Return the problems of attributes that the kernel reads.
+
+    Args:
+        settings: The class of the plugin's settings, if it has one.
+    """
     try:
+        if hook == "codex_exec_options":
+            from codex_framework.plugins.exec_options import option_problems
+
+            return list(option_problems(item, settings))
         if not isinstance(item.name, str) or not item.name:
             return [f"its name is {item.name!r}, not a non-empty string"]
         check = _CHECKS.get(hook)

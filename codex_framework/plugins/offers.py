@@ -23,7 +23,7 @@ from codex_framework.plugins.role_checks import role_problems
 from codex_framework.toolkit.faults import is_foreign
 from codex_framework.toolkit.roles import completed
 
-__all__ = ["BUILT_IN_COMMANDS", "ROLES", "Offer", "Offers"]
+__all__ = ["BUILT_IN_COMMANDS", "LAZY", "ROLES", "Offer", "Offers"]
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ ROLES: Mapping[str, str] = {
     "codex_observers": "observers",
     "codex_thread_stores": "thread_stores",
     "codex_commands": "commands",
+    "codex_exec_options": "exec_options",
     "codex_settings": "settings",
     "codex_requires": "requires",
     "codex_roles": "hooks",
@@ -54,6 +55,9 @@ ROLES: Mapping[str, str] = {
 }
 """Hook to the role's name in a registry and in reports."""
 
+
+LAZY = ("codex_commands", "codex_exec_options")
+"""Hooks for the command line, which are called only when it needs their objects."""
 
 BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
 """Names of the command line that plugins cannot take."""
@@ -84,7 +88,7 @@ class Offers:
         def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
             problems = role_problems(item, role) if role is not None else _command_problems(item)
             whole = item if role is None or problems else completed(item, role)
-            problems = problems or value_problems(hook, whole)
+            problems = problems or value_problems(hook, whole, loaded.settings)
             if problems:
                 loaded.leave_out(_left_out(loaded, hook, item, problems))
                 return None

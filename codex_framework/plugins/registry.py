@@ -30,7 +30,7 @@ from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import DECIDING
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
 from codex_framework.plugins.interceptor_table import InterceptorTable
-from codex_framework.plugins.offers import ROLES, Offer, Offers
+from codex_framework.plugins.offers import LAZY, ROLES, Offer, Offers
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
 from codex_framework.plugins.selection import Selection
@@ -40,19 +40,20 @@ if TYPE_CHECKING:
     import click
 
     from codex_framework.config import Config
+    from codex_framework.contract.roles.exec_options import ExecOption
 
-__all__ = ["CommandTable", "Offer", "RegisteredTool", "Registry", "load_registry"]
+__all__ = ["CommandTable", "Offer", "RegisteredTool", "Registry", "load_exec_options", "load_registry"]
 
-_COMMANDS = "codex_commands"
 _DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
 _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
 """The keys of ``[framework]`` that select one of several objects, and their role."""
 
 
 class CommandTable(Value):
-    """The subcommands of plugins by name, and the reports of all plugins including these commands."""
+    """The subcommands and options of ``exec`` of plugins by name, and the reports of all plugins including them."""
 
     commands: Mapping[str, Offer[click.Command]]
+    exec_options: Mapping[str, Offer[ExecOption]]
     reports: tuple[PluginReport, ...]
 
 
@@ -241,11 +242,12 @@ class Registry(Value, kw_only=True):
 
     @cached_property
     def command_table(self) -> CommandTable:
-        """The subcommands of the CLI. Their hooks are called at first use, because they are rarely needed and import click."""
+        """What plugins add to the CLI. Their hooks are called at first use, because they are rarely needed and import click."""
         if self._collected is None:
-            return CommandTable({}, self.reports)
-        commands = Offers(self._collected, [_COMMANDS]).by_name(_COMMANDS)
-        return CommandTable(commands, tuple(loaded.report() for loaded in self._collected.plugins))
+            return CommandTable({}, {}, self.reports)
+        offers = Offers(self._collected, LAZY)
+        commands, options = offers.by_name("codex_commands"), offers.by_name("codex_exec_options")
+        return CommandTable(commands, options, tuple(loaded.report() for loaded in self._collected.plugins))
 
 
 def load_registry(
@@ -275,23 +277,16 @@ def load_registry(
     variables = os.environ if environ is None else environ
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
     selection = Selection.from_tables(whole.tables)
-    sources = discover(hookspecs.GROUP) if entry_points is None else [source_of(entry) for entry in entry_points]
-    files = [plugin for plugin in extra_plugins if isinstance(plugin, Path)]
-    if files or selection.paths:
-        from codex_framework.plugins.files import file_sources
-
-        sources += file_sources(whole, files)
-    objects = [plugin for plugin in extra_plugins if not isinstance(plugin, Path)]
-    collected = collect(sources, selection, objects, lambda name: LoadContext(name, whole, variables))
+    collected = _collected(whole, selection, variables, entry_points, extra_plugins)
     for loaded in collected.plugins:
         if loaded.fatal is not None and not tolerant:
             raise loaded.fatal
-    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, _COMMANDS)])
+    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *LAZY)])
     tools = offers.tools()
     found = {
         role: offers.by_name(hook)
         for hook, role in ROLES.items()
-        if hook not in ("codex_tools", "codex_ops", _COMMANDS, *_DECLARED)
+        if hook not in ("codex_tools", "codex_ops", *LAZY, *_DECLARED)
     }
     notes: tuple[PluginProblem, ...] = ()
     if whole.get("framework"):
@@ -331,6 +326,33 @@ def load_registry(
     for loaded in collected.plugins:
         loaded.context.registered = registry.offered
     return registry
+
+
+def load_exec_options(config: Config, extra_plugins: Sequence[object] = ()) -> Mapping[str, Offer[ExecOption]]:
+    """Return the options of ``exec`` that plugins add, by name. Nothing else that the plugins offer is made.
+
+    Raises:
+        ConfigError: As for :func:`load_registry`.
+    """
+    collected = _collected(config, Selection.from_tables(config.tables), os.environ, None, extra_plugins)
+    return Offers(collected, ["codex_exec_options"]).by_name("codex_exec_options")
+
+
+def _collected(
+    config: Config,
+    selection: Selection,
+    environ: Mapping[str, str],
+    entry_points: Iterable[EntryPointLike] | None,
+    extra_plugins: Sequence[object],
+) -> Collected:
+    sources = discover(hookspecs.GROUP) if entry_points is None else [source_of(entry) for entry in entry_points]
+    files = [plugin for plugin in extra_plugins if isinstance(plugin, Path)]
+    if files or selection.paths:
+        from codex_framework.plugins.files import file_sources
+
+        sources += file_sources(config, files)
+    objects = [plugin for plugin in extra_plugins if not isinstance(plugin, Path)]
+    return collect(sources, selection, objects, lambda name: LoadContext(name, config, environ))
 
 
 def _as_config(tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:

@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import pytest
 from codex_framework.cli.commands import root
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 from codex_framework.config import load_config
+from codex_framework.plugins.registry import load_registry
 from codex_framework.testing.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
@@ -136,13 +138,18 @@ def test_a_command_in_an_example_exists(call: Block, tmp_path: Path, monkeypatch
     assert unknown(words) == []
 
 
+@cache
+def _of_plugins() -> frozenset[str]:
+    """The options of ``exec`` of plugins."""
+    return frozenset(load_registry({}).command_table.exec_options)
+
+
 def unknown(words: list[str]) -> list[str]:
     """The subcommands and options among a command's arguments that do not exist."""
     options = {word.split("=")[0] for word in words if re.match(r"--[a-z]", word)}
     if words and words[0] in ("exec", "e", "resume"):
-        return sorted(
-            options - {name for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) for name in option.names}
-        )
+        known = {name for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) for name in option.names}
+        return sorted(options - known - {f"--{name}" for name in _of_plugins()})
     command: click.Command = root
     with click.Context(root) as context:
         for word in words:

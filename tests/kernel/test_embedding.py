@@ -10,6 +10,7 @@ import pytest
 
 from codex_framework import ApprovalPolicy, CommandVerdict, Decision, ReviewDecision, ToolContext, Verdict, tool
 from codex_framework.cli.commands import BUILT_IN
+from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 from codex_framework.contract.protocol.events import ErrorEvent, UserMessageEvent, WarningEvent
 from codex_framework.contract.protocol.ops import (
     ExecApproval,
@@ -19,6 +20,7 @@ from codex_framework.contract.protocol.ops import (
     ThreadSettingsOverrides,
     UserInputOp,
 )
+from codex_framework.plugins.exec_options import BUILT_IN_OPTIONS
 from codex_framework.plugins.offers import BUILT_IN_COMMANDS
 from codex_framework.testing import Offer, call, say
 
@@ -156,6 +158,11 @@ def test_a_resumed_thread_keeps_its_approval_policy_if_that_is_stricter(
 
 def test_plugins_know_which_commands_are_built_in() -> None:
     assert {*BUILT_IN, "e", "resume"} == BUILT_IN_COMMANDS
+
+
+def test_plugins_know_which_options_of_exec_are_built_in() -> None:
+    names = {name for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) for name in option.names}
+    assert {name[2:] for name in names if name.startswith("--")} == BUILT_IN_OPTIONS
 
 
 def test_a_kernel_tells_what_came_too_late_for_its_threads(make_kernel: Any) -> None:

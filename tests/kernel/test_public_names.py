@@ -11,7 +11,8 @@ import codex_framework
 NAMES = """
 AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess Closed
 CodexError CommandFailed CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
-Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg FatalToolError
+Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg ExecOption
+FatalToolError
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
 ItemDone Kernel KernelContext Launch Limits Measurement Message ModelClient ModelError ModelEvent ModelInfo

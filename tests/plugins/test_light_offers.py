@@ -79,6 +79,7 @@ WORKING_PARTS = {
         "yaml_tree",
     ),
     "tool_search": ("ranking",),
+    "trace": ("cli", "page.document", "reading.trace", "writing.trace_file", "writing.watchers"),
     "unified_exec": ("report", "sessions"),
     "usage": ("cli", "ledger", "meter", "scan", "table"),
     "user_shell": ("report", "task"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework.contract.hookspecs.commands import codex_commands
+from codex_framework.contract.hookspecs.commands import codex_commands, codex_exec_options
 from codex_framework.contract.hookspecs.conversation import (
     codex_agents,
     codex_compactors,
@@ -79,6 +79,7 @@ HOOKS: tuple[Callable[..., Any], ...] = (
     codex_observers,
     codex_thread_stores,
     codex_commands,
+    codex_exec_options,
     *DECLARATIONS,
 )
 """All hooks, in the order of the reference."""

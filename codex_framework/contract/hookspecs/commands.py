@@ -1,4 +1,4 @@
-"""The command line."""
+"""The hooks for the command line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.exec_options import ExecOption
 from codex_framework.contract.roles.plugins import PluginContext
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_commands"]
+__all__ = ["codex_commands", "codex_exec_options"]
 
 
 @hookspec
@@ -37,5 +38,35 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:  # type: i
         @hookimpl
         def codex_commands():
             return [hello]
+        ```
+    """
+
+
+@hookspec
+def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:  # type: ignore[empty-body]
+    """Offer options of ``codex-framework exec``, each of which sets a setting of the plugin.
+
+    Called only for an option that is not built in, for ``exec --help`` and for the completion of words. A run without such an option
+    does not call it.
+
+    Example:
+        ```python
+        from codex_framework import ExecOption, Value, hookimpl
+
+
+        class Settings(Value, kw_only=True):
+            \"\"\"The table [framework.plugins.greeter].\"\"\"
+
+            greeting: str = "Hello"
+
+
+        @hookimpl
+        def codex_settings():
+            return Settings
+
+
+        @hookimpl
+        def codex_exec_options():
+            return [ExecOption(name="greeting", setting="greeting", text="How to greet.", metavar="WORD")]
         ```
     """

@@ -1,0 +1,97 @@
+"""``codex-framework trace``: show a trace, or a recorded session, as a page."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from codex_framework import PluginContext
+from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.replacement import NotPermittedError, replace_file
+
+__all__ = ["command", "trace"]
+
+
+@click.group("trace")
+def trace() -> None:
+    """Show traces and recorded sessions.
+
+    `exec --trace FILE` writes a trace.
+    """
+
+
+def command(context: PluginContext) -> click.Command:
+    """Return the command for one kernel."""
+    own = copy.copy(trace)
+    own.context_settings = {**trace.context_settings, "obj": context}
+    return own
+
+
+@trace.command("view")
+@click.argument("source", required=False, metavar="[FILE | SESSION]")
+@click.option("--last", is_flag=True, help="Show the session that was written last.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Write the page to this file; - means stdout. Default: a file in a new folder in the temporary folder.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@click.pass_obj
+def view(context: PluginContext, source: str | None, output: str | None, *, last: bool, opens: bool) -> None:
+    """Make an HTML page of a trace or a recorded session: a timeline of the turns with calls, outputs, changes, times and tokens.
+
+    FILE is a trace or a session's file. SESSION is the id of a recorded session, the beginning of one, or a session's name.
+    The page contains everything it needs, and loads nothing.
+    """
+    from codex_plugin_trace.page.data import page_data
+    from codex_plugin_trace.page.document import document
+    from codex_plugin_trace.reading.sources import latest_session, read_timeline, source_named
+
+    if (source is None) != last:
+        raise click.UsageError(
+            "Name a file or a session, or add --last." if not last else "--last stands for a session."
+        )
+    if output == "-" and opens:
+        raise click.UsageError("--open needs a file.")
+    home = context.codex_home
+    path = latest_session(home) if source is None else source_named(source, home)
+    timeline = read_timeline(path, home)
+    page = document(page_data(timeline)).encode("utf-8")
+    for warning in timeline.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if output == "-":
+        sys.stdout.buffer.write(page)
+        return
+    target = _target(path, output)
+    _write(target, page)
+    click.echo(target)
+    if opens:
+        _open(target)
+
+
+def _target(path: Path, output: str | None) -> Path:
+    if output is not None:
+        return Path.cwd() / output
+    return Path(tempfile.mkdtemp(prefix="codex-trace-")) / f"{path.name.partition('.')[0] or 'trace'}.html"
+
+
+def _write(target: Path, page: bytes) -> None:
+    try:
+        if not target.parent.is_dir():
+            raise FileNotFoundError(2, "its folder does not exist")
+        replace_file(target, page, mode=0o600, sync=False)
+    except (NotPermittedError, OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "Name another file with --output, or free some disk space."
+        raise CodexError(f"cannot write {target}: {reason}", slug="trace-page", hint=hint) from error
+
+
+def _open(target: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(target.as_uri()):
+        click.echo("warning: no browser could be started; open the file yourself.", err=True)

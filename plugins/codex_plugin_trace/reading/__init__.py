@@ -1,0 +1,1 @@
+"""Reading of traces and recorded sessions as a timeline."""

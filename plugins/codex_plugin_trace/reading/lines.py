@@ -1,0 +1,129 @@
+"""Reading of a file of JSON lines, as far as it can be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+
+from codex_framework.contract.errors import CodexError
+
+__all__ = ["Lines", "unreadable"]
+
+_LONGEST = 64 * 1024 * 1024
+"""Longest line in bytes; a longer one is skipped."""
+
+
+@attrs.define
+class Lines:
+    """The lines of a file.
+
+    Attributes:
+        damaged: The numbers of the lines that could not be read.
+        repaired: How many lines had bytes that are not UTF-8.
+        is_cut: Whether the last line is incomplete, which is normal for a run that was killed or still goes on.
+    """
+
+    path: Path
+    damaged: list[int] = attrs.field(factory=list)
+    repaired: int = 0
+    is_cut: bool = False
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield the objects of all lines that can be read.
+
+        Raises:
+            CodexError: The file cannot be opened or read.
+        """
+        try:
+            with _opened(self.path) as file:
+                yield from self._records(file)
+        except OSError as error:
+            raise unreadable(self.path, error.strerror or str(error)) from error
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with the file, as sentences."""
+        found = []
+        if self.damaged:
+            count = len(self.damaged)
+            lines = f"{count} lines are" if count > 1 else "1 line is"
+            found.append(f"{lines} damaged and not shown (the first is line {self.damaged[0]}).")
+        if self.is_cut:
+            found.append("The last line is incomplete: the run was killed, or still goes on.")
+        if self.repaired:
+            lines = f"{self.repaired} lines contain" if self.repaired > 1 else "1 line contains"
+            found.append(f"{lines} bytes that are not UTF-8. They are shown as �.")
+        return found
+
+    def _records(self, file: BinaryIO) -> Iterator[dict[str, Any]]:
+        number = 0
+        while line := file.readline(_LONGEST):
+            number += 1
+            is_whole = line.endswith(b"\n")
+            if not is_whole and len(line) == _LONGEST:
+                while (rest := file.readline(_LONGEST)) and not rest.endswith(b"\n"):
+                    pass
+                self.damaged.append(number)
+                continue
+            if not line.strip(b" \t\r\n\0"):
+                continue
+            record = self._record(line)
+            if record is not None:
+                yield record
+            elif is_whole:
+                self.damaged.append(number)
+            else:
+                self.is_cut = True
+
+    def _record(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            decoded = line.decode("utf-8")
+        except UnicodeDecodeError:
+            decoded = line.decode("utf-8", "replace")
+            self.repaired += 1
+        try:
+            record = json.loads(decoded)
+        except (ValueError, RecursionError):
+            return None
+        return record if isinstance(record, dict) else None
+
+
+def unreadable(path: Path, reason: str, hint: str = "Name a trace, or a recorded session.") -> CodexError:
+    """Return the error for a file that cannot be shown."""
+    return CodexError(f"cannot show {path}: {reason}", slug="trace-unreadable", hint=hint)
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.name.endswith(".zst"):
+        return _decompressed(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise unreadable(path, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "rb")  # noqa: PTH123  # closed by the caller
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _decompressed(path: Path) -> BinaryIO:
+    import io
+
+    try:
+        import zstandard  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        hint = f"Decompress it: zstd -d {path}, or install the package zstandard."
+        raise unreadable(path, "it is compressed, and the package zstandard is not installed", hint) from None
+    try:
+        with zstandard.open(path, "rb") as reader:
+            return io.BytesIO(reader.readall())
+    except zstandard.ZstdError as error:
+        raise unreadable(path, f"it is not a zstd file: {error}") from error
