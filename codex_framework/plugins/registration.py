@@ -84,7 +84,7 @@ def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list
             plugin=plugin,
             spec=tool.spec,
             parallel=bool(getattr(tool, "parallel_safe", Tool.parallel_safe)),
-            aliases=(*getattr(tool, "aliases", Tool.aliases), *_joined_name(tool.spec)),
+            aliases=(*tuple(getattr(tool, "aliases", Tool.aliases)), *_joined_name(tool.spec)),
             programs=dict(getattr(tool, "programs", Tool.programs)),
             exposure=getattr(tool, "exposure", Tool.exposure),
             keywords=getattr(tool, "keywords", Tool.keywords),
