@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from codex_framework import __version__
+from codex_framework.toolkit.https import httpx_module, tls_context
 from codex_plugin_notify.target import Target, signature
 
 if TYPE_CHECKING:
-    import ssl
-    from types import ModuleType, TracebackType
+    from types import TracebackType
 
 __all__ = ["Failed", "Poster"]
 
@@ -52,9 +51,9 @@ class Poster:
         Raises:
             Failed: The certificates or the proxy cannot be used.
         """
-        httpx = _httpx()
+        httpx = httpx_module()
         try:
-            context = _tls_context(self._target.environ)
+            context = tls_context(self._target.environ)
         except (OSError, ValueError) as error:
             hint = "Fix SSL_CERT_FILE and SSL_CERT_DIR."
             raise Failed(f"the certificates for checking servers cannot be loaded: {error}. {hint}") from error
@@ -77,7 +76,7 @@ class Poster:
         Raises:
             Failed: It was not accepted.
         """
-        httpx = _httpx()
+        httpx = httpx_module()
         shown, limit_s = self._target.shown, self._target.timeout_s
         try:
             async with asyncio.timeout(limit_s):
@@ -139,30 +138,3 @@ def _reason(error: Exception) -> str:
             return f": {os.strerror(cause.errno)}"
         cause = cause.__cause__ or cause.__context__
     return ""
-
-
-def _httpx() -> Any:
-    """Import ``httpx`` without its command-line client, which costs more than the rest, and return the module."""
-    if "httpx" in sys.modules or "httpx._main" in sys.modules:
-        import httpx
-
-        return httpx
-    modules = cast("dict[str, ModuleType | None]", sys.modules)
-    modules["httpx._main"] = None
-    try:
-        import httpx
-    finally:
-        del modules["httpx._main"]
-    return httpx
-
-
-def _tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    import ssl
-
-    if file := environ.get("SSL_CERT_FILE"):
-        return ssl.create_default_context(cafile=file)
-    if folder := environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context(capath=folder)
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ModelError
+from codex_framework.toolkit.https import httpx_module, tls_context
 from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import ssl
-    from types import ModuleType
 
     import httpx
 
@@ -35,7 +33,7 @@ class HttpxTransport:
     def __init__(self, *, secure: bool) -> None:
         # Loading certificates does not hold the GIL, so it runs in parallel with the import.
         certificates = _load_certificates() if secure else None
-        httpx = _import_httpx()
+        httpx = httpx_module()
         self._client: Any = httpx.AsyncClient(
             verify=False if certificates is None else certificates(),
             timeout=None,
@@ -47,7 +45,7 @@ class HttpxTransport:
         self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> HttpxAnswer:
         """Send a request; see :meth:`Transport.post <codex_framework.toolkit.model_server.transport.Transport.post>`."""
-        httpx = _import_httpx()
+        httpx = httpx_module()
         # httpx limits the time for each piece of the head, `limit` the time for the whole head. They must not expire together:
         # a cancellation that coincides with another error would stay pending for the caller.
         timeouts: dict[str, float | None] = {"connect": CONNECT_S, "read": head_s + 5, "write": head_s, "pool": None}
@@ -91,7 +89,7 @@ class HttpxAnswer:
 
     async def read(self, within_s: float) -> bytes:
         """Return the next piece of the body, or ``b""`` at its end."""
-        httpx = _import_httpx()
+        httpx = httpx_module()
         if self._limit_s is None:
             self._timeouts["read"] = self._limit_s = within_s  # httpx takes it once, for all pieces
         try:
@@ -110,30 +108,8 @@ class HttpxAnswer:
 
 
 @cache
-def _import_httpx() -> Any:
-    """Import ``httpx`` without its command-line client, and return the module.
-
-    ``httpx/__init__`` imports the command-line client, and with it click, rich and pygments if these are installed (30 to 50 ms).
-    If that import fails, httpx works without it. None in ``sys.modules`` makes an import fail, which Python documents.
-    """
-    if "httpx" in sys.modules or "httpx._main" in sys.modules:
-        import httpx
-
-        return httpx
-    modules = cast("dict[str, ModuleType | None]", sys.modules)
-    modules["httpx._main"] = None
-    try:
-        import httpx
-    finally:
-        del modules["httpx._main"]
-    return httpx
-
-
-@cache
 def _load_certificates() -> Callable[[], ssl.SSLContext]:
     """Start loading the process's TLS context in a thread, and return a function that waits for it.
-
-    The context trusts the same certificates as httpx: ``$SSL_CERT_FILE``, else ``$SSL_CERT_DIR``, else those of ``certifi``.
 
     Raises:
         ModelError: The certificates cannot be loaded. Raised by the returned function.
@@ -142,7 +118,7 @@ def _load_certificates() -> Callable[[], ssl.SSLContext]:
 
     def load() -> None:
         try:
-            outcome.append(_tls_context())
+            outcome.append(tls_context())
         except Exception as error:
             outcome.append(error)
 
@@ -160,15 +136,3 @@ def _load_certificates() -> Callable[[], ssl.SSLContext]:
         return outcome[0]
 
     return wait
-
-
-def _tls_context() -> ssl.SSLContext:
-    import ssl
-
-    if file := os.environ.get("SSL_CERT_FILE"):
-        return ssl.create_default_context(cafile=file)
-    if folder := os.environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context(capath=folder)
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())

@@ -9,12 +9,12 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
+from codex_framework.toolkit.https import httpx_module
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.transports.event_stream import EventStreamParser, ServerSentEvent, TooLargeError
 from codex_plugin_mcp.transports.http_client import (
     configured_headers,
     first_bytes,
-    httpx_module,
     new_client,
     send_within_origin,
 )

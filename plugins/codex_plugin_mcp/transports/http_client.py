@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.urls import shown_url
+from codex_framework.toolkit.https import httpx_module, tls_context
 from codex_plugin_mcp.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     import ssl
-    from types import ModuleType
 
     import httpx
 
@@ -26,7 +23,6 @@ __all__ = [
     "configured_headers",
     "first_bytes",
     "has_own_authorization",
-    "httpx_module",
     "is_internal",
     "is_loopback",
     "new_client",
@@ -79,37 +75,10 @@ async def new_client(*, read_s: float | None = None) -> httpx.AsyncClient:
     return client
 
 
-@cache
-def httpx_module() -> Any:
-    """Import ``httpx`` without its command-line client, which costs more than the rest, and return the module."""
-    if "httpx" in sys.modules or "httpx._main" in sys.modules:
-        import httpx
-
-        return httpx
-    modules = cast("dict[str, ModuleType | None]", sys.modules)
-    modules["httpx._main"] = None
-    try:
-        import httpx
-    finally:
-        del modules["httpx._main"]
-    return httpx
-
-
-@cache
-def _loaded_context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    import ssl
-
-    if file or folder:
-        return ssl.create_default_context(cafile=file, capath=None if file else folder)
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())
-
-
 def _tls_context() -> ssl.SSLContext:
     """Return the TLS context of this environment. Imports httpx too: both take some 30 ms."""
     httpx_module()
-    return _loaded_context(os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None)
+    return tls_context()
 
 
 def configured_headers(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
