@@ -158,9 +158,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "Model providers": {
         "model_providers.*.name": Key("str", "the name shown to users", "the id", _USED),
         "model_providers.*.base_url": Key("str", "the URL of the API", "", _USED),
-        "model_providers.*.wire_api": Key(
-            "str", "the API, which selects the plugin: responses, chat or another", '"responses"', _USED
-        ),
+        "model_providers.*.wire_api": Key("str", "the API, which selects the plugin", '"responses"', _USED),
         "model_providers.*.env_key": Key("str", "the environment variable with the API key", "", _USED),
         "model_providers.*.env_key_instructions": Key(
             "str", "the message shown if that variable is missing", "", _USED

@@ -137,6 +137,16 @@ def test_calls_of_one_response_never_share_an_id(hear: Hear) -> None:
     ]
 
 
+def test_a_name_does_not_change_once_arguments_have_come(hear: Hear) -> None:
+    chunks = [[piece(0, "x", "f", '{"a"')], [piece(0, "x", "other", ":1}")]]
+    assert heard(hear, *chunks) == [("f", '{"a":1}', "x")]
+
+
+def test_a_name_may_come_in_pieces(hear: Hear) -> None:
+    chunks = [[piece(0, "x", "exec_")], [piece(0, None, "command")], [piece(0, None, None, "{}")]]
+    assert heard(hear, *chunks) == [("exec_command", "{}", "x")]
+
+
 def test_the_older_form_of_a_call_is_understood(hear: Hear) -> None:
     pieces = [{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}]
     outcome = hear(*(delta(function_call=one) for one in pieces), delta("function_call"), "[DONE]")

@@ -89,6 +89,14 @@ def test_the_end_is_recognised_however_it_is_told(hear: Ask, events: list[Any]) 
     assert isinstance(outcome.events[-1], Completed)
 
 
+def test_what_follows_the_end_changes_nothing(hear: Ask) -> None:
+    piece = {"index": 0, **_whole("f", "c9")}
+    end = delta("tool_calls")
+    outcome = hear(delta(content="a"), delta(tool_calls=[piece]), end, end, delta(content="b"), delta("stop"), "[DONE]")
+    assert [type(item).__name__ for item in outcome.items] == ["Message", "FunctionCall"]
+    assert said(outcome) == "a"
+
+
 def test_the_usage_may_come_in_several_forms(hear: Ask) -> None:
     usage = {
         "prompt_tokens": 30,
@@ -112,7 +120,7 @@ def test_a_server_that_stays_silent_after_the_end_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr("codex_plugin_chat.client._USAGE_S", 0.1)
     reply = say("a") + call("f").evolve(usage=None) + fault(after=6, hang_s=30)
-    outcome = ask([reply])
+    outcome = ask([reply], table={"stream_idle_timeout_ms": 60_000})
     assert [type(item).__name__ for item in outcome.items] == ["Message", "FunctionCall"]
     assert isinstance(outcome.events[-1], Completed)
 
