@@ -249,10 +249,8 @@ def test_keep_alives_count_as_silence(hear: Ask, ask: Ask) -> None:
 
 
 def test_a_slow_server_is_not_idle(ask: Ask) -> None:
-    reply = (
-        reasoning("a long thought " * 4, deltas=20) + say("x", deltas=1) + fault(piece_bytes=200, piece_pause_s=0.01)
-    )
-    outcome = ask([reply], table={"stream_idle_timeout_ms": 200})
+    reply = reasoning("a long thought " * 8, deltas=60) + say("x") + fault(piece_bytes=200, piece_pause_s=0.01)
+    outcome = ask([reply], table={"stream_idle_timeout_ms": 250})
     assert outcome.errors == [None]
 
 
