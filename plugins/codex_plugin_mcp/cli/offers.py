@@ -191,7 +191,7 @@ async def _of_one(
 
 
 async def _with(plugin: PluginContext, names: Sequence[str], work: Callable[[Sequence[Connection]], Awaitable[T]]) -> T:
-    """Start servers, and do something with their connections. Warnings are printed, except why a server did not start."""
+    """Start servers, and do something with their connections. Warnings are printed, except why a server cannot be used."""
     from codex_plugin_mcp.cli.thread import opened
 
     warnings: list[str] = []
@@ -205,8 +205,9 @@ async def _with(plugin: PluginContext, names: Sequence[str], work: Callable[[Seq
 
     async with opened(plugin, names, on_event=on_event, on_request=on_request) as thread:
         connections = list((await thread.connections()).pool.connections.values())
+        known = {one.error for one in connections}
         result = await work(connections)
-    known = {one.error for one in connections}
+    known |= {f"{error}. {error.hint}" for error in Configured(plugin).errors.values()}  # the caller's business
     for text in warnings:
         if text not in known:
             click.echo(f"warning: {paragraph(text)}", err=True)

@@ -93,8 +93,9 @@ def test_a_server_that_does_not_start_hides_nothing_of_the_others(
     assert ran.status == 1
     assert ran.out.startswith("dead (failed)\n  MCP client for `dead` failed to start")
     assert "greet: Greets." in ran.out
-    assert "wrong" in ran.err
-    assert ran.err.count("dead") == 0
+    assert ran.err.count("mcp_servers.wrong.sandbox") == 1
+    assert "dead" not in ran.err
+    assert "wrong" not in mcp("prompts", "one").err
 
 
 def test_a_prompt_is_shown_with_its_roles(mcp: Callable[..., Any], serve: Callable[..., None]) -> None:

@@ -7,6 +7,29 @@ import asyncio
 from codex_framework.testing import call, say
 
 
+SLOW = """
+import asyncio
+from codex_framework import Component, ThreadComponent, hookimpl
+
+
+class Part(ThreadComponent):
+    async def aclose(self):
+        await asyncio.sleep(0.5)
+
+
+class Slow(Component):
+    name = "slow"
+
+    def for_thread(self, thread):
+        return Part()
+
+
+@hookimpl
+def codex_components():
+    return [Slow()]
+"""
+
+
 def content(result):
     return result["structuredContent"]["content"]
 
@@ -59,21 +82,21 @@ def test_of_two_replies_after_a_cancelled_call_one_runs_and_one_is_told_to_wait(
     play(story())
 
 
-def test_a_reply_to_a_thread_that_is_being_unloaded_waits_for_it(home, raw, play, monkeypatch):
+def test_a_reply_to_a_thread_that_is_being_unloaded_waits_for_it(home, raw, play, monkeypatch, tmp_path):
+    from codex_plugin_mcp_server.options import Options
+
     monkeypatch.setattr("codex_plugin_mcp_server.conversations.MOST_IDLE", 0)
-    home.serve(say("answer"), repeat_last=True)
+    home.serve(say("one"), say("two"))
+    plugin = tmp_path / "slow.py"
+    plugin.write_text(SLOW)
 
     async def story():
-        async with raw() as client:
-            started = [await client.result(await client.call("codex", prompt="go")) for _ in range(2)]
-            ids = [result["structuredContent"]["threadId"] for result in started]
-            for _ in range(8):
-                numbers = [await client.call("codex-reply", prompt="on", threadId=thread_id) for thread_id in ids]
-                answers = {}
-                while len(answers) < 2:
-                    message = await client.read()
-                    if message.get("id") in numbers and "method" not in message:
-                        answers[message["id"]] = content(message["result"])
-                assert [*answers.values()] == ["answer", "answer"]
+        async with raw(Options(plugin_files=(plugin,))) as client:
+            first = await client.call("codex", prompt="go")
+            ended = await client.until(lambda message: "task_complete" in str(message.get("params")))
+            thread_id = ended["params"]["_meta"]["threadId"]
+            second = await client.call("codex-reply", prompt="on", threadId=thread_id)
+            assert content(await client.result(first)) == "one"
+            assert content(await client.result(second)) == "two"
 
     play(story())
