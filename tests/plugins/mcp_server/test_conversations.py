@@ -6,7 +6,6 @@ import asyncio
 
 from codex_framework.testing import call, say
 
-
 SLOW = """
 import asyncio
 from codex_framework import Component, ThreadComponent, hookimpl
