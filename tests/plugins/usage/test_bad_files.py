@@ -151,6 +151,16 @@ def test_files_that_cannot_be_read_are_named(session: Any, home: Path, usage: An
     ]
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that cannot be read")
+def test_a_file_that_fails_while_it_is_read_is_named(session: Any, home: Path) -> None:
+    session(*GOOD)
+    path = home / "sessions/2026/11/20/rollout-2026-11-20T18-27-42-mem.jsonl"
+    path.symlink_to("/proc/self/mem")
+    report = scan(home)
+    assert report.total.amounts.total == 110
+    assert report.problems.places == [f"cannot read {path}: Input/output error"]
+
+
 def test_folders_that_lead_back_are_not_followed_for_ever(session: Any, home: Path) -> None:
     session(*GOOD)
     (home / "sessions/2026/11/21").symlink_to(home / "sessions")
@@ -238,7 +248,9 @@ def test_a_plain_file_has_priority_over_its_compressed_copy(session: Any, home: 
 
 
 def test_many_calls_without_an_end_do_not_fill_the_memory(session: Any, home: Path) -> None:
-    session(*turn(), *(called("a", str(number)) for number in range(10_500)), answered("x", "3"))
+    session(
+        *turn(), *(called("a", str(number)) for number in range(10_500)), answered("x", "3"), answered("x", "10400")
+    )
     (row,) = scan(home, by="tool").as_json()["rows"]
     assert (row["calls"], row["unfinished"]) == (10_500, 10_499)
 

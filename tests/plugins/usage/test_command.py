@@ -228,6 +228,15 @@ def test_a_period_cuts_through_sessions(session: Any, total: Any) -> None:
     assert total(since=at(23)) == (0, 0, 0, 0)
 
 
+def test_the_day_of_until_is_included(session: Any, usage: Any) -> None:
+    count = counted((100, 0, 10), (100, 0, 10), "2026-11-20T12:00:00.000Z")
+    session(*turn(stamp="2026-11-20T12:00:00.000Z"), count)
+    for day, tokens in (("2026-11-19", 0), ("2026-11-20", 110)):
+        assert json.loads(usage("--until", day, "--json")[1])["total"]["tokens"]["total"] == tokens
+    for day, tokens in (("2026-11-20", 110), ("2026-11-21", 0)):
+        assert json.loads(usage("--since", day, "--json")[1])["total"]["tokens"]["total"] == tokens
+
+
 def test_files_that_cannot_be_in_the_period_are_not_opened(session: Any, home: Path) -> None:
     old = session(*turn(), counted((100, 0, 10), (100, 0, 10), "2026-11-10T18:00:00.000Z"), day="2026/11/10")
     os.utime(old, (at(10).timestamp(), at(10).timestamp()))
