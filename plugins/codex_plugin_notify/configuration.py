@@ -46,12 +46,13 @@ def _notifiers(plugin: PluginContext, settings: Settings, component: NotifyCompo
         program = settings.program
         wanted = Filter(program.kinds, program.min_turn_s)
         yield ProgramNotifier(argv, wanted, program.timeout_s, plugin, component)
-    kinds, method = _terminal(_of_user(plugin, "tui"))
+    kinds, method, condition = _terminal(_of_user(plugin, "tui"))
     if kinds:
         from codex_plugin_notify.terminal import TerminalNotifier
 
         wanted = Filter(kinds, settings.terminal.min_turn_s)
-        yield TerminalNotifier(method, wanted, plugin.environ, Reports(component))
+        unfocused = condition == "unfocused"
+        yield TerminalNotifier(method, wanted, plugin.environ, Reports(component), unfocused=unfocused)
     if settings.desktop is not None:
         from codex_plugin_notify.desktop import DesktopNotifier
 
@@ -89,8 +90,8 @@ def _of_user(plugin: PluginContext, key: str) -> Any:
     return found
 
 
-def _terminal(tui: Any) -> tuple[Sequence[str], str]:
-    """Return the kinds that the terminal shows, and the method."""
+def _terminal(tui: Any) -> tuple[Sequence[str], str, str]:
+    """Return the kinds that the terminal shows, the method and the condition."""
     table = tui if isinstance(tui, Mapping) else {}
     wanted = table.get("notifications", False)
     if not isinstance(wanted, bool) and not (
@@ -99,9 +100,9 @@ def _terminal(tui: Any) -> tuple[Sequence[str], str]:
         hint = 'Write true, false or a list, such as ["agent-turn-complete", "approval-requested"].'
         raise ConfigError("`tui.notifications` must be true, false or a list of strings", key="tui", hint=hint)
     method = _one_of("notification_method", table.get("notification_method", "auto"), _METHODS)
-    _one_of("notification_condition", table.get("notification_condition", "unfocused"), _CONDITIONS)
+    condition = _one_of("notification_condition", table.get("notification_condition", "unfocused"), _CONDITIONS)
     kinds = (KINDS if wanted else ()) if isinstance(wanted, bool) else tuple(wanted)
-    return kinds, method
+    return kinds, method, condition
 
 
 def _check_numbers(value: Any, at: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from codex_plugin_notify.texts import body, title
 __all__ = ["DesktopNotifier", "command_line"]
 
 _TIMEOUT_S = 10.0
+_HINT = "It requires a desktop session."
 
 _APPLESCRIPT = (
     "on run argv",
@@ -40,7 +41,7 @@ class DesktopNotifier(Notifier):
         self._path = environ.get("PATH", os.defpath)
         self._reports = reports
         self._command = "osascript" if sys.platform == "darwin" else "notify-send"
-        self._processes = Processes(f"{self._command!r}", environ, _TIMEOUT_S, reports.tell)
+        self._processes = Processes(f"{self._command!r}", environ, _TIMEOUT_S, reports.tell, hint=_HINT)
 
     def notify(self, notification: Notification) -> None:
         """Start the command."""

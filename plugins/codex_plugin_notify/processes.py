@@ -57,15 +57,23 @@ class Processes:
         environ: Their environment.
         timeout_s: Time limit of each, in seconds.
         tell: Called on other threads with what the process was started for and a sentence.
+        hint: What to do if one fails, as a sentence.
     """
 
     def __init__(
-        self, what: str, environ: Mapping[str, str], timeout_s: float, tell: Callable[[str, str], None]
+        self,
+        what: str,
+        environ: Mapping[str, str],
+        timeout_s: float,
+        tell: Callable[[str, str], None],
+        *,
+        hint: str = "",
     ) -> None:
         self._what = what
         self._environ = dict(environ)
         self._timeout_s = max(timeout_s, 0.0)
         self._tell = tell
+        self._hint = f". {hint}" if hint else ""
         self._running: dict[subprocess.Popen[bytes], float] = {}
         self._handed_over: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
@@ -131,7 +139,7 @@ class Processes:
             del self._running[process]
             self._handed_over.discard(process)
         if fate:
-            self._tell(reason, f"{self._what} {fate}")
+            self._tell(reason, f"{self._what} {fate}{self._hint}")
 
     def _hand_over(self, left: Mapping[subprocess.Popen[bytes], float]) -> bool:
         """Leave the time limits to a process that outlives this one. Return False if that is impossible."""

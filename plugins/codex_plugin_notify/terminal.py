@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from codex_framework import Notification, Notifier
 from codex_plugin_notify.component import Reports
 from codex_plugin_notify.filtering import Filter
+from codex_plugin_notify.focus import is_watched
 from codex_plugin_notify.texts import line
 
 __all__ = ["TerminalNotifier", "sequence"]
@@ -22,13 +23,17 @@ class TerminalNotifier(Notifier):
 
     Args:
         method: ``auto``, ``osc9`` or ``bel``.
+        unfocused: Whether nothing is written while the user is known to look at the terminal.
         environ: The variables that tell which terminal it is.
     """
 
     name = "terminal"
 
-    def __init__(self, method: str, wanted: Filter, environ: Mapping[str, str], reports: Reports) -> None:
+    def __init__(
+        self, method: str, wanted: Filter, environ: Mapping[str, str], reports: Reports, *, unfocused: bool = False
+    ) -> None:
         self._method = method
+        self._unfocused = unfocused
         self._wanted = wanted
         self._environ = environ
         self._reports = reports
@@ -38,7 +43,7 @@ class TerminalNotifier(Notifier):
         if not self._wanted.passes(notification):
             return
         device = _terminal()
-        if device is None:
+        if device is None or (self._unfocused and is_watched(device, self._environ)):
             return
         try:
             _write(device, sequence(line(notification), self._method, self._environ))

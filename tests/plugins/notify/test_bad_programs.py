@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -112,17 +114,35 @@ def gone(marker: str) -> bool:
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="this system has no /proc")
-HANGS = "#!/bin/sh\ntrap '' TERM INT HUP\nsleep 987 & sleep 987\n"
+HANGS = """#!/bin/sh
+trap '' TERM INT HUP
+[ "$1" = again ] || "$0" again &
+while :; do sleep 1; done
+"""
+"""A program that cannot be ended by words, and neither can what it starts."""
 
 
 @needs_proc
-def test_a_program_that_hangs_is_killed_after_the_end_of_the_kernel(run: Any, tmp_path: Path):
+def test_a_program_that_hangs_is_killed_after_the_end_of_the_session(
+    responses_server: Any, codex_home: Path, workspace: Path, tmp_path: Path
+):
     program = script(tmp_path, HANGS)
-    limit = "[framework.plugins.notify.program]\ntimeout_s = 2.0\n"
-    ran = run(f'notify = ["{program}"]\n{limit}')
-    assert ran.said == []
-    assert processes_of(str(program)), "it has its time, although the kernel has ended"
+    server = responses_server([say("Done.")])
+    (codex_home / "config.toml").write_text(
+        f'notify = ["{program}"]\nmodel = "gpt-5.5"\nmodel_provider = "here"\n'
+        f'[model_providers.here]\nname = "here"\nbase_url = "{server.url}"\n'
+        "[framework.plugins.notify.program]\ntimeout_s = 5.0\n"
+        "[sandbox_workspace_write]\nexclude_slash_tmp = true\n"
+    )
+    argv = [sys.executable, "-P", "-m", "codex_framework", "exec", "--skip-git-repo-check", "hello"]
+    env = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin", "HOME": str(codex_home)}
+    done = subprocess.run(
+        argv, env=env, cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "notify" not in done.stderr
+    assert processes_of(str(program)), "it has its time, although the session has ended"
     assert gone(str(program))
+    assert gone("os.killpg(pid, number)")
 
 
 @needs_proc

@@ -70,7 +70,7 @@ def test_without_its_table_nothing_is_shown(run: Any, recorder: Any, desktop: di
 def test_a_command_that_fails_is_told(run: Any, tmp_path: Path):
     (tmp_path / "notify-send").symlink_to("/bin/false")
     (line,) = run(TABLE, env={"PATH": str(tmp_path)}, until=bool).said
-    assert "'notify-send' exited with status 1" in line
+    assert "'notify-send' exited with status 1. It requires a desktop session." in line
 
 
 def test_the_texts_are_arguments_of_the_script_on_macos():

@@ -174,6 +174,28 @@ def test_a_short_turn_can_be_left_out(execute: Any, terminal: Terminal):
     assert b"\x1b]9" not in terminal.close()
 
 
+@pytest.mark.parametrize(
+    ("config", "flags", "shown"),
+    [
+        ("", "attached,focused,UTF-8", False),
+        ('tui.notification_condition = "unfocused"', "attached,focused", False),
+        ('tui.notification_condition = "always"', "attached,focused", True),
+        ("", "attached,UTF-8", True),
+        ("", "", True),
+    ],
+)
+def test_a_terminal_that_the_user_looks_at_is_left_alone(
+    execute: Any, terminal: Terminal, tmp_path: Path, config: str, flags: str, shown: bool
+):
+    """A program in the place of tmux says what tmux says (test_focus.py)."""
+    tmux = tmp_path / "tmux"
+    tmux.write_text(f"#!/bin/sh\necho {os.ttyname(terminal.slave)} 1 1 1 1 {flags}\n")
+    tmux.chmod(0o755)
+    env = {**GHOSTTY, "PATH": f"{tmp_path}:/usr/bin:/bin", "TMUX": "/tmp/s,1,0", "TMUX_PANE": "%0"}
+    assert execute(f"tui.notifications = true\n{config}", env=env, stderr=terminal.slave) == 0
+    assert (b"\x1bPtmux;\x1b\x1b]9;All done.\a\x1b\\" in terminal.close()) == shown
+
+
 def test_a_terminal_that_takes_nothing_delays_nothing(monkeypatch: pytest.MonkeyPatch):
     """Nobody reads the master's side until its buffer is full, as with Ctrl-S."""
     from codex_plugin_notify import terminal as module
@@ -193,26 +215,23 @@ def test_a_terminal_that_takes_nothing_delays_nothing(monkeypatch: pytest.Monkey
         os.close(slave)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
 def test_a_job_in_the_background_is_not_stopped():
     """With ``stty tostop``, writing to the terminal stops a job in the background, unless it asks not to be."""
+    write = "import os; from codex_plugin_notify.terminal import _write; _write(os.ttyname(0), b'SHOWN')"
+    # A shell takes stdin of a job in the background away, so it is passed on.
+    shell = 'stty tostop -opost -echo; set -m; exec 3<&0; "$0" -P -c "$1" <&3 & wait $!; echo "status $?."; read line'
     pid, master = pty.fork()
     if pid == 0:  # the leader of a new session, whose terminal is the pty
-        os.execv("/bin/sh", ["sh", "-c", "stty tostop -opost; read line"])
+        os.execv("/bin/sh", ["sh", "-c", shell, sys.executable, write])
+    shown = b""
+    patience = time.monotonic() + 60
     try:
-        time.sleep(0.3)
-        script = (
-            "import sys;"
-            "from codex_plugin_notify.terminal import _write; _write(sys.argv[1], b'SHOWN'); print('written')"
-        )
-        device = str(Path(f"/proc/{pid}/fd/0").readlink())
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", script, device], capture_output=True, text=True, timeout=30, check=True
-        )
-        assert done.stdout == "written\n"
-        time.sleep(0.1)
-        assert b"SHOWN" in os.read(master, 65536)
+        while b"status" not in shown and time.monotonic() < patience:
+            if select.select([master], [], [], 0.1)[0]:
+                shown += os.read(master, 65536)
     finally:
         os.write(master, b"\n")
+        os.close(master)  # whatever still runs there gets SIGHUP and SIGCONT
         os.waitpid(pid, 0)
-        os.close(master)
+    assert b"SHOWN" in shown
+    assert b"status 0." in shown
