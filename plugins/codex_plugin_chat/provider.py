@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
-from codex_framework.toolkit.model_catalogue import known_model
 
 __all__ = ["ChatProvider"]
 
@@ -37,5 +36,7 @@ class ChatProvider(ModelProvider):
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown. No model has tool search or groups of tools over this API."""
+        from codex_framework.toolkit.model_catalogue import known_model
+
         known = known_model(slug)
         return None if known is None else known.evolve(tool_search=False, namespaces=False)

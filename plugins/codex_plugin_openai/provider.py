@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
-from codex_framework.toolkit.model_catalogue import known_model
-from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
 
 __all__ = ["ResponsesProvider"]
 
@@ -35,6 +33,7 @@ class ResponsesProvider(ModelProvider):
         Raises:
             ModelError: The URL or the key is missing or unusable.
         """
+        from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
         from codex_framework.toolkit.model_server.credentials import credentials
         from codex_framework.toolkit.model_server.headers import common_headers
         from codex_plugin_openai.client import ResponsesClient
@@ -47,4 +46,6 @@ class ResponsesProvider(ModelProvider):
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown."""
+        from codex_framework.toolkit.model_catalogue import known_model
+
         return known_model(slug)

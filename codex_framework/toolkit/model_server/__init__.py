@@ -6,7 +6,7 @@
 - ``faults``: failures as ``ModelError``, with whether a retry can help, and after which delay.
 - ``private_data``: what only one API understands of an item, and its removal from requests of another one.
 - ``sse``: server-sent events from pieces of any size.
-- ``transport``: the only module that knows which HTTP implementation is used.
+- ``opening``: the choice of a transport, which has the form of ``transport``. Nothing else knows the HTTP implementations.
 
 Import ``sse`` and ``faults`` only when the request is on its way: nothing before that needs them.
 """

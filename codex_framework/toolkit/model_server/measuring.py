@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.contract.roles.models import Measure
-from codex_framework.toolkit.model_server.transport import Answer
+
+if TYPE_CHECKING:
+    from codex_framework.contract.roles.models import Measure
+    from codex_framework.toolkit.model_server.transport import Answer
 
 __all__ = ["ResponseMeter", "attempted"]
 

@@ -5,20 +5,37 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.faults import KnownFault
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.token_command import TokenCommand
     from codex_framework.toolkit.model_server.transport import Answer, Transport
 
-__all__ = ["EventReader", "ServerClient", "Splitter"]
+    class Splitter(Protocol):
+        """Splits the body of a response into events."""
+
+        unwanted: int
+        """Number of events skipped so far. They show that the server is working."""
+
+        def feed(self, piece: bytes, /) -> list[str]:
+            """Return the events that this piece completes.
+
+            Raises:
+                OverflowError: An event is too long.
+            """
+            ...
+
+
+__all__ = ["EventReader", "ServerClient"]
 
 _FIRST_DELAY_S = 0.2
 _LONGEST_DELAY_S = 60.0
@@ -29,21 +46,6 @@ _TAIL_S = 1.0
 _ERROR_BODY_LIMIT = 65_536
 _ERROR_BODY_S = 10.0
 """Time limit in seconds for the body of a refusal."""
-
-
-class Splitter(Protocol):
-    """Splits the body of a response into events."""
-
-    unwanted: int
-    """Number of events skipped so far. They show that the server is working."""
-
-    def feed(self, piece: bytes, /) -> list[str]:
-        """Return the events that this piece completes.
-
-        Raises:
-            OverflowError: An event is too long.
-        """
-        ...
 
 
 class ServerClient:
@@ -164,7 +166,7 @@ class ServerClient:
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if self._transport is None:
-            from codex_framework.toolkit.model_server.transport import open_transport
+            from codex_framework.toolkit.model_server.opening import open_transport
 
             self._transport = open_transport(self._url, self._env)
         try:

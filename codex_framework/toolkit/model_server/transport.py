@@ -1,16 +1,11 @@
-"""HTTP transports: post a body, and read the response as it arrives.
-
-Providers use the protocols and :func:`open_transport`. Nothing else knows which HTTP implementation is behind them.
-"""
+"""Protocols for HTTP transports: post a body, and read the response as it arrives. Used only by type checkers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-__all__ = ["Answer", "Transport", "open_transport"]
-
-_PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+__all__ = ["Answer", "Transport"]
 
 
 class Answer(Protocol):
@@ -68,14 +63,3 @@ class Transport(Protocol):
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
         ...
-
-
-def open_transport(url: str, env: Mapping[str, str]) -> Transport:
-    """Return a transport for this URL: without httpx for plain HTTP without a proxy, because its import takes long."""
-    if url.startswith("http:") and not any(env.get(name) for name in _PROXY_VARIABLES):
-        from codex_framework.toolkit.model_server.plain_transport import PlainTransport
-
-        return PlainTransport()
-    from codex_framework.toolkit.model_server.httpx_transport import HttpxTransport
-
-    return HttpxTransport(secure=url.startswith("https:"))
