@@ -15,7 +15,9 @@ __all__ = ["codex_commands", "codex_events", "codex_interceptors", "codex_ops"]
 
 @hookimpl
 def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
-    """Offer the interceptor that puts the text of a prompt in place of its name."""
+    """Offer the interceptor that puts the text of a prompt in place of its name, if there is a folder with prompts."""
+    if not (plugin.codex_home / "prompts").exists():
+        return []
     from codex_plugin_prompts.interceptor import CustomPrompts
 
     return [CustomPrompts(plugin.codex_home)]

@@ -56,6 +56,10 @@ def test_other_inputs_stay_as_they_are(run_turn: Any, prompts: Path) -> None:
         assert said(run_turn(text, [say("Fine.")])) == [text]
 
 
+def test_without_the_folder_nothing_is_expanded(run_turn: Any) -> None:
+    assert said(run_turn("/prompts:review", [say("Fine.")])) == ["/prompts:review"]
+
+
 def test_what_exec_reads_from_stdin_stays_behind_the_text(run_turn: Any, prompts: Path) -> None:
     run = run_turn("/prompts:review FILE=a\n\n<stdin>\nit's $1\n</stdin>", [say("Fine.")])
     assert said(run) == ["Review a.\n\n\n<stdin>\nit's $1\n</stdin>"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_framework.testing import say
 from codex_plugin_skills import scanning
 from codex_plugin_skills.catalog import Catalogs
 from codex_plugin_skills.roots import Root, Roots, find_roots
@@ -110,6 +112,27 @@ def test_system_skills_do_not_lead_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "root" / "link").symlink_to(tmp_path / "outside")
     assert names(tmp_path / "root", follow=False) == []
     assert names(tmp_path / "root") == ["outside"]
+
+
+def test_only_other_scopes_follow_links(skills: Skills, tmp_path: Path) -> None:
+    write_skill(tmp_path / "outside" / "linked")
+    system = skills.home / "skills" / ".system"
+    write_skill(system / "builtin")
+    (system / "link").symlink_to(tmp_path / "outside")
+    assert [line.split(":")[0] for line in lines(skills.turn())] == ["- builtin"]
+
+
+def test_a_thread_can_switch_skills_off_for_itself(skills: Skills) -> None:
+    skills.write("alpha")
+
+    async def main() -> list[list[str]]:
+        found = []
+        async with skills.kernel([say("x")] * 2) as kernel:
+            for config in ({}, {"skills": {"config": [{"name": "alpha", "enabled": False}]}}):
+                found.append(injected(await kernel.run_turn("$alpha", config=config)))
+        return found
+
+    assert asyncio.run(main()) == [["alpha"], []]
 
 
 def test_loops_end(tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ def test_files_that_do_not_change_are_not_read_again(skills: Skills, monkeypatch
     assert [path for path in reads if path == str(file)] == [str(file)] * 2
 
 
+def test_a_manifest_that_changes_is_read(skills: Skills) -> None:
+    file = skills.write("alpha", openai="policy: {allow_implicit_invocation: true}")
+    manifest = file.parent / "agents" / "openai.yaml"
+    hidden = "policy: {allow_implicit_invocation: false}"
+    first, second = run_turns(skills, lambda: None, lambda: manifest.write_text(hidden))
+    assert "- alpha:" in first[-1]
+    assert "There are no skills any more." in second[-1]
+
+
 def test_a_manifest_that_appears_is_read(skills: Skills) -> None:
     skills.write("alpha")
     skills.write("beta")
