@@ -16,6 +16,7 @@ from codex_framework.testing import (
     Offer,
     ResponsesServer,
     call,
+    check_agent,
     check_command_policy,
     check_compactor,
     check_component,
@@ -122,10 +123,15 @@ def test_network_proxy(proxy):
     check_network_proxy(proxy)
 
 
+@pytest.mark.parametrize("agent", [offer.item for offer in REGISTRY.agents.values()], ids=list(REGISTRY.agents))
+def test_agent(agent):
+    check_agent(agent)
+
+
 def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
     """Add a test of the role, and the role to this list. Nothing is bundled today that watches (notifiers, telemetry, ...)."""
     checked = {"tools", "sandboxes", "context_sources", "command_policies", "thread_stores", "network_proxies"}
-    checked |= {"providers", "components", "compactors", "ops", "reviewers", "interceptors"}
+    checked |= {"agents", "providers", "components", "compactors", "ops", "reviewers", "interceptors"}
     declared = {"settings", "requires", "hooks", "events", "commands", "config_keys"}
     assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
 

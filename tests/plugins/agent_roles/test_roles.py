@@ -172,6 +172,23 @@ def test_a_child_of_a_role_gets_its_instructions(run_turn: Any, roles: Any) -> N
     assert "Be careful." not in str(run.history)
 
 
+def test_a_child_does_not_repeat_the_warnings(run_turn: Any, roles: Any) -> None:
+    roles("bad", text="x")
+    told: list[str] = []
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Let a child work."""
+        child = await context.spawn(Agent(name="helper"))
+        told.extend(event.message for event in (await child.run("go")).events if event.type == "warning")
+        return "done"
+
+    run = run_turn("hello", [call("delegate"), say("child"), say("parent")], tools=[delegate])
+    assert run.outputs == ("done",)
+    assert not any("agent role" in text for text in told)
+    assert any("agent role" in event.message for event in run.result.events if event.type == "warning")
+
+
 def test_a_role_cannot_widen_the_session(turn_of: Any, roles: Any) -> None:
     roles("wide", 'sandbox_mode = "danger-full-access"\n')
     with pytest.raises(CodexError) as caught:
