@@ -189,6 +189,34 @@ def test_an_outage_is_told_again_after_a_success(run: Any, hook: Any):
     assert len(ran.said) == 2
 
 
+def answered(hook: Any) -> Callable[[list[str]], bool]:
+    """Return whether the first request is answered, and the client has had time to read that."""
+    since: list[float] = []
+
+    def true(said: list[str]) -> bool:
+        del said
+        if hook.posted and not since:
+            since.append(time.monotonic())
+        return bool(since) and time.monotonic() - since[0] > 0.5
+
+    return true
+
+
+def test_the_end_does_not_wait_for_the_next_attempt_but_makes_it(run: Any, hook: Any):
+    hook.answers = lambda number: (503, {"retry-after": "30"}, b"") if number == 1 else (204, {}, b"")
+    ran = run(table(hook.url, "close_timeout_s = 4.0"), env=SECRET, until=answered(hook))
+    assert len(hook.posted) == 2
+    assert ran.said == []
+
+
+def test_at_the_end_nothing_is_tried_that_has_no_time(run: Any, hook: Any):
+    hook.answers = lambda number: (503, {"retry-after": "30"}, b"")
+    config = table(hook.url, "close_timeout_s = 4.0")
+    line = one_line(run(config, env=SECRET, until=answered(hook)))
+    assert "answered with HTTP status 503." in line
+    assert len(hook.posted) == 2
+
+
 def test_what_is_left_at_the_end_is_counted(run: Any, raw: Any):
     server = raw(lambda connection: None)
     config = table(server.url, "timeout_s = 30.0")
