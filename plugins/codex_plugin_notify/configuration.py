@@ -10,7 +10,7 @@ from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import fields_of
 from codex_plugin_notify.component import NotifyComponent, Reports
 from codex_plugin_notify.filtering import Filter
-from codex_plugin_notify.settings import KINDS, Settings, Webhook
+from codex_plugin_notify.settings import KINDS, Program, Settings, Terminal, Webhook
 
 __all__ = ["Made", "made"]
 
@@ -43,14 +43,14 @@ def _notifiers(plugin: PluginContext, settings: Settings, component: NotifyCompo
     if argv and argv[0]:
         from codex_plugin_notify.program import ProgramNotifier
 
-        program = settings.program
+        program = settings.program or Program()
         wanted = Filter(program.kinds, program.min_turn_s)
         yield ProgramNotifier(argv, wanted, program.timeout_s, plugin, component)
     kinds, method, condition = _terminal(_of_user(plugin, "tui"))
     if kinds:
         from codex_plugin_notify.terminal import TerminalNotifier
 
-        wanted = Filter(kinds, settings.terminal.min_turn_s)
+        wanted = Filter(kinds, (settings.terminal or Terminal()).min_turn_s)
         unfocused = condition == "unfocused"
         yield TerminalNotifier(method, wanted, plugin.environ, Reports(component), unfocused=unfocused)
     if settings.desktop is not None:

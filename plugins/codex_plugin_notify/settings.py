@@ -86,13 +86,13 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.notify]``.
 
     Attributes:
-        program: Filters and the time limit of the program that ``notify`` names.
-        terminal: A filter of the terminal's notifications, which ``tui.notifications`` turns on.
-        desktop: Notifications on the desktop. Without this table there are none.
-        webhooks: Webhooks, by name.
+        program: Filters and the time limit of the program that ``notify`` names: ``kinds``, ``min_turn_s``, ``timeout_s``.
+        terminal: A filter of the terminal's notifications, which ``tui.notifications`` turns on: ``min_turn_s``.
+        desktop: Notifications on the desktop: ``kinds``, ``min_turn_s``, ``content``. Without this table there are none.
+        webhooks: Webhooks, by name: ``url`` or ``url_env_var``, ``secret_env_var``, ``kinds`` and others.
     """
 
-    program: Program = Program()
-    terminal: Terminal = Terminal()
+    program: Program | None = None
+    terminal: Terminal | None = None
     desktop: Desktop | None = None
     webhooks: Mapping[str, Webhook] = {}
