@@ -110,6 +110,20 @@ def test_names_without_end_do_not_fill_the_collector(offered, collector):
     assert found == {} or (len(found), found["other"]) == (201, 300)
 
 
+def test_long_texts_are_cut_off(offered, collector):
+    telemetry = offered(collector.setting("logs"), collector.setting("traces"))
+    said = {"tool_name": "t" * 100_000, "call_id": "c"}
+    content = {"arguments": "a" * 100_000, "output": "o"}
+    telemetry.record_many(
+        [Measurement(kind="span", name="codex.tool.call", time_s=1.7e9, attributes=said, content=content, **SPAN)]
+    )
+    telemetry.flush()
+    (result,) = [record for record in collector.logs if record["event.name"] == "codex.tool_result"]
+    assert (len(result["tool_name"]), len(result["arguments"]), result["output"]) == (4_096, 16_384, "o")
+    (span,) = collector.spans
+    assert len(span["attributes"]["tool_name"]) == 4_096
+
+
 def test_exporters_that_cannot_be_made_are_one_line_without_secrets(offered, workers, tmp_path):
     file = tmp_path / "abc-secret.pem"
     file.write_text("soon gone")
