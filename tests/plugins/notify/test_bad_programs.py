@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_framework.contract.errors import PluginError
 from codex_framework.testing import say
-from codex_plugin_notify.component import NotifyComponent
+from codex_plugin_notify.component import NotifyComponent, Reports
 from codex_plugin_notify.processes import Processes
 
 
@@ -214,12 +219,38 @@ def test_a_program_out_of_their_reach_is_run(run: Any, recorder: Any):
 
 
 def test_failures_without_a_kernel_are_raised_at_the_end():
-    from codex_framework.contract.errors import PluginError
-    from codex_plugin_notify.component import Reports
-
     reports = Reports(NotifyComponent())
     reports.tell("", "it failed")
     reports.tell("", "it failed")
     with pytest.raises(PluginError, match=r"^it failed$"):
         reports.finish()
     reports.finish()
+
+
+def test_the_end_waits_until_a_warning_is_passed_on():
+    """The event loop is busy for a moment when a notifier ends."""
+
+    class BusyKernel:
+        def __init__(self) -> None:
+            self.warned: list[str] = []
+
+        def warn(self, text: str) -> None:
+            self.warned.append(text)
+
+        def call_from_thread(self, function: Callable[[], Coroutine[Any, Any, None]]) -> Future[None]:
+            done: Future[None] = Future()
+
+            def later() -> None:
+                time.sleep(0.2)
+                done.set_result(asyncio.run(function()))
+
+            threading.Thread(target=later).start()
+            return done
+
+    kernel: Any = BusyKernel()
+    component = NotifyComponent()
+    asyncio.run(component.start(kernel))
+    reports = Reports(component)
+    reports.tell("thread", "it failed.")
+    reports.finish()
+    assert kernel.warned == ["notify: it failed."]
