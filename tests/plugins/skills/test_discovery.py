@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -193,9 +194,20 @@ def test_the_search_ends_after_too_many_files(tmp_path: Path, monkeypatch: pytes
     assert problems(tmp_path) == ["the search ended here: there are more than 10 files"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0)
+def test_a_folder_that_cannot_be_read_is_told_and_the_others_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(tmp_path / "closed")
+    write_skill(tmp_path / "open")
+    real = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path.endswith("/closed"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # as root, every folder can be read
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert names(tmp_path) == ["open"]
     assert problems(tmp_path) == ["the folder cannot be read: Permission denied"]
 
 
