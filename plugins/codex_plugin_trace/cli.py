@@ -49,6 +49,7 @@ def view(context: PluginContext, source: str | None, output: str | None, *, last
     """
     from codex_plugin_trace.page.data import page_data
     from codex_plugin_trace.page.document import document
+    from codex_plugin_trace.prices import prices_for
     from codex_plugin_trace.reading.sources import latest_session, read_timeline, source_named
 
     if (source is None) != last:
@@ -60,7 +61,7 @@ def view(context: PluginContext, source: str | None, output: str | None, *, last
     home = context.codex_home
     path = latest_session(home) if source is None else source_named(source, home)
     timeline = read_timeline(path, home)
-    page = document(page_data(timeline)).encode("utf-8")
+    page = document(page_data(timeline, prices_for(context))).encode("utf-8")
     for warning in timeline.warnings:
         click.echo(f"warning: {warning}", err=True)
     if output == "-":

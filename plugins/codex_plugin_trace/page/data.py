@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from codex_plugin_trace.prices import PriceOf, cost_of, no_prices
 from codex_plugin_trace.reading.timeline import Part, Step, Timeline, Tokens, spent
 
 __all__ = ["page_data"]
@@ -19,9 +20,15 @@ _SHORT = 1_000
 
 
 class Rows:
-    """Collects the rows of a page."""
+    """Collects the rows of a page.
 
-    def __init__(self) -> None:
+    Attributes:
+        unpriced: The models with tokens whose prices are unknown.
+    """
+
+    def __init__(self, price: PriceOf) -> None:
+        self._price = price
+        self.unpriced: set[str] = set()
         self.rows: list[dict[str, Any]] = []
         self._base = 0.0
         self._used = 0
@@ -57,6 +64,8 @@ class Rows:
         row["spent"] = {name: round(seconds, 4) for name, seconds in spent(turn).items()}
         if (total := turn.total) is not None:
             row["tok"] = _tokens(total)
+        if cost := self._cost(turn.all()):
+            row["cost"] = cost
         for step, depth in _flat(turn, 2):
             self._row(step, depth)["turn"] = place
 
@@ -69,11 +78,25 @@ class Rows:
             "s": step.state or None,
             "o": step.note or None,
             "tok": None if step.tokens is None else _tokens(step.tokens),
+            "cost": self._cost((step,)) or None,
             "p": [self._part(part) for part in step.parts] or None,
         }
         row |= {name: value for name, value in more.items() if value is not None}
         self.rows.append(row)
         return row
+
+    def _cost(self, steps: Iterable[Step]) -> dict[str, float]:
+        """Return the cost of the tokens of steps by currency, as far as their prices are known."""
+        total: dict[str, float] = {}
+        for step in steps:
+            if step.tokens is None:
+                continue
+            prices = self._price(*step.model)
+            if prices is None:
+                self.unpriced.add(step.model[1] or "an unknown model")
+            else:
+                total[prices.currency] = total.get(prices.currency, 0.0) + cost_of(step.tokens, prices)
+        return {currency: round(amount, 9) for currency, amount in total.items()}
 
     def _part(self, part: Part) -> list[str]:
         longest = _LONGEST_PART if self._used < _LONGEST_PAGE else _SHORT
@@ -86,15 +109,16 @@ class Rows:
         return [part.label, part.kind, shown]
 
 
-def page_data(timeline: Timeline) -> dict[str, Any]:
+def page_data(timeline: Timeline, price: PriceOf = no_prices) -> dict[str, Any]:
     """Return the data of the page for a timeline."""
-    rows = Rows()
+    rows = Rows(price)
     rows.add(timeline)
     return {
         "title": timeline.title,
         "facts": timeline.facts,
         "warnings": timeline.warnings,
         "base": rows.base,
+        "unpriced": sorted(rows.unpriced),
         "rows": rows.rows,
     }
 

@@ -34,6 +34,8 @@
   const tokensLong = ([input, cached, output, reasoning]) =>
     `${count(input)} input tokens (${count(cached)} cached), ${count(output)} output tokens (${count(reasoning)} reasoning)`;
 
+  const money = (cost) => Object.entries(cost).map(([currency, amount]) => `${amount.toLocaleString("en", { maximumSignificantDigits: 4 })} ${plain(currency)}`).join(" + ");
+
   // State
   const open = new Set(), folded = new Set(), hiddenKinds = new Set();
   const heights = new Map(), drawn = new Map(), texts = new Map();
@@ -199,7 +201,7 @@
     if (row.o) name.append(put(node("span", "note"), plain(row.o)));
     if (isTurn(row) && folded.has(index)) name.append(node("span", "note", "(steps hidden)"));
     const tokens = node("div", "tokens", row.tok ? `${short(row.tok[0])} → ${short(row.tok[2])}` : "");
-    if (row.tok) tokens.title = tokensLong(row.tok);
+    if (row.tok) tokens.title = tokensLong(row.tok) + (row.cost ? `, ${money(row.cost)}` : "");
     const took = node("div", "took", seconds(row.e));
     took.title = clock(row.t);
     line.append(name, tokens, took, trackOf(row));
@@ -245,6 +247,7 @@
     if (row.t !== undefined) facts.push(`began ${clock(row.t)}`);
     if (row.e !== undefined) facts.push(`took ${seconds(row.e)}`);
     if (row.tok) facts.push(tokensLong(row.tok));
+    if (row.cost) facts.push(`cost ${money(row.cost)}`);
     if (row.spent) for (const kind of ["model", "tool", "approval", "other"]) facts.push(`${kind}: ${seconds(row.spent[kind])}`);
     if (facts.length) {
       const legend = node("div", "legend");
@@ -398,6 +401,9 @@
     ["input tokens", "cached", "output tokens", "reasoning"].forEach((label, position) =>
       total(label, count(sum((turn) => turn.tok && turn.tok[position]))));
   }
+  const cost = {};
+  turns.forEach((turn) => Object.entries(turn.cost || {}).forEach(([currency, amount]) => { cost[currency] = (cost[currency] || 0) + amount; }));
+  if (Object.keys(cost).length) total("cost", money(cost) + (data.unpriced.length ? `, without ${plain(data.unpriced.join(", "))}` : ""));
   const kinds = new Map();
   rows.forEach((row) => { if (row.k !== "turn" && row.k !== "thread") kinds.set(row.k, (kinds.get(row.k) || 0) + 1); });
   kinds.forEach((number, kind) => {

@@ -42,7 +42,7 @@ class SessionReader:
         self._facts: list[tuple[str, str]] = []
         self._turn: TurnBuilder | None = None
         self._turns: list[TurnBuilder] = []
-        self._model = ""
+        self._model = self._provider = ""
         self._ready: float | None = None
         self._sample: Step | None = None
         self._counted_total: Record = {}
@@ -86,6 +86,7 @@ class SessionReader:
             return  # a fork contains the head of its parent, too
         self._thread.title = f"Thread {text(payload.get('id'))}"
         self._thread.start = time
+        self._provider = text(payload.get("model_provider"))
         names = {
             "cwd": "folder", "originator": "started by", "cli_version": "version", "model_provider": "provider",
             "forked_from_id": "fork of",
@@ -187,7 +188,9 @@ class SessionReader:
             self._close_sample(None)
         if self._sample is None:
             start = time if self._ready is None else self._ready
-            self._sample = self._now(time).add(Step("model", self._model or "model", start=start))
+            self._sample = self._now(time).add(
+                Step("model", self._model or "model", start=start, model=(self._provider, self._model))
+            )
         self._sample.end = time
 
     def _counted(self, usage: Record, total: Record, time: float | None) -> None:
@@ -217,7 +220,13 @@ def timeline_of_session(records: Iterable[Record]) -> Timeline:
 
 
 def _tokens(usage: Record) -> Tokens | None:
-    names = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+    names = (
+        "input_tokens",
+        "cached_input_tokens",
+        "output_tokens",
+        "reasoning_output_tokens",
+        "cache_write_input_tokens",
+    )
     if not any(name in usage for name in names):
         return None
     return Tokens(*(int(number(usage.get(name)) or 0) for name in names))

@@ -26,12 +26,13 @@ class Part:
 
 @attrs.frozen
 class Tokens:
-    """Numbers of tokens. ``cached`` are part of ``input``, and ``reasoning`` of ``output``."""
+    """Numbers of tokens. ``cached`` and ``written`` (to the cache) are part of ``input``, and ``reasoning`` of ``output``."""
 
     input: int = 0
     cached: int = 0
     output: int = 0
     reasoning: int = 0
+    written: int = 0
 
     def plus(self, other: Tokens) -> Tokens:
         """Return the sum."""
@@ -40,6 +41,7 @@ class Tokens:
             self.cached + other.cached,
             self.output + other.output,
             self.reasoning + other.reasoning,
+            self.written + other.written,
         )
 
 
@@ -53,6 +55,7 @@ class Step:
         start, end: Unix seconds. None means unknown. A step without ``end`` is a moment, or did not end.
         state: ``failed``, ``refused``, ``unfinished``, or empty.
         note: A few words beside the title.
+        model: The provider and the model that the tokens are of.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class Step:
     state: str = ""
     note: str = ""
     tokens: Tokens | None = None
+    model: tuple[str, str] = ("", "")
     parts: list[Part] = attrs.field(factory=list)
     children: list[Step] = attrs.field(factory=list)
 

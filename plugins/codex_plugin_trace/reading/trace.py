@@ -193,11 +193,18 @@ def _sampling(attributes: Record) -> Step:
     first = number(attributes.get("ttft_ms"))
     note = "" if first is None else f"first token after {first:.0f} ms"
     error = text(attributes.get("error.type"))
-    return Step("model", model, note=error or note, tokens=_tokens(attributes))
+    origin = (text(attributes.get("provider")), model)
+    return Step("model", model, note=error or note, tokens=_tokens(attributes), model=origin)
 
 
 def _tokens(attributes: Record) -> Tokens | None:
-    names = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+    names = (
+        "input_tokens",
+        "cached_input_tokens",
+        "output_tokens",
+        "reasoning_output_tokens",
+        "cache_write_input_tokens",
+    )
     counts = [attributes.get(name) for name in names]
     if not any(isinstance(count, int) for count in counts):
         return None

@@ -164,6 +164,26 @@ def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
         assert user.run("trace", "view", *argv).returncode == 2
 
 
+def test_prices_of_the_configuration_give_the_cost(user: User) -> None:
+    count = {"input_tokens": 1_000_000, "output_tokens": 100_000}
+    record = span("codex.sampling", 1000, 1, model="gpt-5.5", provider="here", **count)
+    (user.work / "t.jsonl").write_text("".join(json.dumps(each) + "\n" for each in (HEAD, record)))
+    costs = {
+        "": None,
+        '[framework.plugins.usage.prices."gpt-5.5"]\ninput = 2\noutput = 10\n': {"USD": 3.0},
+        '[framework.plugins.usage.prices."here/gpt-5.5"]\ninput = 2\noutput = 10\ncurrency = "EUR"\n': {"EUR": 3.0},
+        '[framework.plugins.usage.prices."gpt-5"]\ninput = 2\noutput = 10\n': None,
+        '[framework.plugins.usage.prices."gpt-5.5"]\ninput = -2\noutput = "x"\n': None,
+    }
+    before = (user.home / "config.toml").read_text()
+    for settings, cost in costs.items():
+        (user.home / "config.toml").write_text(before + settings)
+        viewed = user.run("trace", "view", "t.jsonl", "--output", "-")
+        assert viewed.returncode == 0, viewed.stderr
+        rows = data_of(viewed.stdout)["rows"]
+        assert [row.get("cost") for row in rows if row["k"] == "model"] == [cost], settings
+
+
 def test_the_page_is_opened_in_the_browser(user: User, tmp_path: Path) -> None:
     (user.work / "t.jsonl").write_text(json.dumps(HEAD) + "\n")
     program = tmp_path / "browser"

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from codex_framework import ModelPrices
+from codex_plugin_trace.page.data import page_data
+from codex_plugin_trace.page.document import document
+from codex_plugin_trace.reading.sources import read_timeline
 from tests.plugins.trace.conftest import HEAD, Browser, event, span
 
 ATTACKS = [
@@ -157,13 +161,43 @@ def test_the_timeline_shows_turns_and_steps(shown: Callable[..., Browser]) -> No
         "model4.00 s",
         "tools8.00 s",
         "approvals3.00 s",
-        "other2.00 s",
+        "waiting and other2.00 s",
     ]
     assert totals[6:] == ["input tokens2,400", "cached2,000", "output tokens60", "reasoning0"]
     bars = browser.run(
         "[...document.querySelectorAll('#row-3 .bar, #row-4 .bar')].map((bar) => [bar.className, bar.style.width])"
     )
     assert bars == [["bar tool", "50%"], ["bar approval", "30%"]]
+
+
+def test_known_prices_show_the_cost_and_no_others(
+    browser: Browser, written: Callable[..., Path], tmp_path: Path
+) -> None:
+    def price(provider: str, model: str) -> ModelPrices | None:
+        return (
+            ModelPrices(input=2, cached_input=1, cache_write=4, output=10)
+            if (provider, model) == ("here", "gpt")
+            else None
+        )
+
+    tokens = {"input_tokens": 1000, "cached_input_tokens": 200, "cache_write_input_tokens": 300, "output_tokens": 100}
+    priced = span("codex.sampling", 1000, 1, model="gpt", provider="here", **tokens)
+    unpriced = span("codex.sampling", 1001, 1, model="other", provider="here", **tokens)
+    for record, shown in ((priced, "0.0034 USD"), (unpriced, "0.0034 USD, without other")):
+        records = [
+            HEAD,
+            *([priced] if record is unpriced else []),
+            record,
+            span("codex.turn", 1000, 3, status="completed"),
+        ]
+        page = tmp_path / "costs.html"
+        page.write_text(document(page_data(read_timeline(written(*records), tmp_path), price)))
+        browser.show(page)
+        totals = browser.run("[...document.querySelectorAll('#totals div')].map((each) => each.textContent)")
+        assert totals[-1] == f"cost{shown}"
+    page.write_text(document(page_data(read_timeline(written(HEAD, unpriced), tmp_path), price)))
+    browser.show(page)
+    assert "cost" not in browser.run("document.body.innerText")
 
 
 def test_details_show_arguments_outputs_and_diffs(shown: Callable[..., Browser]) -> None:

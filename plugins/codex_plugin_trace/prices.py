@@ -1,0 +1,70 @@
+"""What tokens cost, as far as it is known: the user's prices, and those of model catalogues. No price is ever assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from codex_framework import ModelPrices, ModelProvider, PluginContext
+from codex_plugin_trace.reading.plain import mapping, text
+from codex_plugin_trace.reading.timeline import Tokens
+
+__all__ = ["PriceOf", "cost_of", "no_prices", "prices_for"]
+
+PriceOf: TypeAlias = Callable[[str, str], ModelPrices | None]
+"""Returns the prices of a model, by provider id and model. None means that they are unknown."""
+
+_TABLE = ("framework", "plugins", "usage", "prices")
+"""The user's prices, by model or ``provider/model``: one table for all that shows costs."""
+
+
+def no_prices(provider: str, model: str) -> ModelPrices | None:  # noqa: ARG001  # the form of all sources of prices
+    """Return None: nothing is known."""
+    return None
+
+
+def cost_of(tokens: Tokens, prices: ModelPrices) -> float:
+    """Return the cost of tokens. Each token is counted once, at the price of its kind."""
+    plain = max(tokens.input - tokens.cached - tokens.written, 0)
+    cached = prices.input if prices.cached_input is None else prices.cached_input
+    written = prices.input if prices.cache_write is None else prices.cache_write
+    total = plain * prices.input + tokens.cached * cached + tokens.written * written + tokens.output * prices.output
+    return total / 1_000_000
+
+
+def prices_for(plugin: PluginContext) -> PriceOf:
+    """Return the prices that are known: those of the configuration, then those of the catalogues of model providers."""
+    table: Any = plugin.config
+    for key in _TABLE:
+        table = mapping(table).get(key)
+    configured = mapping(table)
+    providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
+    wires = {key: info.wire_api for provider in providers.values() for key, info in provider.builtin.items()}
+    for key, settings in mapping(plugin.config.get("model_providers")).items():
+        wires[key] = text(mapping(settings).get("wire_api")) or "responses"
+
+    def price(provider: str, model: str) -> ModelPrices | None:
+        own = _configured(configured.get(f"{provider}/{model}")) or _configured(configured.get(model))
+        return own or _in_catalogue(providers.get(wires.get(provider, "")), model)
+
+    return price
+
+
+def _configured(table: Any) -> ModelPrices | None:
+    """Return prices of the configuration. Invalid ones are unknown here; the plugin whose settings they are reports them."""
+    if not isinstance(table, Mapping):
+        return None
+    try:
+        prices = ModelPrices(**table)
+        return prices if cost_of(Tokens(1, 0, 1), prices) >= 0 else None
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+def _in_catalogue(provider: ModelProvider | None, model: str) -> ModelPrices | None:
+    try:
+        info = None if provider is None else provider.model(model)
+        prices = None if info is None else info.prices
+    except Exception:  # a plugin may raise anything, and its prices are then unknown
+        return None
+    return prices if isinstance(prices, ModelPrices) else None
