@@ -101,6 +101,15 @@ def test_all_kinds(run: Any, recorder: Any):
     assert told["turn-failed"]["input-messages"] == ["Hello!"]
 
 
+def test_the_question_names_the_command(run: Any, recorder: Any):
+    table = "[framework.plugins.notify.program]\nkinds = ['approval-requested']\n"
+    replies = [call("exec_command", cmd="touch asked-about"), say("Done.")]
+    run(f'notify = ["{recorder.path}"]\n{table}', replies, approval_policy="untrusted")
+    (told,) = recorder.told(1)
+    assert told["message"].startswith("the command ")
+    assert "touch asked-about" in told["message"]
+
+
 def test_short_turns_can_be_left_out(run: Any, recorder: Any):
     kinds = '["agent-turn-complete", "approval-requested"]'
     config = f'notify = ["{recorder.path}"]\n[framework.plugins.notify.program]\nkinds = {kinds}\nmin_turn_s = 1000\n'
