@@ -176,6 +176,7 @@ def test_a_thread_may_change_the_api_in_both_directions(make_kernel: Any, model_
     paths = [request.path.rsplit("/", 1)[1] for request in server.requests]
     assert paths == ["completions", "completions", "responses", "responses", "completions"]
     kinds = [item.get("type") for item in server.requests[3].json["input"]]
+    assert kinds.count("reasoning") == 1, "that of the other API was sent"
     assert kinds[-7:] == [
         *("function_call", "function_call_output", "message"),
         *("message", "reasoning", "function_call", "function_call_output"),
