@@ -23,6 +23,7 @@ from codex_framework import (
     Message,
     OutputText,
     ReviewDecision,
+    RolledBack,
     StopTurn,
     ToolContext,
     ToolOutput,
@@ -40,6 +41,7 @@ from codex_framework.testing.replies import call, say
 from codex_framework.testing.threads import ThreadFactory
 from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import patched
+from codex_plugin_rollout.store import RolloutStore
 
 ONLY_RECORDS = [entry for entry in entry_points(group="codex_framework") if entry.name == "rollout"]
 """The plugin that writes the record. The others make these tests slow."""
@@ -71,6 +73,11 @@ def records(home: Path, *, context: bool = False) -> list[dict[str, Any]]:
         line["payload"] for line in lines(home) if line["type"] == "plugin_entry" and line["payload"]["kind"] == KIND
     ]
     return [entry["data"] for entry in found if (entry["data"]["what"] == "context") == context]
+
+
+def loaded(home: Path, thread_id: str) -> Any:
+    """Return a thread as the store reads it."""
+    return RolloutStore().load(thread_id, str(home))
 
 
 def by(record: dict[str, Any]) -> str:
@@ -440,6 +447,42 @@ def test_redaction_is_kept_with_its_place_and_without_the_text(kept: Kept) -> No
     assert SECRET not in json.dumps(found)
 
 
+def test_a_place_that_is_redacted_twice_is_kept_once(kept: Kept) -> None:
+    @tool
+    async def spill(context: ToolContext) -> str:
+        """Redact the same text twice."""
+        return context.redact(SECRET) + context.redact(SECRET)
+
+    found = kept(Offer(interceptors=[named("keys", redacts=True, redact=redacting)], tools=[spill]), [call("spill")])
+    places = [place for record in found for place in record["withheld"]]
+    assert places.count("output") == 1
+
+
+def test_a_cause_is_that_of_the_interceptor_that_named_it(kept: Kept) -> None:
+    async def names(self, call, turn):
+        turn.because("mine")
+        return call
+
+    async def louder(self, call, turn):
+        return call.evolve(arguments=json.dumps({"text": "B"}))
+
+    offer = Offer(
+        interceptors=[named("names", 1, before_tool=names), named("louder", 2, before_tool=louder)], tools=[echo]
+    )
+    (record,) = kept(offer, [call("echo", text="a")])
+    assert "causes" not in record["by"]
+
+
+def test_items_left_out_of_a_request_are_kept_with_their_marks(kept: Kept) -> None:
+    async def trims(self, request, turn):
+        return request.evolve(prompt=Prompt([item for item in request.prompt.items if item.role != "user"]))
+
+    (record,) = kept(Offer(interceptors=[named("trims", request=trims)]))
+    marks = [item_mark(line["payload"]) for line in lines(kept.home) if line["payload"].get("role") == "user"]
+    assert record["without"] == marks
+    assert "items" not in record
+
+
 def test_what_interceptors_put_into_a_record_is_redacted_there_too(kept: Kept) -> None:
     async def leaks(self, call, output, turn):
         return output.evolve(content=f"{output.content} {SECRET}")
@@ -511,16 +554,21 @@ def test_deliveries_of_plugins_and_programs_are_kept(kept: Kept, make_thread: An
 def test_a_rollback_takes_the_provenance_of_its_turns_along_and_a_resumed_thread_goes_on(
     kept: Kept, make_thread: Any
 ) -> None:
+    stored: list[Any] = []
+
     async def turns() -> None:
         offer = Offer(interceptors=[named("hide", request=hides)], tools=[echo])
         async with make_thread(offer, replies=[say("One."), say("Two.")]) as thread:
             await thread.turn("one")
             again = await thread.restarted()
             await again.turn("two")
-            stored = again.kernel.store.load(again.client.id) if hasattr(again.kernel, "store") else None
-            del stored
+            stored.append(loaded(kept.home, again.client.id))
+            await again.inside("checked").edit_history(RolledBack(1))
+            stored.append(loaded(kept.home, again.client.id))
 
     asyncio.run(turns())
+    kinds = [[entry.kind for entry in each.entries if entry.data["what"] == "request"] for each in stored]
+    assert kinds == [[KIND, KIND], [KIND]], "of the turn that was rolled back, nothing is left"
     turn_ids = [line["payload"]["turn_id"] for line in lines(kept.home) if line["type"] == "plugin_entry"]
     assert len(set(turn_ids)) == 2
     assert len([record for record in records(kept.home) if record["what"] == "request"]) == 2

@@ -37,6 +37,7 @@ class UserInput(Value, kw_only=True):
 class Interceptor:
     """Sees and can change the data of a turn. Override what you need: a method that is not overridden costs nothing.
 
+    What it changes or refuses is recorded with its name and plugin, and with the causes that it names by ``turn.because``.
     Methods that run before a step are called in ``order``, smallest first, and methods that run after it in reverse order, so that
     the
     first interceptor is the outermost. If a method raises, the request or call is not made, or an error replaces the output.

@@ -6,12 +6,13 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.contract.protocol.items import Message, OutputText, user_message
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.interceptors import Interceptor, UserInput
+from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.plugins.interceptor_table import InterceptorTable
 from codex_framework.plugins.offer_values import value_problems
@@ -19,10 +20,22 @@ from codex_framework.testing.conformance.findings import Findings, Unmet, run_ch
 from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage, interrupted
 from codex_framework.testing.facts import turn_facts
 from codex_framework.testing.replies import say
+from codex_framework.testing.requests import model_request
 from codex_framework.testing.threads import ScriptedThread
+from codex_framework.threads.turn.differences import difference_of, documents_of
+from codex_framework.toolkit.json_patch import patched
 
 __all__ = ["check_interceptor"]
 
+
+_KINDS: dict[type, str] = {
+    UserInput: "input",
+    ModelRequest: "request",
+    ToolCall: "call",
+    ToolOutput: "output",
+    Message: "item",
+}
+"""The words of the record for the values that interceptors get."""
 
 _TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
 
@@ -68,22 +81,7 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
             findings.require(isinstance(result, str), f"redact() returns {type(result).__name__}, not a string")
 
     async def odd(thread: ScriptedThread) -> None:
-        turn = _Turn(thread)
-        for guard in table.before_tool:
-            for text in _TEXTS:
-                call = ToolCall("call-1", "nothing", text)
-                await _given(findings, "before_tool()", guard.call(call, turn), ToolCall)
-        for guard in table.after_tool:
-            for text in _TEXTS:
-                work = guard.call(ToolCall("call-1", "nothing", "{}"), ToolOutput(text), turn)
-                await _given(findings, "after_tool()", work, ToolOutput)
-        for guard in table.after_item:
-            for text in _TEXTS:
-                item = Message("assistant", (OutputText(text),))
-                await _given(findings, "after_item()", guard.call(item, turn), Message)
-        for guard in table.after_compact:
-            compaction = Compaction(items=[user_message("short")], message="short")
-            await _given(findings, "after_compact()", guard.call(compaction, "manual", turn), object)
+        await _check_values(findings, table, _Turn(thread))
 
     async def turns(thread: ScriptedThread) -> None:
         for text in ("Go!", _TEXTS[2], "x" * 100_000):
@@ -123,9 +121,50 @@ class _Turn:
         """Return no view."""
 
 
-async def _given(findings: Findings, what: str, work: Awaitable[Any], kind: type[Any]) -> None:
+async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn) -> None:
+    """Call each method with typical and unusual values."""
+    for text in _TEXTS:
+        call, output = ToolCall("call-1", "nothing", text), ToolOutput(text)
+        item, given = Message("assistant", (OutputText(text),)), UserInput(items=(user_message(text),))
+        for guard in table.input:
+            await _given(findings, "input()", guard.call(given, turn), given)
+        for guard in table.before_tool:
+            await _given(findings, "before_tool()", guard.call(call, turn), call)
+        for guard in table.after_tool:
+            await _given(findings, "after_tool()", guard.call(call, output, turn), output)
+        for guard in table.after_item:
+            await _given(findings, "after_item()", guard.call(item, turn), item)
+    request = model_request("hello")
+    for guard in table.request:
+        await _given(findings, "request()", guard.call(request, turn), request)
+    for guard in table.after_compact:
+        compaction = Compaction(items=[user_message("short")], message="short")
+        await _given(findings, "after_compact()", guard.call(compaction, "manual", turn))
+
+
+async def _given(findings: Findings, what: str, work: Awaitable[Any], before: Any = None) -> None:
+    """Check what a method returns: a value of the class that it was given, whose change can be recorded."""
     try:
         result = await findings.awaited(what, work, within_s=5.0, allowed=(CodexError,))
     except (CodexError, Unmet):
         return
+    if before is None or result is before:
+        return
+    kind = type(before)
     findings.require(isinstance(result, kind), f"{what} returns {type(result).__name__}, not {kind.__name__}")
+    if isinstance(result, kind):
+        _check_recordable(findings, what, before, result)
+
+
+def _check_recordable(findings: Findings, what: str, before: Any, after: Any) -> None:
+    """Check that the record can say what an interceptor has changed."""
+    kind = _KINDS[type(before)]
+    try:
+        patch = difference_of(kind, before, after).patch
+        first, second = documents_of(kind, before, after)
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        findings.note(f"{what} returns a {type(after).__name__} that cannot be recorded as JSON: {described(error)}")
+        return
+    findings.require(
+        patched(first, patch) == second, f"{what} returns a {type(after).__name__} whose patch does not give it"
+    )

@@ -19,9 +19,11 @@ from codex_framework.contract.protocol.items import (
     ResponseItem,
     user_message,
 )
+from codex_framework.contract.roles.provenance import KIND
 from codex_framework.contract.roles.stores import (
     EventEntry,
     ItemEntry,
+    PluginEntry,
     StoredThread,
     ThreadEntry,
     ThreadMeta,
@@ -85,6 +87,7 @@ def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
     findings.require(not left, f"it writes {', '.join(left)} before the user has said anything")
     _record(findings, recorder, _FIRST)
     _compare(findings, store, home, meta, _FIRST, "what was flushed")
+    _check_entries(findings, store, home, recorder, meta)
     _call(findings, "close()", recorder.close)
     _call(findings, "a second close()", recorder.close)
     stored = _loaded(findings, store, home, meta.id)
@@ -93,6 +96,25 @@ def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
     _call(findings, "close() of a reopened thread", again.close)
     _compare(findings, store, home, meta, _FIRST + _SECOND, "a thread that was gone on with")
     _check_latest(findings, store, home, meta)
+
+
+_ENTRIES = (
+    PluginEntry(
+        plugin="check", kind="kind", data={"text": "\N{GREEK SMALL LETTER ALPHA}\n", "deep": [{"a": [1, None, True]}]}
+    ),
+    PluginEntry(plugin="", kind=KIND, data={"did": "changed", "patch": []}, turn_id="turn-1"),
+    PluginEntry(plugin="check", kind=KIND, data={}, turn_id="turn-1"),
+)
+
+
+def _check_entries(
+    findings: Findings, store: ThreadStore, home: str, recorder: ThreadRecorder, meta: ThreadMeta
+) -> None:
+    """Check that the entries of plugins, and the record of who changed what, are read back in order."""
+    _call(findings, "append() of entries of plugins", lambda: recorder.append(list(_ENTRIES)))
+    _call(findings, "flush()", recorder.flush)
+    found = tuple(_loaded(findings, store, home, meta.id).entries)
+    findings.require(found == _ENTRIES, f"load() returns other entries of plugins: {found!r}, not {_ENTRIES!r}")
 
 
 def _check_latest(findings: Findings, store: ThreadStore, home: str, first: ThreadMeta) -> None:

@@ -15,7 +15,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor, Deed, Provenance
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.provenance import Trail, mark_of
-from codex_framework.threads.turn.differences import DOCUMENTS, Difference, call_documents, difference_of, leaves
+from codex_framework.threads.turn.differences import Difference, difference_of, documents_of, leaves
 from codex_framework.threads.turn.redaction import cleaned
 from codex_framework.threads.turn.watched import Step
 from codex_framework.toolkit.json_patch import Operation
@@ -284,10 +284,9 @@ class Changes:
 def _final(what: str, step: Step) -> set[tuple[type, Any]]:
     """Return the texts and numbers that are left in the end. Those of earlier changes that are not among them are not recorded."""
     try:
-        if what == "call":
-            _, whole = call_documents(step.before, step.after)
-            return leaves(whole) | {(str, step.after.arguments)}
-        return leaves(DOCUMENTS[what](step.after))
+        _, whole = documents_of(what, step.before, step.after)
+        texts = leaves(whole)
+        return texts | {(str, step.after.arguments)} if what == "call" else texts
     except (TypeError, ValueError, RecursionError):
         return set()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.items import ResponseItem
@@ -16,7 +16,7 @@ from codex_framework.contract.value import Value, fields_of
 from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import Operation, aligned, array_patch, json_patch, pointer
 
-__all__ = ["DOCUMENTS", "Difference", "call_documents", "difference_of", "leaves"]
+__all__ = ["Difference", "call_documents", "difference_of", "documents_of", "leaves"]
 
 _UNSENT = ("measure",)
 """Fields of a request that no model gets."""
@@ -97,13 +97,16 @@ def request_document(request: ModelRequest) -> dict[str, Any]:
     return {**fields, "tools": _tools(request.tools), "tool_order": _order(request.tools), "items": items}
 
 
-DOCUMENTS: dict[str, Callable[[Any], Any]] = {
-    "input": input_document,
-    "request": request_document,
-    "output": output_document,
-    "item": lambda item: _data(item),  # noqa: PLW0108  # defined below
-}
-"""The whole documents of the kinds whose documents depend on one value only."""
+def documents_of(what: str, before: Any, after: Any) -> tuple[Any, Any]:
+    """Return the whole documents of two values of a kind: what a patch applies to, and what it gives.
+
+    Raises:
+        TypeError, ValueError: One of them cannot be shown as JSON.
+    """
+    if what == "call":
+        return call_documents(before, after)
+    document = {"input": input_document, "request": request_document, "output": output_document}.get(what, _data)
+    return document(before), document(after)
 
 
 def _request_fields() -> list[Any]:

@@ -608,6 +608,18 @@ def test_a_store_that_forgets_is_found():
     assert found.startswith("a thread that was flushed cannot be loaded: there is no thread ")
 
 
+def test_a_store_that_loses_the_entries_of_plugins_is_found():
+    from codex_plugin_rollout.store import RolloutStore
+
+    class Careless(RolloutStore):
+        def load(self, thread_id: str, codex_home: str) -> Any:
+            stored = super().load(thread_id, codex_home)
+            return stored.evolve(entries=[entry for entry in stored.entries if entry.plugin])
+
+    (found,) = violations(check_thread_store, Careless())
+    assert found.startswith("load() returns other entries of plugins: ")
+
+
 def test_a_check_within_a_running_loop_says_how_to_call_it():
     async def within() -> None:
         check_tool(good)

@@ -285,6 +285,10 @@ async def same(self, given, turn):
     return given
 
 
+async def odd_details(self, call, output, turn):
+    return output.evolve(details={"what": object()})
+
+
 def interceptor(**members):
     return type("Made", (Careful,), members)()
 
@@ -299,6 +303,7 @@ def test_a_good_interceptor():
         ({"before_tool": first_word}, "before_tool() raises IndexError"),
         ({"after_item": fail}, "after_item() raises RuntimeError: no idea"),
         ({"request": fail}, "request() failed: RuntimeError: no idea"),
+        ({"after_tool": odd_details}, "after_tool() returns a ToolOutput that cannot be recorded as JSON: TypeError"),
         ({"redact": lambda self, text, turn: None}, "redact() returns NoneType, not a string"),
         ({"applies": lambda self, turn: time.sleep(0.06)}, "it may take 0.05 s"),
         ({"input": same, "takes": lambda self, given, turn: None}, "takes() returns None, not True or False"),
