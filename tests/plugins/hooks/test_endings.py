@@ -74,3 +74,37 @@ def test_a_hook_that_removes_its_own_script_has_failed_the_next_time(hooks):
     assert turn.outputs[1].endswith("x\n")
     (line,) = warned(turn)
     assert "failed: hook exited with code 127" in line
+
+
+def test_an_interrupt_kills_the_hook_that_a_turn_waits_for(hooks, make_kernel, workspace):
+    from codex_framework.contract.protocol.ops import Interrupt, TextInput, UserInputOp
+
+    hooks.write({"PreToolUse": ["echo $$ > pid; sleep 300; touch late"]})
+
+    async def main():
+        replies = [call("exec_command", cmd="touch made", login=False), say("Done.")]
+        async with make_kernel(replies, config=[TRUSTED]) as kernel:
+            thread = await kernel.start_thread()
+            await thread.submit(UserInputOp((TextInput("go"),)))
+            async with asyncio.timeout(30):
+                while not ((workspace / "pid").exists() and (workspace / "pid").read_text()):
+                    await asyncio.sleep(0.02)
+                await thread.submit(Interrupt())
+                await thread.settled()
+                while running(int((workspace / "pid").read_text())):  # it ends while the kernel goes on
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(main())
+    assert not (workspace / "made").exists()
+
+
+def test_calls_are_forgotten_when_they_have_ended_and_when_there_are_too_many():
+    from codex_framework import ToolCall
+    from codex_plugin_hooks.calls import MadeCalls
+
+    made = MadeCalls()
+    for number in range(1_001):
+        made.add(ToolCall(f"call{number}", "shell", "{}"))
+    made.forget("call5")
+    made.forget("unknown")
+    assert [made.get(f"call{number}") is None for number in (0, 1, 5, 1_000)] == [True, False, True, False]
