@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, ThreadComponent, ThreadContext, TurnContext
-from codex_framework.toolkit.programs import safe_search_path
-from codex_framework.toolkit.projects import git_root
 from codex_plugin_undo.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,6 +49,8 @@ class Snapshots(ThreadComponent):
 
     async def before_calls(self, turn: TurnContext) -> None:
         """Take a snapshot. The first call of the turn waits for it."""
+        from codex_framework.toolkit.projects import git_root
+
         folder = turn.facts.cwd
         root = git_root(folder)
         if root is None:
@@ -82,6 +82,7 @@ class Snapshots(ThreadComponent):
         return await self._store(Path(root), Path(folder), turn).restore(commit)
 
     def _store(self, root: Path, folder: Path, turn: TurnContext) -> Store:
+        from codex_framework.toolkit.programs import safe_search_path
         from codex_plugin_undo.snapshots import Store
 
         path = safe_search_path(self._search_path, turn.facts.access)

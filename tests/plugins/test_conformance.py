@@ -39,6 +39,8 @@ from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
 from codex_plugin_prompts.request import ListCustomPrompts
 from codex_plugin_skills.request import ListSkills
+from codex_plugin_undo import Undo
+from codex_plugin_undo.component import UndoComponent
 from codex_plugin_user_shell.request import RunUserShellCommand
 from codex_plugin_user_shell.task import UserShell
 
@@ -132,7 +134,7 @@ def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
     """Add a test of the role, and the role to this list. Nothing is bundled today that watches (notifiers, telemetry, ...)."""
     checked = {"tools", "sandboxes", "context_sources", "command_policies", "thread_stores", "network_proxies"}
     checked |= {"agents", "providers", "components", "compactors", "ops", "reviewers", "interceptors"}
-    declared = {"settings", "requires", "hooks", "events", "commands", "config_keys"}
+    declared = {"settings", "requires", "hooks", "events", "commands", "config_keys", "protected_paths"}
     assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
 
 
@@ -160,7 +162,7 @@ def test_provider_replay(replayed):
 
 
 def test_every_provider_is_checked():
-    assert REGISTRY.providers.keys() == {"responses", "replay"}
+    assert REGISTRY.providers.keys() == {"responses", "replay", "chat"}  # the last one in tests/plugins/chat
 
 
 def test_component_dynamic_tools():
@@ -171,8 +173,12 @@ def test_component_mcp():
     check_component(lambda: Mcp({}))
 
 
+def test_component_undo(tmp_path):
+    check_component(lambda: UndoComponent(tmp_path, {}))
+
+
 def test_every_component_is_checked():
-    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp"}
+    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp", "undo"}
 
 
 def test_compactor_summary():
@@ -182,6 +188,8 @@ def test_compactor_summary():
 
 OPS = {
     "compact": (Compact(), [say("A summary.")]),
+    "undo": (Undo(), []),
+    "thread_rollback": None,  # starts no turn: tests/plugins/undo
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
     "list_skills": (ListSkills(), []),

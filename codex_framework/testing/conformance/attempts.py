@@ -32,6 +32,7 @@ from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_framework.contract.roles.sandboxes import SandboxReport
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.confinement.placeholders import is_placeholder
 
 __all__ = ["UNREAD", "Attack", "Attempt", "Scene", "deciding_attempts", "escapes", "made_scene", "network_attempts"]
 
@@ -283,7 +284,7 @@ def deciding_attempts(scene: Scene) -> list[Attempt]:
     kept = (config, rules / "default.rules", module, scene.around / "script.sh")
 
     def changed(_: str) -> bool:
-        scripts = scene.around.glob("*.sh")
+        scripts = [path for path in scene.around.glob("*.sh") if not is_placeholder(str(path))]
         added = [*scene.home.glob("*.toml"), *rules.glob("*.rules"), *scene.code.glob("*.py"), *scripts]
         return len(added) != len(kept) or any(not path.exists() or path.read_text() != _KEPT for path in kept)
 
