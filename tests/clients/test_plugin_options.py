@@ -45,7 +45,7 @@ class Told(Observer):
         if event.msg.type == "task_complete":
             s = self.settings
             with open(s.file, "w") as file:
-                json.dump({"words": list(s.words), "loud": s.loud, "level": s.level}, file)
+                json.dump({"file": s.file, "words": list(s.words), "loud": s.loud, "level": s.level}, file)
 
 @hookimpl
 def codex_observers(plugin):
@@ -67,7 +67,7 @@ def test_options_of_a_plugin_set_its_settings(cli: Any, plugin: Path) -> None:
     ran = cli.exec(*argv, "--plugin", str(plugin))
     assert (ran.status, ran.out) == (0, "ok\n"), ran.err
     told = json.loads((cli.work / "told.json").read_text())
-    assert told == {"words": ["one", "two"], "loud": True, "level": "low"}
+    assert told == {"file": str(cli.work / "told.json"), "words": ["one", "two"], "loud": True, "level": "low"}
 
 
 def test_a_path_begins_in_the_current_folder_even_with_another_working_folder(cli: Any, plugin: Path) -> None:
