@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 
-EXAMPLES = {"quick": 50, "thorough": 200, "deep": 20_000}
+EXAMPLES = {"quick": 20, "thorough": 200, "deep": 20_000}
 """Examples for each property test. Tests that need more or fewer say so as a multiple."""
 
 for depth, count in EXAMPLES.items():
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--depth",
         choices=EXAMPLES,
         default="quick",
-        help="examples for each property test: 50 (quick), 200 (thorough) or 20,000 (deep); "
+        help="examples for each property test: 20 (quick), 200 (thorough) or 20,000 (deep); "
         "tests marked `thorough` run unless it is quick",
     )
     parser.addoption(

@@ -61,6 +61,7 @@ def test_a_terminal_shows_how_long_a_command_runs_and_a_dumb_one_does_not(cli: A
     assert "\x1b[K" not in on_a_terminal(cli, "exec", "hi", TERM="dumb")
 
 
+@pytest.mark.thorough
 def test_json_has_a_heartbeat_where_it_is_asked_for(cli: Any) -> None:
     def replies() -> list[Any]:
         return [call("exec_command", cmd="sleep 0.7"), say("Done.").evolve(delay_s=0.7)]
@@ -79,6 +80,7 @@ def test_json_has_a_heartbeat_where_it_is_asked_for(cli: Any) -> None:
     assert "heartbeat" not in cli.json("hi").types
 
 
+@pytest.mark.thorough
 def test_a_log_has_a_line_where_it_is_asked_for(cli: Any) -> None:
     cli.serve(call("exec_command", cmd="sleep 0.7"), say("Done.").evolve(delay_s=0.7))
     ran = cli.exec("--heartbeat=0.3", "hi")

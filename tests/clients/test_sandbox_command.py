@@ -140,6 +140,7 @@ def test_the_doctor_tells_what_holds(cli):
     assert all(f"    {layer['name']} " in printed for layer in found["layers"])
 
 
+@pytest.mark.thorough
 def test_what_is_proved_agrees_with_the_claims(cli):
     """It takes seconds: over a hundred attacks, each a program in a sandbox."""
     ran = cli.run("sandbox", "prove", "--json")
@@ -169,6 +170,7 @@ class Leaky:
         return
 
 
+@pytest.mark.thorough
 def test_what_gets_through_a_leaky_sandbox_is_found():
     """It takes seconds: over a hundred attacks, each a program."""
     found = asyncio.run(run_attacks({"leaky": Leaky(lifetime="")}, None))

@@ -45,6 +45,7 @@ def test_the_page_tells_of_each_tool():
     assert list(SECTIONS) == ["pip", "uv", "pipx"]
 
 
+@pytest.mark.thorough
 def test_uv(tmp_path, wheels, pages, reader_env, uv):
     """It takes some seconds: uv makes five environments."""
     walk("uv", tmp_path, pages, reader_env(Path(uv).parent, **wheels))

@@ -46,8 +46,7 @@ def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -
         Stop = [{ hooks = [{ type = "command", command = "true" }] }]
     """
     assert warning_of(text, "otel.exporter=otlp-http") == (
-        "these settings of Codex have no effect here yet: `notify`, `web_search`, `agents.helper.config_file`,"
-        " `tools.web_search`, `hooks`"
+        "these settings of Codex have no effect here yet: `notify`, `web_search`, `tools.web_search`, `hooks`"
     )
 
 
@@ -66,9 +65,9 @@ def test_nothing_is_said_of_what_changes_nothing(warning_of: Any, text: str) -> 
 
 
 def test_the_sentence_stays_short(warning_of: Any) -> None:
-    names = [f"agents.a{number}.config_file" for number in range(11)]
-    warning = warning_of("\n".join(f'{name} = "x"' for name in names))
-    assert warning.endswith("`agents.a7.config_file` and 3 more")
+    names = [f"agents.a{number}.nickname_candidates" for number in range(11)]
+    warning = warning_of("\n".join(f'{name} = ["x"]' for name in names))
+    assert warning.endswith("`agents.a7.nickname_candidates` and 3 more")
 
 
 def test_a_chosen_profile_counts(warning_of: Any) -> None:

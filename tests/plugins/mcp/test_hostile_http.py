@@ -68,6 +68,7 @@ def test_a_refusal_that_repeats_a_secret_shows_it_to_nobody(body: str) -> None:
     assert "403" in str(error)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "piece", [": ping\n\n", event({"jsonrpc": "2.0", "method": "notifications/x"}), "data: garbage\n\n", "data: x\n"]
 )

@@ -266,6 +266,7 @@ def test_a_flood_of_notifications_holds_up_nothing(play, table, method):
     assert waiting < 1000
 
 
+@pytest.mark.thorough
 def test_a_server_that_changes_its_list_with_each_reading_is_not_read_all_the_time(play, table, tmp_path):
     async def story(thread):
         await thread.turn("go", say("done"))
@@ -297,6 +298,7 @@ def test_a_namespace_and_a_name_mean_one_tool(play, table):
 # Processes
 
 
+@pytest.mark.thorough
 def test_programs_of_a_server_end_with_it_even_if_they_ignore_signals(play, table):
     async def story(thread):
         await thread.turn("go", call("mcp__srv__spawn"), say("done"))

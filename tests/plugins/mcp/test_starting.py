@@ -125,6 +125,7 @@ def test_a_required_server_that_fails_ends_the_turn_though_another_one_hangs(pla
     assert state == "starting"
 
 
+@pytest.mark.thorough
 def test_clients_are_told_once_when_all_servers_have_started_or_failed(play, table):
     async def story(thread):
         await thread.turn("go", say("done"))
@@ -139,6 +140,7 @@ def test_clients_are_told_once_when_all_servers_have_started_or_failed(play, tab
     assert (complete.ready, [failure.server for failure in complete.failed], warnings) == (("good",), ["hangs"], 1)
 
 
+@pytest.mark.thorough
 def test_the_wait_can_be_made_longer(play, table):
     async def story(thread):
         await thread.turn("go", say("done"))

@@ -127,6 +127,7 @@ while :; do sleep 1; done
 """A program that cannot be ended by words, and neither can what it starts."""
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_a_program_that_hangs_is_killed_after_the_end_of_the_session(
     responses_server: Any, codex_home: Path, workspace: Path, tmp_path: Path
@@ -160,6 +161,7 @@ def test_a_program_that_hangs_is_killed_while_the_kernel_runs(run: Any, tmp_path
     assert gone(str(program))
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_the_guard_ends_with_what_it_guards(tmp_path: Path, run: Any):
     program = script(tmp_path, "#!/bin/sh\nsleep 1\n")
@@ -168,6 +170,7 @@ def test_the_guard_ends_with_what_it_guards(tmp_path: Path, run: Any):
     assert gone("os.killpg(pid, number)")
 
 
+@pytest.mark.thorough
 def test_without_descriptors_of_processes_the_end_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     told: list[tuple[str, str]] = []
@@ -179,6 +182,7 @@ def test_without_descriptors_of_processes_the_end_kills(tmp_path: Path, monkeypa
     assert told == [("thread", "it did not end within 60 s and was killed")]
 
 
+@pytest.mark.thorough
 def test_too_many_runs_at_once_are_not_started(tmp_path: Path):
     told: list[str] = []
     program = script(tmp_path, "#!/bin/sh\nsleep 987\n")

@@ -163,6 +163,7 @@ def test_what_is_refused_is_not_sent_again(run: Any, hook: Any, status: int):
     assert len(hook.posted) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_what_fails_for_now_is_sent_again(run: Any, hook: Any, status: int):
     hook.answers = lambda number: (status, {}, b"") if number == 1 else (200, {}, b"")
@@ -217,6 +218,7 @@ def test_at_the_end_nothing_is_tried_that_has_no_time(run: Any, hook: Any):
     assert len(hook.posted) == 2
 
 
+@pytest.mark.thorough
 def test_what_is_left_at_the_end_is_counted(run: Any, raw: Any):
     server = raw(lambda connection: None)
     config = table(server.url, "timeout_s = 30.0")

@@ -123,6 +123,7 @@ def test_what_tmux_does_not_know_counts_as_not_watched(tmux: Tmux):
     assert not tmux.watched()
 
 
+@pytest.mark.thorough
 def test_a_tmux_that_hangs_is_not_waited_for(tmp_path: Path):
     (tmp_path / "tmux").write_text("#!/bin/sh\nexec sleep 987\n")
     (tmp_path / "tmux").chmod(0o755)

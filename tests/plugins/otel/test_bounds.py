@@ -83,6 +83,7 @@ def lines(scene: Any, workers: Any) -> Callable[..., list[str]]:
     return said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
@@ -102,6 +103,7 @@ def test_a_server_that_is_no_collector(lines, answer, kind):
     assert line.isprintable()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "said"),
     [
@@ -122,6 +124,7 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/logs"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_flood_for_a_collector_that_hangs_does_not_fill_the_memory(workspace, codex_home, workers, silent):
     from codex_framework import Measurement
