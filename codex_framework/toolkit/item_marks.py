@@ -15,7 +15,8 @@ __all__ = ["item_mark"]
 def item_mark(payload: Any) -> str:
     """Return the mark of an item, given its JSON data: the same for equal items, whatever the order of their fields."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    return _sha256()(text.encode()).hexdigest()[:16]
+    digest: str = _sha256()(text.encode()).hexdigest()
+    return digest[:16]
 
 
 @functools.cache

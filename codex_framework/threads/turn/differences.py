@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.items import ResponseItem
@@ -105,7 +105,12 @@ def documents_of(what: str, before: Any, after: Any) -> tuple[Any, Any]:
     """
     if what == "call":
         return call_documents(before, after)
-    document = {"input": input_document, "request": request_document, "output": output_document}.get(what, _data)
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "input": input_document,
+        "request": request_document,
+        "output": output_document,
+    }
+    document = kinds.get(what, _data)
     return document(before), document(after)
 
 
