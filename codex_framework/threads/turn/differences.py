@@ -110,7 +110,7 @@ def documents_of(what: str, before: Any, after: Any) -> tuple[Any, Any]:
         "request": request_document,
         "output": output_document,
     }
-    document = kinds.get(what, _data)
+    document: Callable[[Any], Any] = kinds.get(what, _data)
     return document(before), document(after)
 
 
