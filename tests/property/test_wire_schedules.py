@@ -30,7 +30,7 @@ from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Offer
 from codex_framework.testing.wire import sse_event
 
-PER_TRANSPORT = {50: 50, 200: 250}.get(settings().max_examples, 2_500)
+PER_TRANSPORT = {20: 30, 200: 250}.get(settings().max_examples, 2_500)
 """Schedules for each API and transport, of four: 2,500 with ``--depth deep``."""
 
 IDLE_MS = 120
