@@ -60,6 +60,7 @@ class TraceFile:
         self._real = path if "\0" in path else os.path.realpath(path)
         self._descriptor: int | None = None
         self._given_up = False
+        self._is_begun = False
         self._lock = threading.Lock()
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -106,7 +107,9 @@ class TraceFile:
             os.close(at)
         try:
             os.set_blocking(descriptor, True)
-            return descriptor, _start(descriptor, has_content=self.has_content)
+            start = _start(descriptor, has_content=self.has_content, again=self._is_begun)
+            self._is_begun = True
+            return descriptor, start
         except BaseException:
             os.close(descriptor)
             raise
@@ -118,8 +121,12 @@ class TraceFile:
         return PluginError("trace", f"the trace {self._path!r} is not written: {reason}", slug="trace-file", hint=_HINT)
 
 
-def _start(descriptor: int, *, has_content: bool) -> bytes:
+def _start(descriptor: int, *, has_content: bool, again: bool) -> bytes:
     """Return the head of a trace, after a line end if the last run was killed in the middle of a line.
+
+    Args:
+        again: Whether this run has written its head already, and only the line end may be missing. A record that is later than
+            the end opens the file a second time.
 
     Raises:
         ValueError: The file contains something other than a trace.
@@ -130,8 +137,11 @@ def _start(descriptor: int, *, has_content: bool) -> bytes:
     if about.st_size and os.pread(descriptor, len(HEAD), 0) != HEAD:
         raise ValueError("the file exists and is not a trace")
     is_cut = about.st_size and os.pread(descriptor, 1, about.st_size - 1) != b"\n"
+    end = b"\n" if is_cut else b""
+    if again and about.st_size:
+        return end
     head = {"by": f"codex-framework {__version__}", "time": time.time(), "content": has_content}
-    return (b"\n" if is_cut else b"") + HEAD + json.dumps(head, separators=(",", ":")).encode()[1:] + b"\n"
+    return end + HEAD + json.dumps(head, separators=(",", ":")).encode()[1:] + b"\n"
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

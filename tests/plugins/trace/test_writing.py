@@ -86,6 +86,17 @@ def test_a_second_run_is_appended(traced: Any) -> None:
     assert len({record["thread"] for record in found if record.get("name") == "codex.turn"}) == 2
 
 
+def test_a_record_that_is_later_than_the_end_has_no_second_head(tmp_path: Path) -> None:
+    from codex_plugin_trace.writing.trace_file import TraceFile
+
+    file = TraceFile(str(tmp_path / "trace.jsonl"), has_content=True)
+    for number in range(3):
+        file.append([{"type": "moment", "time": number}])
+        file.close()
+    lines = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["trace", "moment", "moment", "moment"]
+
+
 def test_a_line_that_a_killed_run_left_incomplete_stays_alone(traced: Any, tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_bytes(b'{"type":"trace","version":1,"time":1}\n{"type":"spa')
