@@ -65,6 +65,7 @@ THREAD = "thread 'sleeper' was"
 TASK = "task stubborn at {plugin}:9 was"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("what", "told", "fails"),
     [

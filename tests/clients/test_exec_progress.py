@@ -50,6 +50,7 @@ def on_a_terminal(cli: Any, *argv: str, **env: str) -> str:
     return b"".join(heard).decode()
 
 
+@pytest.mark.thorough
 def test_a_terminal_shows_how_long_a_command_runs_and_a_dumb_one_does_not(cli: Any) -> None:
     slow = call("exec_command", cmd="sleep 2.6; echo a-rather-long-line-of-output", login=False)
     cli.serve(slow, say("Done."), repeat_last=True)

@@ -80,6 +80,7 @@ def test_a_parent_that_is_a_file_is_told(tmp_path):
         write_skeleton("mine", file)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling to build without a network")
 def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
     folder = write_skeleton("my-team_1", tmp_path)

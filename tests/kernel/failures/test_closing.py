@@ -135,6 +135,7 @@ NOUNS = {Model: "model provider 'closing'", Proxy: "network proxy 'proxy'", Wall
 ROLES = {Model: "providers", Proxy: "network_proxies", Walls: "sandboxes"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bad", NOUNS)
 @pytest.mark.parametrize(
     ("close", "fact"),

@@ -249,6 +249,7 @@ def test_an_object_that_is_no_tool_is_left_out_alone(thread_with):
     assert thread.outputs == ["here"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "fact"),
     [

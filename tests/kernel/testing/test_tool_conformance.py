@@ -70,6 +70,7 @@ def test_what_a_tool_says_of_calls_is_tried() -> None:
     check_tool(Says(**methods, needs_approval=needs_approval, allow_always=allow_always), {"text": "x"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("view", "found"),
     [
