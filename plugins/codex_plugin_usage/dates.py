@@ -54,9 +54,8 @@ def local_time(at: float) -> datetime | None:
 
 def _day(day: date, *, end: bool) -> datetime:
     """Return the first moment of a local day, or the last."""
-    start = datetime.combine(day, time()).astimezone()
-    if not end:
-        return start
-    if day == date.max:
+    if end and day == date.max:
         return datetime.max.replace(tzinfo=UTC)
+    if not end:
+        return datetime.combine(day, time()).astimezone()
     return datetime.combine(day + timedelta(days=1), time()).astimezone() - timedelta(microseconds=1)

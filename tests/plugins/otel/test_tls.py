@@ -35,9 +35,15 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
     for authority in ("ca", "other"):
         openssl(
-            "req", "-x509", *key, "-subj", f"/CN={authority}", "-keyout", f"{authority}.key", "-out", f"{authority}.pem"
+            *("req", "-x509", *key, "-subj", f"/CN={authority}", "-addext", "keyUsage=critical,keyCertSign,cRLSign"),
+            *("-keyout", f"{authority}.key", "-out", f"{authority}.pem"),
         )
-    (folder / "names").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    extensions = (
+        "subjectAltName=IP:127.0.0.1,DNS:localhost",
+        "authorityKeyIdentifier=keyid",
+        "subjectKeyIdentifier=hash",
+    )
+    (folder / "names").write_text("\n".join(extensions))
     for name in ("server", "client"):
         openssl("req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names")

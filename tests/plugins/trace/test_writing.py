@@ -159,7 +159,7 @@ def unwritable(folder: Path) -> dict[str, tuple[Path, str]]:
         "missing folder": (folder / "none" / "t.jsonl", "No such file or directory"),
         "below a file": (folder / "file" / "t.jsonl", "Not a directory"),
         "device": (Path("/dev/null"), "is not a regular file"),
-        "nul": (Path("a\0b"), "null byte"),
+        "nul": (Path("a\0b"), "null "),
         "long name": (folder / ("x" * 300), "File name too long"),
     }
 
