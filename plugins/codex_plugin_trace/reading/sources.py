@@ -92,7 +92,7 @@ def read_timeline(path: Path, codex_home: Path) -> Timeline:
         if kind:
             break
     if not kind:
-        reason = "it is empty" if not first and not lines.damaged else "it is neither a trace nor a recorded session"
+        reason = "it is neither a trace nor a recorded session" if path.stat().st_size else "it is empty"
         raise unreadable(path, reason)
     whole = itertools.chain(first, records)
     if kind == "trace":

@@ -192,6 +192,7 @@ def test_files_that_cannot_be_shown_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "binary").write_bytes(os.urandom(10_000))
+    (tmp_path / "cut").write_bytes(b"\xff\xfe{")
     (tmp_path / "other.jsonl").write_text('{"type":"event","name":"x"}\n{"a":1}\n')
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "packed.jsonl.zst").write_bytes(b"no zstd")
@@ -200,6 +201,7 @@ def test_files_that_cannot_be_shown_are_one_clear_line(tmp_path: Path) -> None:
         "folder": "it is a folder",
         "empty.jsonl": "it is empty",
         "binary": "it is neither a trace nor a recorded session",
+        "cut": "it is neither a trace nor a recorded session",
         "other.jsonl": "it is neither a trace nor a recorded session",
         "loop": "Too many levels of symbolic links",
         "pipe": "it is not a regular file",
