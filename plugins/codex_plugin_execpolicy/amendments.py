@@ -92,14 +92,13 @@ def _add(codex_home: Path, line: str) -> bool:
             parse_rules(text, str(path))
             if added.strip() in (known.strip() for known in text.splitlines()):
                 return False
-            if text and not text.endswith(b"\n"):
-                added = b"\n" + added
-            if len(text) + len(added) > LARGEST:
+            gap = b"\n" if text and not text.endswith(b"\n") else b""
+            if len(text) + len(gap) + len(added) > LARGEST:
                 hint = "Remove rules from it, or move some to another file in that folder."
                 raise CodexError(
                     f"{path} is full: at most {LARGEST:,} bytes are allowed", slug="exec-prefix", hint=hint
                 )
-            append_whole(file.fileno(), added, len(text), sync=True)  # half a rule would make the file invalid
+            _append_rule(file.fileno(), gap, added, len(text))
             return True
     except ConfigError as error:
         fact = f"nothing was added to {path}, because it has an error: {error}"
@@ -112,6 +111,20 @@ def _add(codex_home: Path, line: str) -> bool:
         raise CodexError(
             f"{path} cannot be written: {error.strerror or error}", slug="exec-prefix", hint=hint
         ) from error
+
+
+def _append_rule(descriptor: int, gap: bytes, rule: bytes, size: int) -> None:
+    """Append a rule to the file. It is a comment until it is on the disk as a whole.
+
+    The kernel may write a part of a line when it kills the process, and half a rule would make the whole file invalid.
+    """
+    import fcntl
+
+    append_whole(descriptor, gap + b"#" + rule[1:], size, sync=True)
+    appending = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, appending & ~os.O_APPEND)  # Linux ignores the offset of pwrite otherwise
+    os.pwrite(descriptor, rule[:1], size + len(gap))
+    os.fsync(descriptor)
 
 
 def _content(file: FileIO, most: int) -> bytes:

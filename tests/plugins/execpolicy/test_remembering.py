@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -201,7 +202,7 @@ def test_on_a_full_disk_nothing_is_half_written(tmp_path: Path, before: str) -> 
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-def test_a_process_that_dies_while_writing_leaves_whole_lines(home: Path) -> None:
+def test_a_process_that_dies_while_writing_leaves_whole_rules(home: Path) -> None:
     program = (
         "import itertools, pathlib, sys; from codex_plugin_execpolicy.amendments import allow_prefix\n"
         "for n in itertools.count(): allow_prefix(pathlib.Path(sys.argv[1]), ('x' * 2000, sys.argv[2], str(n)))"
@@ -213,9 +214,25 @@ def test_a_process_that_dies_while_writing_leaves_whole_lines(home: Path) -> Non
                 time.sleep(0.01)
             time.sleep(0.03)
             process.kill()
-    assert all(line.endswith(")") for line in written(home).splitlines())
+        read_rules(home / "rules" / "default.rules")
+    assert all(line.endswith(")") or line.startswith("#") for line in written(home).splitlines())
     allow_prefix(home, ("npm",))
     assert written(home).endswith('\nprefix_rule(pattern=["npm"], decision="allow")\n')
+
+
+def test_a_rule_counts_only_when_all_of_it_is_on_the_disk(home: Path) -> None:
+    file = home / "rules" / "default.rules"
+    program = (
+        "import os, pathlib, signal, sys; from codex_plugin_execpolicy.amendments import allow_prefix\n"
+        "os.pwrite = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "allow_prefix(pathlib.Path(sys.argv[1]), ('npm',))"
+    )
+    file.write_text("# mine")
+    assert subprocess.run([sys.executable, "-c", program, home], check=False).returncode == -signal.SIGKILL
+    read_rules(file)
+    assert file.read_text() == '# mine\n#refix_rule(pattern=["npm"], decision="allow")\n'
+    assert allow_prefix(home, ("npm",)), "the comment of the dead process allows nothing"
+    assert file.read_text().endswith('\nprefix_rule(pattern=["npm"], decision="allow")\n')
 
 
 def test_a_lock_that_is_never_let_go_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
