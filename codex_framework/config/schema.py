@@ -38,7 +38,7 @@ _USED = True
 SECTIONS: dict[str, dict[str, Key]] = {
     "Model": {
         "model": Key("str", "the model's name", '"gpt-5.5"', _USED),
-        "review_model": Key("str", "the model for reviews"),
+        "review_model": Key("str", "the model for reviews; without it that of the thread", "", _USED),
         "model_provider": Key(
             "str", "id of the provider: a built-in one or a table of [model_providers]", '"openai"', _USED
         ),

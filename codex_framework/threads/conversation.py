@@ -31,6 +31,7 @@ from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
+from codex_framework.contract.value import Value, field
 from codex_framework.contract.version import __version__
 from codex_framework.threads.background import Background
 from codex_framework.threads.budget import Budget
@@ -49,7 +50,7 @@ from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import ThreadParts
 from codex_framework.toolkit.truncation import truncate
 
-__all__ = ["ContextPlace", "Conversation", "Origin"]
+__all__ = ["ContextPlace", "Conversation", "Origin", "Start"]
 
 Origin: TypeAlias = Literal["new", "resumed", "forked", "spawned"]
 
@@ -57,6 +58,14 @@ _ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
 
 ContextPlace = Literal["next_turn", "end", "last_words"]
 """The place of the initial context after a compaction: none yet, at the end, or before the last user message."""
+
+
+class Start(Value, kw_only=True):
+    """How a child starts; see ``ThreadContext.spawn``."""
+
+    fork: int | None = 0
+    extra: Mapping[str, Any] = field(factory=dict)
+    resume: str | None = None
 
 
 class Conversation:
@@ -131,7 +140,7 @@ class Conversation:
         self.children: list[ThreadClient] = []
         self._processes: list[RunningCommand] = []
         self.context: Callable[[str], ThreadContext] = _no_context
-        self.spawn: Callable[[Agent[Any], str | None, int | None], Awaitable[ThreadClient]] = _no_children
+        self.spawn: Callable[[Agent[Any], str | None, Start], Awaitable[ThreadClient]] = _no_children
         self.commands = CommandRunner(
             policies=self._judges,
             confinements=host.confinements,
@@ -155,6 +164,16 @@ class Conversation:
         from codex_framework.threads.judges import judges
 
         return judges(self.host.registry, self.notices)
+
+    @property
+    def agents_above(self) -> Sequence[Agent[Any]]:
+        """The agents of the ancestors, whose restrictions of tools apply to this thread too."""
+        found: list[Agent[Any]] = []
+        above = self.parent
+        while above is not None:
+            found += () if above.agent is None else (above.agent,)
+            above = above.parent
+        return found
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -277,6 +296,6 @@ def _no_context(plugin: str) -> ThreadContext:
     raise RuntimeError(f"the thread is not ready for plugin {plugin!r}")
 
 
-async def _no_children(agent: Agent[Any], prompt: str | None, fork: int | None) -> ThreadClient:
-    del agent, prompt, fork
+async def _no_children(agent: Agent[Any], prompt: str | None, start: Start) -> ThreadClient:
+    del agent, prompt, start
     raise RuntimeError("the thread is not ready")

@@ -23,7 +23,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
 from codex_framework.threads.agents import check_agent
-from codex_framework.threads.conversation import Conversation, Origin
+from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.delivery import delivered
 from codex_framework.threads.faults import Label, WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
@@ -239,11 +239,21 @@ class PluginThread:
         except SandboxError as error:
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
 
-    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+    async def spawn(
+        self,
+        agent: Agent[Any],
+        prompt: str | None = None,
+        *,
+        fork: int | None = 0,
+        extra: Mapping[str, Any] | None = None,
+        resume: str | None = None,
+    ) -> ThreadClient:
         """Start a child thread."""
         check_agent(agent, "spawn")
-        child = await self._conversation.spawn(agent, prompt, fork)
-        self._conversation.children.append(child)
+        conversation = self._conversation
+        child = await conversation.spawn(agent, prompt, Start(fork=fork, extra=extra or {}, resume=resume))
+        conversation.children = [other for other in conversation.children if other.status != "closed"]
+        conversation.children.append(child)
         return child
 
     # Scope

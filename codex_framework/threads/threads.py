@@ -14,7 +14,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
-from codex_framework.threads.conversation import Conversation, Origin
+from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.faults import Label, no_store
 from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
@@ -27,6 +27,9 @@ from codex_framework.threads.thread import Thread
 __all__ = ["Threads"]
 
 _DEEPEST_EXTRA = 256
+
+_SUBAGENT = "subagent"
+"""The source of the threads that a thread spawned."""
 
 
 class Threads:
@@ -139,8 +142,8 @@ class Threads:
         if stored is not None:
             conversation.previous_model = host.models.last(stored, settings)
 
-        async def spawn(child: Agent[Any], prompt: str | None, fork: int | None) -> Thread:
-            return self._spawned(conversation, child, prompt, fork)
+        async def spawn(child: Agent[Any], prompt: str | None, start: Start) -> Thread:
+            return self._spawned(conversation, child, prompt, start)
 
         conversation.spawn = spawn
         warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
@@ -154,19 +157,44 @@ class Threads:
             thread.warn(warning)
         return thread
 
-    def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, fork: int | None) -> Thread:
-        """Start a child with at most the current permissions of its parent, and a part of the parent's history."""
+    def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, start: Start) -> Thread:
+        """Start or resume a child with at most the current permissions of its parent."""
         host = parent.host
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
         settings = narrowed(wanted, parent.settings, agent, host)
-        extra = {"parent_thread_id": parent.id, "agent": agent.name}
-        meta = _meta(host, settings, "subagent", parent.meta.originator, agent.instructions, extra)
-        recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
-        items = started_with(parent.journal.history.items, fork)
-        child = self._started(host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items)
+        child = self._resumed_child(parent, agent, settings, start.resume) if start.resume is not None else None
+        if child is None:
+            _check_extra(start.extra)
+            extra = {**start.extra, "parent_thread_id": parent.id, "agent": agent.name}
+            meta = _meta(host, settings, _SUBAGENT, parent.meta.originator, agent.instructions, extra)
+            recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
+            items = started_with(parent.journal.history.items, start.fork)
+            child = self._started(
+                host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items
+            )
         if prompt is not None:
             child.start(prompt)
         return child
+
+    def _resumed_child(self, parent: Conversation, agent: Agent[Any], settings: Settings, thread_id: str) -> Thread:
+        """Resume a child of a thread.
+
+        Raises:
+            ThreadError: There is no such child, it cannot be read, or it is already running.
+        """
+        host = parent.host
+        stored = self.stored(host, thread_id)
+        if stored.meta.extra.get("parent_thread_id") != parent.id:
+            raise ThreadError(
+                f"thread {thread_id} is not a child of thread {parent.id}",
+                slug="thread-not-found",
+                hint="Name a thread that this thread has spawned.",
+            )
+        store = _store(host)
+        recorder = None if settings.ephemeral or store is None else reopened(store, stored, str(host.codex_home))
+        return self._started(
+            host, stored.meta, settings, recorder, agent=agent, parent=parent, origin="resumed", stored=stored
+        )
 
 
 def load(host: Host, thread_id: str) -> StoredThread:

@@ -23,6 +23,9 @@ _SPECS: tuple[type, ...] = get_args(ToolSpec)
 class ToolRouter:
     """The tools of a sample: the agent's own, then those of plugins, then those of thread components. The first name wins.
 
+    Args:
+        above: The agents of the thread's ancestors. A tool that one of them may not use is not in the table.
+
     Attributes:
         version: The thread's ``tools_version`` at its creation.
         specs: The specs of offered tools, in a stable order, which providers' prompt caches depend on.
@@ -37,6 +40,7 @@ class ToolRouter:
         facts: TurnFacts,
         *,
         agent: Agent[Any] | None = None,
+        above: Sequence[Agent[Any]] = (),
         parts: ThreadParts | None = None,
         version: int = 0,
         notices: Notices | None = None,
@@ -48,8 +52,8 @@ class ToolRouter:
         self.withheld: list[str] = []
         self._by_name: Mapping[str, RegisteredTool] = registry.tools
         self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
-        if agent is not None or parts:
-            self._gather(registry, facts, agent, parts)
+        if agent is not None or above or parts:
+            self._gather(registry, facts, agent, parts, above)
         self.deferred: tuple[DeferredTool, ...] = ()
         candidates: Iterable[RegisteredTool] = self._by_name.values()
         if any(registered.exposure == "deferred" for registered in candidates):
@@ -97,7 +101,12 @@ class ToolRouter:
         return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
 
     def _gather(
-        self, registry: Registry, facts: TurnFacts, agent: Agent[Any] | None, parts: ThreadParts | None
+        self,
+        registry: Registry,
+        facts: TurnFacts,
+        agent: Agent[Any] | None,
+        parts: ThreadParts | None,
+        above: Sequence[Agent[Any]],
     ) -> None:
         tools: dict[str, RegisteredTool] = {}
         for registered in self._own(agent):
@@ -112,7 +121,9 @@ class ToolRouter:
                 self._add(tools, found)
         if agent is not None:
             self.unmatched = tuple(_unmatched(agent, tools))
-            tools = {name: registered for name, registered in tools.items() if _allowed(name, agent)}
+        bounds = [each for each in (agent, *above) if each is not None]
+        if bounds:
+            tools = {name: found for name, found in tools.items() if all(_allowed(name, each) for each in bounds)}
         calls = dict(tools)
         for registered in tools.values():
             for alias in registered.aliases:

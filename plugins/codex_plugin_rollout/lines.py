@@ -37,6 +37,9 @@ _PERSISTED_UNKNOWN = frozenset(
 )
 """Types of events that are saved although the framework has no class for them. Event classes decide for themselves."""
 
+_SOURCE_DETAIL = "source_detail"
+"""The key of ``ThreadMeta.extra`` for a source that is more than a name, such as ``{"subagent": "review"}``."""
+
 _STAMP_LENGTH = len('{"timestamp":"2026-11-20T18:27:41.623Z",')
 _OMITTED_ITEMS = frozenset({"compaction_trigger", "other"})
 _META_FIELDS = frozenset(
@@ -103,12 +106,12 @@ def meta_line(meta: ThreadMeta, git: Mapping[str, Any] | None, now: float) -> by
         "cwd": meta.cwd,
         "originator": meta.originator,
         "cli_version": meta.cli_version,
-        "source": meta.source,
+        "source": _source(meta),
         "model_provider": meta.model_provider,
     }
     if meta.base_instructions is not None:
         payload["base_instructions"] = {"text": meta.base_instructions}
-    payload |= {key: value for key, value in meta.extra.items() if key not in _META_FIELDS}
+    payload |= {key: value for key, value in meta.extra.items() if key not in _META_FIELDS | {_SOURCE_DETAIL}}
     if git:
         payload["git"] = git
     return _line(now, "session_meta", _encoded(payload))
@@ -122,7 +125,7 @@ def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMe
     extra = {key: value for key, value in payload.items() if key not in _META_FIELDS}
     source = payload.get("source")
     if isinstance(source, Mapping):  # the key of {"subagent": ...} is the kind
-        extra["source_detail"] = source
+        extra[_SOURCE_DETAIL] = source
         source = next(iter(source), "unknown")
     instructions = payload.get("base_instructions")
     git = payload.get("git")
@@ -139,6 +142,17 @@ def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMe
         git=git if isinstance(git, Mapping) else None,
         extra=extra,
     )
+
+
+def _source(meta: ThreadMeta) -> str | Mapping[str, Any]:
+    """Return the source as Codex writes it: ``{"subagent": ...}`` for the thread of a sub-agent, otherwise a name."""
+    detail = meta.extra.get(_SOURCE_DETAIL)
+    if isinstance(detail, Mapping):
+        return detail
+    if meta.source != "subagent":
+        return meta.source
+    agent = meta.extra.get("agent")
+    return {"subagent": {"other": agent if isinstance(agent, str) else "agent"}}
 
 
 def _line(now: float, kind: str, payload: bytes) -> bytes:

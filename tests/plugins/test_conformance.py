@@ -38,6 +38,9 @@ from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
 from codex_plugin_prompts.request import ListCustomPrompts
+from codex_plugin_review import Review, ReviewRequest
+from codex_plugin_review.targets import target_of
+from codex_plugin_review.task import Reviewing
 from codex_plugin_skills.request import ListSkills
 from codex_plugin_undo import Undo
 from codex_plugin_undo.component import UndoComponent
@@ -189,6 +192,7 @@ def test_compactor_summary():
 OPS = {
     "compact": (Compact(), [say("A summary.")]),
     "undo": (Undo(), []),
+    "review": (Review(ReviewRequest({"type": "custom", "instructions": "Look."})), [say("Fine.")]),
     "thread_rollback": None,  # starts no turn: tests/plugins/undo
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
@@ -217,6 +221,10 @@ def test_task_compacting():
     check_task(
         Compacting, replies=[say("A summary.")], plugins=[Offer(compactors=[REGISTRY.compactors["summary"].item])]
     )
+
+
+def test_task_reviewing():
+    check_task(Reviewing, (target_of({"type": "custom", "instructions": "Look."}), None), replies=[say("Fine.")])
 
 
 @pytest.mark.parametrize("interceptor", REGISTRY.interceptors.items, ids=lambda item: item.name)

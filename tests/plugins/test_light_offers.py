@@ -64,6 +64,7 @@ WORKING_PARTS = {
     "provenance": ("answers", "command", "reading", "session"),
     "read_file": ("indentation", "paths", "search"),
     "replay": ("cassette", "clients", "recording"),
+    "review": ("git", "output", "prompt", "targets", "task"),
     "rollout": ("files", "git", "lineage", "paginated", "reconstruction"),
     "seatbelt": ("confinement", "process", "profile"),
     "shell": ("report", "running"),

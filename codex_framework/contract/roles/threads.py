@@ -351,12 +351,29 @@ class ThreadContext(Scope, Protocol):
         """
         ...
 
-    async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
+    async def spawn(
+        self,
+        agent: Agent[Any],
+        prompt: str | None = None,
+        *,
+        fork: int | None = 0,
+        extra: Mapping[str, Any] | None = None,
+        resume: str | None = None,
+    ) -> ThreadClient:
         """Start a child thread, which lives as long as this thread. Interrupts of this thread do not affect it.
+
+        The child gets at most the permissions that this thread has now, and at most the tools that the agents of this thread and
+        its ancestors may use.
 
         Args:
             prompt: Its first input. None starts no turn; use ``stream(prompt)`` of the child later.
             fork: The number of turns of this thread's history that the child starts with. None means the whole history.
+            extra: Additional metadata of the child (plain JSON data), as for ``Kernel.start_thread``.
+            resume: The id of a stored child of this thread. It continues with its own history, and ``fork`` and ``extra`` are
+                ignored.
+
+        Raises:
+            ThreadError: The agent asks for more than this thread has, or ``resume`` names no stored child of this thread.
         """
         ...
 

@@ -169,6 +169,7 @@ class TurnScope:
             conversation.host.registry,
             self.facts,
             agent=conversation.agent,
+            above=conversation.agents_above,
             parts=conversation.parts,
             version=self._tools_version,
             notices=conversation.notices,

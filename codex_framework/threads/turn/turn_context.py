@@ -20,6 +20,7 @@ from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
+from codex_framework.threads.conversation import Start
 from codex_framework.threads.faults import Label, checked_items, refuse
 from codex_framework.threads.provenance import because
 from codex_framework.threads.turn.scope import TurnScope
@@ -211,7 +212,7 @@ class PluginTurn:
         check_agent(agent, "spawn")
         contexts = self._contexts
         _ = self._actions
-        child = await self._scope.conversation.spawn(agent, prompt, fork)
+        child = await self._scope.conversation.spawn(agent, prompt, Start(fork=fork))
         contexts.children.append(child)
         if contexts.actions is None:  # the turn has ended in the meantime
             await contexts.end_children()

@@ -21,6 +21,16 @@ __all__ = [
 ]
 
 
+_KEPT_ITEMS = (
+    "Plan",
+    "McpToolCall",
+    "EnteredReviewMode",
+    "ExitedReviewMode",
+    "CollabAgentToolCall",
+    "SubAgentActivity",
+)
+
+
 class UserMessageEvent(EventMsg):
     """The user's input, as it was recorded in the history."""
 
@@ -83,8 +93,8 @@ class ItemCompletedEvent(EventMsg):
     completed_at_ms: int
 
     def is_kept(self) -> bool:
-        """Return whether the item is a plan or a call of a tool on a server. The history contains all of the others."""
-        return self.item.get("type") in ("Plan", "McpToolCall")
+        """Return whether the item is of a kind that the history does not contain."""
+        return self.item.get("type") in _KEPT_ITEMS
 
 
 class AgentMessageContentDeltaEvent(EventMsg):

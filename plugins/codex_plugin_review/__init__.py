@@ -1,0 +1,33 @@
+"""Reviews of code changes: a separate thread with its own instructions reads them and returns structured findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codex_framework import EventMsg, OpHandler, hookimpl
+from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
+from codex_plugin_review.ops import Review, ReviewRequest
+
+__all__ = [
+    "EnteredReviewModeEvent",
+    "ExitedReviewModeEvent",
+    "Review",
+    "ReviewRequest",
+    "codex_events",
+    "codex_ops",
+]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare ``entered_review_mode`` and ``exited_review_mode``."""
+    return [EnteredReviewModeEvent, ExitedReviewModeEvent]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handler of the op ``review``."""
+    from codex_plugin_review.ops import ReviewHandler
+
+    return [ReviewHandler()]
