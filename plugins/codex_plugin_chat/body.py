@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelRequest
+from codex_framework.toolkit.model_server.functions import Projection
 from codex_plugin_chat.conversation import Conversations
 from codex_plugin_chat.messages import Style, utf8
 from codex_plugin_chat.options import ChatOptions
-from codex_plugin_chat.projection import Projection
 
 __all__ = ["BodyWriter"]
 
@@ -47,9 +47,9 @@ class BodyWriter:
                 b',"messages":[',
                 b",".join(messages),
                 b"]",
-                self._tools_json if projection.wire else b"",
+                self._tools_json if projection.functions else b"",
                 b",",
-                utf8(self._settings(request, has_tools=bool(projection.wire)))[1:],
+                utf8(self._settings(request, has_tools=bool(projection.functions)))[1:],
             )
         )
 
@@ -57,7 +57,8 @@ class BodyWriter:
         """Return the tools of a request as functions."""
         if request.tools is not self._projection.specs and request.tools != self._projection.specs:
             self._projection = Projection(request.tools)
-            self._tools_json = b',"tools":' + utf8(self._projection.wire)
+            functions = [{"type": "function", "function": function} for function in self._projection.functions]
+            self._tools_json = b',"tools":' + utf8(functions)
         return self._projection
 
     def _settings(self, request: ModelRequest, *, has_tools: bool) -> dict[str, Any]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.server_client import EventReader
+    from codex_framework.toolkit.model_server.splitter import BodySplitter
     from codex_framework.toolkit.model_server.token_command import TokenCommand
     from codex_plugin_chat.reply import Reply
-    from codex_plugin_chat.splitter import BodySplitter
 
 __all__ = ["ChatClient"]
 

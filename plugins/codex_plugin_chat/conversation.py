@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from codex_framework import FunctionCall, Message, ResponseItem
-from codex_framework.contract.protocol.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCallOutput,
-    LocalShellCall,
-    Reasoning,
-    UnknownItem,
-)
+from codex_framework import Message, ResponseItem
+from codex_framework.toolkit.model_server.exchanges import group_ends
 from codex_framework.toolkit.model_server.private_data import private_data
 from codex_plugin_chat.messages import API, Style, exchange, is_instruction, lead_text, other_message, utf8
 
@@ -107,7 +100,7 @@ class Conversation:
             self._lead = []
             if self.style.developer_role == "system":
                 start = self._read_lead(items)
-        for end in _ends(items, start):
+        for end in group_ends(items, start):
             yield self._group(items[start:end], end)
             start = end
 
@@ -147,35 +140,3 @@ class Conversations:
 
 def _encoded(items: Sequence[ResponseItem], style: Style, *, reasoning: bool) -> bytes:
     return b",".join(map(utf8, exchange(items, style, reasoning=reasoning)))
-
-
-def _ends(items: Sequence[ResponseItem], start: int) -> Iterator[int]:
-    """Yield the ends of the groups of the items from ``start``."""
-    waiting: list[str] = []
-    answered = False
-    in_exchange = False
-    for place in range(start, len(items)):
-        item = items[place]
-        match item:
-            case FunctionCall() | CustomToolCall() | LocalShellCall() | Reasoning() | Message(role="assistant"):
-                if place > start and (not in_exchange or (answered and not waiting)):
-                    yield place
-                    answered = False
-                    waiting.clear()
-                in_exchange = True
-                if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
-                    waiting.append(item.call_id or "")
-            case FunctionCallOutput() | CustomToolCallOutput():
-                answered = True
-                if item.call_id in waiting:
-                    waiting.remove(item.call_id)
-            case UnknownItem():
-                pass
-            case _:
-                if in_exchange and waiting:
-                    continue  # it came between a call and its output
-                if place > start:
-                    yield place
-                in_exchange = answered = False
-    if start < len(items):
-        yield len(items)

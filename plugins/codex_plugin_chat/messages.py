@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +18,9 @@ from codex_framework.contract.protocol.items import (
     UnknownContent,
 )
 from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.toolkit.model_server.exchanges import call_ids
+from codex_framework.toolkit.model_server.functions import function_call
 from codex_framework.toolkit.model_server.private_data import private_data
-from codex_plugin_chat.projection import INPUT, LOCAL_SHELL, function_name
 
 __all__ = ["API", "Style", "exchange", "is_instruction", "lead_text", "other_message", "utf8"]
 
@@ -111,42 +111,14 @@ def _assistant(text: str, calls: Sequence[CallItem], thoughts: Sequence[Reasonin
     message: dict[str, Any] = {"role": "assistant", "content": text or None, **_thoughts(thoughts)}
     if calls:
         message["tool_calls"] = [
-            {"id": call_id, "type": "function", "function": _called(call)}
-            for call_id, call in zip(_call_ids(calls), calls, strict=True)
+            {
+                "id": call_id,
+                "type": "function",
+                "function": dict(zip(("name", "arguments"), function_call(call), strict=True)),
+            }
+            for call_id, call in zip(call_ids(calls), calls, strict=True)
         ]
     return message
-
-
-def _call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
-    """Return the ids of calls or of outputs. Repeated ids get a number, which a call and its output have in common."""
-    counts: dict[str, int] = {}
-    ids: list[str] = []
-    for item in items:
-        call_id = item.call_id or "call"
-        counts[call_id] = number = counts.get(call_id, 0) + 1
-        ids.append(call_id if number == 1 else f"{call_id}_{number}")
-    return ids
-
-
-def _called(call: CallItem) -> dict[str, str]:
-    match call:
-        case FunctionCall(name=name, arguments=arguments, namespace=namespace):
-            return {"name": function_name(f"{namespace or ''}{name}"), "arguments": _arguments(arguments)}
-        case CustomToolCall(name=name, input=text):
-            return {"name": function_name(name), "arguments": encode_json({INPUT: text})}
-        case LocalShellCall(action=action):
-            fields = {key: value for key, value in action.items() if key != "type" and value is not None}
-            return {"name": LOCAL_SHELL, "arguments": encode_json(fields)}
-
-
-def _arguments(text: str) -> str:
-    """Return arguments that are a JSON object: servers that put them into a template fail for others."""
-    try:
-        if isinstance(json.loads(text or "{}"), dict):
-            return text or "{}"
-    except (ValueError, RecursionError):
-        pass
-    return encode_json({"invalid_arguments": text})
 
 
 def _thoughts(thoughts: Sequence[Reasoning]) -> dict[str, Any]:
@@ -177,10 +149,10 @@ def _results(
     calls: Sequence[CallItem], outputs: Sequence[OutputItem], style: Style
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Return a message for each call's output, in the order of the calls, and the message with all their images."""
-    found = dict(zip(_call_ids(outputs), outputs, strict=True))
+    found = dict(zip(call_ids(outputs), outputs, strict=True))
     results: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
-    for call_id in _call_ids(calls):
+    for call_id in call_ids(calls):
         output = found.get(call_id)
         if output is None:
             continue  # a prompt has none, because every call in it has an output

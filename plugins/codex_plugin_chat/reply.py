@@ -12,9 +12,9 @@ from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall, Reasoning
 from codex_framework.contract.roles.models import ReasoningDelta
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response
+from codex_framework.toolkit.model_server.functions import Projection
 from codex_plugin_chat.calls import CallBuilder
 from codex_plugin_chat.faults import error_of
-from codex_plugin_chat.projection import Projection
 from codex_plugin_chat.reasoning import PartialReasoning, reasoning_text
 
 __all__ = ["Reply"]

@@ -1,14 +1,16 @@
-"""Tools as functions, which is all that this API has, and calls of these functions as calls of the tools."""
+"""Tools as functions, for APIs that have nothing else, and calls of these functions as calls of the tools."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from codex_framework import FreeformSpec, FunctionCall, FunctionSpec, NativeSpec, ToolSpec
-from codex_framework.contract.protocol.items import CallItem, CustomToolCall, LocalShellCall
+from codex_framework.contract.protocol.items import CallItem, CustomToolCall, FunctionCall, LocalShellCall
+from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, ToolSpec
 
-__all__ = ["INPUT", "LOCAL_SHELL", "Projection", "function_name"]
+__all__ = ["INPUT", "LOCAL_SHELL", "Projection", "function_call", "function_name"]
 
 INPUT = "input"
 """The one argument of a function that stands for a freeform tool."""
@@ -26,21 +28,47 @@ _SHELL_PARAMETERS = {
 }
 
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
 def function_name(name: str) -> str:
-    """Return a tool's name as a function. OpenAI and others allow no dots in it."""
-    return name.replace(".", "_")
+    """Return a tool's name as a function: servers allow letters, digits, ``_`` and ``-`` only."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def function_call(call: CallItem) -> tuple[str, str]:
+    """Return the name and the arguments of a tool's call as the call of its function. The arguments are always a JSON object."""
+    match call:
+        case FunctionCall(name=name, arguments=arguments, namespace=namespace):
+            return function_name(f"{namespace or ''}{name}"), _object(arguments)
+        case CustomToolCall(name=name, input=text):
+            return function_name(name), encode_json({INPUT: text})
+        case LocalShellCall(action=action):
+            fields = {key: value for key, value in action.items() if key != "type" and value is not None}
+            return LOCAL_SHELL, encode_json(fields)
+
+
+def _object(text: str) -> str:
+    """Return arguments that are a JSON object: servers that put them into a template fail for others."""
+    try:
+        if isinstance(json.loads(text or "{}"), dict):
+            return text or "{}"
+    except (ValueError, RecursionError):
+        pass
+    return encode_json({"invalid_arguments": text})
 
 
 class Projection:
     """The tools of a request as functions.
 
     Attributes:
-        wire: The list ``tools`` of the request. Tools that only a server could run are not in it.
+        functions: The functions: ``name``, ``description``, ``parameters`` and possibly ``strict``. Tools that only a server could
+            run are not among them.
     """
 
     def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
         self.specs = specs
-        self.wire: list[dict[str, Any]] = []
+        self.functions: list[dict[str, Any]] = []
         self._specs: dict[str, ToolSpec] = {}
         for spec in specs:
             function = _function(spec)
@@ -52,7 +80,7 @@ class Projection:
                 number += 1
                 function["name"] = f"{name[:61]}_{number}"
             self._specs[function["name"]] = spec
-            self.wire.append({"type": "function", "function": function})
+            self.functions.append(function)
 
     def call(self, name: str, arguments: str, call_id: str, place: str) -> CallItem:
         """Return the call of a tool for the call of its function.
