@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.facts import turn_facts
     from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
     from codex_framework.testing.leftovers import LeftBehind
+    from codex_framework.testing.messages_wire import MESSAGES
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.offering import Offer
     from codex_framework.testing.playbook import Playbook
@@ -83,6 +84,7 @@ _HOMES = {
     "facts": "turn_facts",
     "kernels": "KernelFactory ScriptedKernel TurnRun",
     "leftovers": "LeftBehind",
+    "messages_wire": "MESSAGES",
     "model": "ScriptedModel",
     "offering": "Offer",
     "playbook": "Playbook",
@@ -99,6 +101,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 __all__ = [
     "CHAT",
+    "MESSAGES",
     "RESPONSES",
     "ConfinedRun",
     "ContractViolation",

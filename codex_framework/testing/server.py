@@ -4,7 +4,7 @@
         ...  # point a provider at server.url
     assert server.requests[1].json["messages"][-1]["role"] == "tool"
 
-It has the Responses API and the Chat Completions API; the path of a request decides.
+It has the Responses API, the Chat Completions API and the Messages API; the path of a request decides.
 
 It uses only the standard library, has one thread per connection, and encodes answers in advance, so that its own time is a small
 part of what a benchmark measures. ``python -m codex_framework.testing.server_process --script FILE`` runs it as a process.
@@ -63,7 +63,7 @@ class ModelServer:
             after the last one is answered with status 400.
         repeat_last: Whether to repeat the last reply forever instead.
         chunk_events: Whether to send each event as a separate HTTP chunk, as real servers do, and not the response in one chunk.
-        wires: The APIs. None means Responses and Chat Completions.
+        wires: The APIs. None means Responses, Chat Completions and Messages.
 
     Attributes:
         requests: Every request, in order of arrival.
@@ -275,8 +275,9 @@ class ResponsesServer(ModelServer):
 
 def _wires() -> Sequence[Wire]:
     from codex_framework.testing.chat_wire import CHAT
+    from codex_framework.testing.messages_wire import MESSAGES
 
-    return (RESPONSES, CHAT)
+    return (RESPONSES, CHAT, MESSAGES)
 
 
 def _with_faults(events: list[bytes], fault: Fault) -> list[bytes]:

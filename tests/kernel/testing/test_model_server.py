@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from codex_framework.testing import CHAT, RESPONSES, ModelServer, Reply, call, custom_call, fault, reasoning, say
+from codex_framework.testing import (
+    CHAT,
+    MESSAGES,
+    RESPONSES,
+    ModelServer,
+    Reply,
+    call,
+    custom_call,
+    fault,
+    reasoning,
+    say,
+)
 from codex_framework.testing.chat_wire import chat_completion
 from codex_framework.testing.script_files import read_script
 
@@ -91,7 +102,7 @@ def test_a_response_may_come_slowly() -> None:
         assert time.monotonic() - began > 0.05
 
 
-@pytest.mark.parametrize("wire", [CHAT, RESPONSES])
+@pytest.mark.parametrize("wire", [CHAT, MESSAGES, RESPONSES])
 def test_events_may_be_repeated_and_garbled(wire: Any) -> None:
     plain = wire.events(REPLY, 1)
     with ModelServer([REPLY + fault(duplicates=[1, 3], garbled=[3])], wires=[wire]) as server:

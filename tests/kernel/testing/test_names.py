@@ -8,7 +8,7 @@ import sys
 from codex_framework import testing
 
 NAMES = """
-CHAT RESPONSES Wire ModelServer
+CHAT MESSAGES RESPONSES Wire ModelServer
 ConfinedRun ContractViolation Fault ItemsPrompt KernelFactory LeftBehind LoneTurn Offer Playbook PluginCheck
 RecordedRequest Reply ResponsesServer Script ScriptedKernel ScriptedModel ScriptedThread ThreadFactory TurnRun
 access_of answer ask call call_context check_agent check_command_policy check_compactor check_component

@@ -1,0 +1,170 @@
+"""Items of the conversation as content blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from codex_framework import FunctionCall, InputImage, InputText, Message, OutputText, ResponseItem
+from codex_framework.contract.protocol.items import (
+    CallItem,
+    ContentItem,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    OutputItem,
+    Reasoning,
+    UnknownContent,
+)
+from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.toolkit.model_server.exchanges import call_ids
+from codex_framework.toolkit.model_server.functions import function_call
+from codex_framework.toolkit.model_server.private_data import private_data
+
+__all__ = ["API", "answer_blocks", "is_instruction", "said_blocks", "text_of", "utf8", "words_blocks"]
+
+API = "messages"
+"""The API whose private data is in reasoning items: ``signature`` or ``redacted``, and ``response``, the response's id.
+
+Only such reasoning is sent back. Servers refuse what came from another API.
+"""
+
+_NO_OUTPUT = "(no output)"
+_IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
+_FORMAT_NOTE = "[An image was here. It was left out because its format is unsupported.]"
+_DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.+)", re.DOTALL)
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def utf8(value: Any) -> bytes:
+    """Encode JSON data. Lone surrogates become ``?``."""
+    return encode_json(value).encode("utf-8", "replace")
+
+
+def is_instruction(item: ResponseItem) -> bool:
+    """Return whether an item is a message of the developer."""
+    return isinstance(item, Message) and item.role in ("developer", "system")
+
+
+def text_of(parts: Iterable[ContentItem]) -> str:
+    """Return the text of content, with notes for everything else."""
+    return "\n".join(text for text in map(_part_text, parts) if text)
+
+
+def words_blocks(item: Message, *, images: bool) -> list[bytes]:
+    """Return the blocks of a message of the user or the developer. A developer's text says that it is one."""
+    blocks = [utf8(block) for block in _content(item.content, images=images)]
+    if not is_instruction(item):
+        return blocks
+    text = text_of(item.content)
+    return [utf8(_text(f"<developer_message>\n{text}\n</developer_message>"))] if text.strip() else []
+
+
+def said_blocks(items: Sequence[ResponseItem]) -> list[bytes]:
+    """Return the blocks of what the model said at once, in its order."""
+    calls = [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
+    ids = iter(_block_ids(calls))
+    blocks: list[bytes] = []
+    for place, item in enumerate(items):
+        match item:
+            case Message(role="assistant", content=content) if (text := text_of(content)).strip():
+                blocks.append(utf8(_text(text)))
+            case Reasoning():
+                following = items[place + 1] if place + 1 < len(items) else None
+                if block := _thinking(item, following):
+                    blocks.append(utf8(block))
+            case FunctionCall() | CustomToolCall() | LocalShellCall():
+                blocks.append(_use(next(ids), item))
+            case _:
+                pass  # the outputs, what came in between, and items of servers that run tools themselves
+    return blocks
+
+
+def answer_blocks(items: Sequence[ResponseItem], *, images: bool) -> list[bytes]:
+    """Return the blocks of the outputs, in the order of the calls, and of what came in between."""
+    calls = [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
+    outputs = [item for item in items if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
+    found = dict(zip(_block_ids(outputs), outputs, strict=True))
+    blocks = [
+        utf8(_result(call_id, found[call_id], images=images)) for call_id in _block_ids(calls) if call_id in found
+    ]
+    for item in items:
+        if isinstance(item, Message) and item.role != "assistant":
+            blocks.extend(words_blocks(item, images=images))
+    return blocks
+
+
+def _block_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
+    """Return the ids of calls or outputs, with the characters that this API allows."""
+    return [_NOT_IN_IDS.sub("_", call_id) for call_id in call_ids(items)]
+
+
+def _use(call_id: str, call: CallItem) -> bytes:
+    name, arguments = function_call(call)
+    head = utf8({"type": "tool_use", "id": call_id, "name": name})
+    return head[:-1] + b',"input":' + arguments.encode("utf-8", "replace") + b"}"
+
+
+def _result(call_id: str, output: OutputItem, *, images: bool) -> dict[str, Any]:
+    content: str | list[dict[str, Any]]
+    if isinstance(output.output, str):
+        content = output.output if output.output.strip() else _NO_OUTPUT
+    else:
+        content = _content(output.output, images=images) or _NO_OUTPUT
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
+
+
+def _thinking(item: Reasoning, following: ResponseItem | None) -> dict[str, Any] | None:
+    """Return the block of reasoning, or None if it is from another API, or all that is left of a response that broke off."""
+    mark = private_data(item, API)
+    if mark is None:
+        return None
+    other = None if following is None else private_data(following, API)
+    if other is not None and other.get("response") != mark.get("response"):
+        return None
+    if isinstance(mark.get("redacted"), str):
+        return {"type": "redacted_thinking", "data": mark["redacted"]}
+    signature = mark.get("signature")
+    if not isinstance(signature, str) or not signature:
+        return None
+    return {"type": "thinking", "thinking": str(mark.get("text", _summary(item))), "signature": signature}
+
+
+def _summary(item: Reasoning) -> str:
+    return "".join(str(part.get("text", "")) for part in item.summary)
+
+
+def _content(parts: Sequence[ContentItem], *, images: bool) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        block = _image(part) if isinstance(part, InputImage) and images else _text(_part_text(part))
+        if block.get("text", "-").strip():  # servers refuse blocks of blanks
+            blocks.append(block)
+    return blocks
+
+
+def _image(part: InputImage) -> dict[str, Any]:
+    url = part.image_url
+    if url.startswith("https://"):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    found = _DATA_URL.fullmatch(url)
+    if found is None:
+        return _text(_FORMAT_NOTE)
+    return {"type": "image", "source": {"type": "base64", "media_type": found[1], "data": found[2]}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _part_text(part: ContentItem) -> str:
+    match part:
+        case InputText(text=text) | OutputText(text=text):
+            return text
+        case InputImage():
+            return _IMAGE_NOTE
+        case UnknownContent(raw=raw):
+            said = raw.get("text") or raw.get("refusal")
+            return said if isinstance(said, str) else f"[Left out: {raw.get('type') or 'content'}]"

@@ -1,0 +1,121 @@
+"""Request bodies, built around messages that are already encoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codex_contrib_anthropic.blocks import utf8
+from codex_contrib_anthropic.catalogue import Abilities, abilities
+from codex_contrib_anthropic.conversation import Conversations
+from codex_contrib_anthropic.options import MessagesOptions
+from codex_framework import ModelRequest
+from codex_framework.toolkit.model_server.functions import Projection
+
+__all__ = ["BodyWriter"]
+
+_MOST_TOKENS = 32_000
+"""The longest response that is asked for, in tokens: it counts as used in the context window while the request is checked."""
+
+_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 28_000}
+"""Tokens of thinking for a reasoning effort."""
+
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
+_LEAST_BUDGET = 1_024
+
+
+class BodyWriter:
+    """A writer of request bodies. Messages are encoded once, and tools again only when they change."""
+
+    def __init__(self, options: MessagesOptions) -> None:
+        self._options = options
+        self._conversations = Conversations()
+        self._projection = Projection(())
+        self._tools_json = b""
+        self._mark = {
+            "5m": b',"cache_control":{"type":"ephemeral"}',
+            "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}',
+        }.get(options.cache, b"")
+
+    def body(self, request: ModelRequest) -> bytes:
+        """Return the body of a request, encoded as UTF-8."""
+        images = request.model.supports_images and "image" in self._options.input_modalities
+        conversation = self._conversations.of(request.thread_id, self._mark, images=images)
+        lead, messages, may_think = conversation.messages(request.prompt.items)
+        able = abilities(request.model.slug)
+        projection = self.projection(request)
+        settings = self._settings(request, able, has_tools=bool(projection.functions), may_think=may_think)
+        return b"".join(
+            (
+                b'{"model":',
+                utf8(request.model.slug),
+                self._tools_json if projection.functions else b"",
+                self._system(request, able, lead),
+                b',"messages":',
+                messages,
+                b",",
+                utf8(settings)[1:],
+            )
+        )
+
+    def projection(self, request: ModelRequest) -> Projection:
+        """Return the tools of a request as functions."""
+        if request.tools is not self._projection.specs and request.tools != self._projection.specs:
+            self._projection = Projection(request.tools)
+            tools = [
+                utf8({key: tool[key] for key in ("name", "description") if key in tool} | _schema(tool["parameters"]))
+                for tool in self._projection.functions
+            ]
+            if tools:
+                tools[-1] = tools[-1][:-1] + self._mark + b"}"
+            self._tools_json = b',"tools":[' + b",".join(tools) + b"]"
+        return self._projection
+
+    def _system(self, request: ModelRequest, able: Abilities, lead: str) -> bytes:
+        texts = [request.instructions, lead]
+        if request.output_schema is not None and not able.structured:
+            schema = utf8(request.output_schema).decode()
+            texts.append(
+                f"Your final answer must be only JSON, without a code fence, that follows this schema:\n{schema}"
+            )
+        blocks = [utf8({"type": "text", "text": text}) for text in texts if text.strip()]
+        if not blocks:
+            return b""
+        blocks[-1] = blocks[-1][:-1] + self._mark + b"}"
+        return b',"system":[' + b",".join(blocks) + b"]"
+
+    def _settings(self, request: ModelRequest, able: Abilities, *, has_tools: bool, may_think: bool) -> dict[str, Any]:
+        settings: dict[str, Any] = {"stream": True, "max_tokens": self._max_tokens(able)}
+        if has_tools:
+            settings["tool_choice"] = {"type": "auto"}
+            if not request.parallel_tool_calls:
+                settings["tool_choice"]["disable_parallel_tool_use"] = True
+        output: dict[str, Any] = {}
+        if may_think and (thinking := self._thinking(request, able, settings["max_tokens"])):
+            settings["thinking"] = thinking
+            effort = request.reasoning_effort or request.model.default_effort
+            if thinking["type"] == "adaptive" and effort in _EFFORTS:
+                output["effort"] = _EFFORTS[effort]
+        if request.output_schema is not None and able.structured:
+            output["format"] = {"type": "json_schema", "schema": request.output_schema}
+        if output:
+            settings["output_config"] = output
+        settings.update(self._options.request_fields)
+        return {key: value for key, value in settings.items() if key not in self._options.omit_fields}
+
+    def _max_tokens(self, able: Abilities) -> int:
+        return self._options.max_tokens or min(able.max_tokens, _MOST_TOKENS)
+
+    def _thinking(self, request: ModelRequest, able: Abilities, max_tokens: int) -> dict[str, Any] | None:
+        kind = able.thinking if self._options.thinking == "auto" else self._options.thinking
+        effort = request.reasoning_effort or request.model.default_effort
+        if kind == "none" or effort == "none":
+            return None
+        if kind == "adaptive":
+            return {"type": "adaptive", **({"display": "summarized"} if able.shows_thinking else {})}
+        budget = self._options.thinking_budget or _BUDGETS.get(effort or "medium", _BUDGETS["medium"])
+        budget = min(budget, max_tokens - 1)
+        return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
+
+
+def _schema(parameters: Any) -> dict[str, Any]:
+    return {"input_schema": parameters if parameters.get("type") == "object" else {"type": "object", **parameters}}

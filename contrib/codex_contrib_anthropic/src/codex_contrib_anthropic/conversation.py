@@ -1,0 +1,158 @@
+"""The messages of a growing conversation, of which each is encoded once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from codex_contrib_anthropic.blocks import answer_blocks, is_instruction, said_blocks, text_of, utf8, words_blocks
+from codex_framework import Message, ResponseItem
+from codex_framework.toolkit.model_server.exchanges import group_ends
+
+__all__ = ["Conversation", "Conversations", "Messages"]
+
+_THREADS = 256
+"""How many conversations are kept. The messages of others are encoded again."""
+
+_RECENT = 4
+"""How many messages are kept as blocks, so that marks for the cache can be put into them."""
+
+_THOUGHTS = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
+_START = b'{"type":"text","text":"Continue."}'
+"""What the user says if a conversation begins with words of the model, which servers refuse."""
+
+
+class Messages(NamedTuple):
+    """The messages of one request.
+
+    Attributes:
+        lead: The text of the developer's messages at the beginning.
+        encoded: The list ``messages``.
+        may_think: Whether the model may think. While its calls are being answered, it may only go on with what it has thought.
+    """
+
+    lead: str
+    encoded: bytes
+    may_think: bool
+
+
+class Turn(NamedTuple):
+    """One message: who speaks, and the blocks."""
+
+    is_user: bool
+    blocks: tuple[bytes, ...]
+
+
+class Conversation:
+    """The messages of one thread.
+
+    Messages alternate between the user and the model. A group of items is kept when another one follows it. The last one is encoded
+    for each request, because it may grow.
+
+    Args:
+        mark: Goes into the last block of the last messages, for the server's cache. Empty means none.
+    """
+
+    def __init__(self, mark: bytes, *, images: bool) -> None:
+        self.style = mark, images
+        self._mark = mark
+        self._images = images
+        self._forget()
+
+    def _forget(self) -> None:
+        self._items: list[ResponseItem] = []
+        self._lead: list[str] = []
+        self._old = bytearray()
+        self._recent: list[Turn] = []
+
+    def messages(self, items: Sequence[ResponseItem]) -> Messages:
+        """Return the messages for these items. Those that were encoded before are not read again."""
+        items = items if isinstance(items, list) else list(items)
+        if not self._items or items[: len(self._items)] != self._items:
+            self._forget()
+            self._read_lead(items)
+        start = len(self._items)
+        last: Sequence[ResponseItem] = ()
+        for end in group_ends(items, start):
+            if last:
+                self._keep(last)
+            last, start = items[start:end], end
+        recent = self._with(self._recent, last)
+        return Messages("\n\n".join(self._lead), self._encoded(recent), _may_think(recent))
+
+    def _read_lead(self, items: Sequence[ResponseItem]) -> None:
+        for item in items:
+            if not is_instruction(item):
+                break
+            assert isinstance(item, Message)
+            self._items.append(item)
+            if text := text_of(item.content):
+                self._lead.append(text)
+
+    def _keep(self, group: Sequence[ResponseItem]) -> None:
+        recent = self._with(self._recent, group)
+        while len(recent) > _RECENT:
+            if self._old:
+                self._old += b","
+            self._old += _message(recent.pop(0))
+        self._recent = recent
+        self._items.extend(group)
+
+    def _with(self, turns: Sequence[Turn], group: Sequence[ResponseItem]) -> list[Turn]:
+        """Return messages with those of one more group."""
+        grown = list(turns)
+        if not group:
+            return grown
+        first = group[0]
+        if isinstance(first, Message) and first.role != "assistant":
+            self._add(grown, words_blocks(first, images=self._images), is_user=True)
+            return grown
+        self._add(grown, said_blocks(group), is_user=False)
+        self._add(grown, answer_blocks(group, images=self._images), is_user=True)
+        return grown
+
+    def _add(self, turns: list[Turn], blocks: Sequence[bytes], *, is_user: bool) -> None:
+        if not blocks:
+            return
+        if not turns and not self._old and not is_user:
+            turns.append(Turn(is_user=True, blocks=(_START,)))
+        if turns and turns[-1].is_user is is_user:
+            turns[-1] = Turn(is_user, (*turns[-1].blocks, *blocks))
+        else:
+            turns.append(Turn(is_user, tuple(blocks)))
+
+    def _encoded(self, turns: Sequence[Turn]) -> bytes:
+        """Return the list. Its end is marked, and the end of the last request, which the server has in its cache."""
+        marked = [place for place, turn in enumerate(turns) if turn.is_user][-2:] if self._mark else []
+        parts = [_message(turn, self._mark if place in marked else b"") for place, turn in enumerate(turns)]
+        return b"[" + b",".join([bytes(self._old), *parts] if self._old else parts) + b"]"
+
+
+class Conversations:
+    """The conversations of a client's threads. The least recently used ones are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+
+    def of(self, thread_id: str, mark: bytes, *, images: bool) -> Conversation:
+        """Return a thread's conversation."""
+        conversation = self._known.get(thread_id)
+        if conversation is None or conversation.style != (mark, images):
+            conversation = self._known[thread_id] = Conversation(mark, images=images)
+            if len(self._known) > _THREADS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(thread_id)
+        return conversation
+
+
+def _may_think(turns: Sequence[Turn]) -> bool:
+    if len(turns) < 2 or not turns[-1].is_user or not turns[-1].blocks[0].startswith(b'{"type":"tool_result"'):
+        return True
+    return turns[-2].blocks[0].startswith(_THOUGHTS)
+
+
+def _message(turn: Turn, mark: bytes = b"") -> bytes:
+    *first, last = turn.blocks
+    role = utf8("user" if turn.is_user else "assistant")
+    return b'{"role":' + role + b',"content":[' + b",".join((*first, last[:-1] + mark + b"}")) + b"]}"

@@ -1,0 +1,117 @@
+"""Failures that servers with this API describe in words and codes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import ModelError
+from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault
+
+__all__ = ["error_of", "not_a_message", "recognised", "web_page"]
+
+_TOO_LONG = (
+    "prompt is too long",
+    "exceed context limit",
+    "exceeds the context window",
+    "maximum context length",
+    "context_length_exceeded",
+    "request_too_large",
+)
+"""What servers say when a conversation is too long for the model, in lower case."""
+
+_NO_CREDIT = ("credit balance is too low", "billing_error")
+_SHOWN = 200
+
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The statuses with which servers send the types of errors."""
+
+
+def recognised(status: int | None, code: str, message: str) -> ModelError | None:
+    """Return the error for what servers say, or None if it means nothing special.
+
+    Args:
+        status: The status of the response. None means that it came within a stream.
+        code: The type of the error.
+    """
+    said = f"{code} {message}".lower()
+    if status in (None, 400, 413, 422, 500) and any(words in said for words in _TOO_LONG):
+        return known_fault(None, "context_length_exceeded", "")
+    if status in (None, 400, 402, 403) and any(words in said for words in _NO_CREDIT):
+        return known_fault(None, "insufficient_quota", "")
+    if status == 529 or code == "overloaded_error":
+        fact = f"the model server is overloaded: {message or 'Overloaded'}"
+        hint = "Try again later, or choose another model."
+        return ModelError(fact, retryable=True, info="server_overloaded", slug="overloaded", hint=hint)
+    return known_fault(status, code, message) or _plain_refusal(status, message)
+
+
+def _plain_refusal(status: int | None, message: str) -> ModelError | None:
+    """Return the error for a status that has a clear cause here, in the server's words."""
+    if status == 500 and message:
+        fact = f"the model server failed: {message}"
+        return ModelError(fact, retryable=True, info="internal_server_error", slug="server-error")
+    if status == 400 and message:
+        return ModelError(message, info="bad_request", slug="bad-request")
+    if status in (401, 403):
+        fact = f"the model server refuses the key: {message or status}"
+        hint = "Check the key that env_key or auth of the model provider gives."
+        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=hint)
+    if status == 404 and not message:
+        fact = "the model server has nothing at this address (404 Not Found)"
+        hint = "Check base_url of the model provider: /messages is added to it."
+        return ModelError(fact, info="bad_request", slug="not-found", hint=hint)
+    return None
+
+
+def error_of(error: Any) -> ModelError:
+    """Return the error for an error object that came in place of a response, although the status was 200."""
+    fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+    message = str(fields.get("message") or "")
+    if not message:
+        message = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_SHOWN]
+    code = str(fields.get("type") or fields.get("code") or "")
+    if (known := recognised(None, code, message)) is not None:
+        return known
+    status = _STATUS_OF.get(code)
+    if status == 429:
+        return failed_response({"error": {"code": "rate_limit_exceeded", "message": message}})
+    if status is None or status >= 500:
+        return broken_stream(message, status)
+    if status in (401, 403):
+        refused = _plain_refusal(status, message)
+        assert refused is not None
+        return refused
+    return ModelError(message, info="bad_request", slug="not-found" if status == 404 else "bad-request")
+
+
+def web_page(provider: str) -> ModelError:
+    """Return the error for a server that answered with a web page."""
+    return _not_a_response(provider, "a web page")
+
+
+def not_a_message(provider: str, data: str) -> ModelError:
+    """Return the error for JSON that is no response."""
+    shown = data if len(data) <= _SHOWN else f"{data[:_SHOWN]}..."
+    return _not_a_response(provider, f"JSON that is no message: {shown}")
+
+
+def _not_a_response(provider: str, what: str) -> ModelError:
+    return ModelError(
+        f"the server of the model provider {provider!r} answered with {what}",
+        info="bad_request",
+        slug="not-a-response",
+        hint=f"Check base_url in [model_providers.{provider}]: /messages is added to it.",
+    )

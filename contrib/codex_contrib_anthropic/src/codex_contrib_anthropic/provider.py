@@ -1,0 +1,59 @@
+"""The model provider for the Messages API, with its built-in table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
+
+__all__ = ["MessagesProvider"]
+
+_VERSION = "2023-06-01"
+"""The version of the API (header ``anthropic-version``)."""
+
+
+class MessagesProvider(ModelProvider):
+    """The model provider for servers with the Messages API (``wire_api = "messages"``)."""
+
+    name = "messages"
+    builtin: Mapping[str, ProviderInfo] = {
+        "anthropic": ProviderInfo(
+            id="anthropic",
+            name="Anthropic",
+            base_url="https://api.anthropic.com/v1",
+            wire_api="messages",
+            env_key="ANTHROPIC_API_KEY",
+            env_key_instructions="Create a key at https://console.anthropic.com and set ANTHROPIC_API_KEY to it.",
+        )
+    }
+
+    def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
+        """Return a client. No request is sent yet.
+
+        Raises:
+            ModelError: The URL, the key or an option is missing or unusable.
+        """
+        from codex_contrib_anthropic.client import MessagesClient
+        from codex_contrib_anthropic.options import MessagesOptions
+        from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options, post_address
+        from codex_framework.toolkit.model_server.credentials import credentials
+        from codex_framework.toolkit.model_server.headers import common_headers
+
+        check_options(info, COMMON_OPTIONS | MessagesOptions.KEYS)
+        options = MessagesOptions.of(info)
+        url, _ = post_address(info, "/messages")
+        key, tokens = credentials(info, env)
+        headers = {"anthropic-version": _VERSION}
+        if options.betas:
+            headers["anthropic-beta"] = ",".join(options.betas)
+        if key is not None and info.env_key:
+            # The key of a variable goes into the header of this API; tokens for gateways are bearer tokens.
+            info = info.evolve(http_headers={"x-api-key": key, **info.http_headers})
+            key = None
+        return MessagesClient(info, env, url, headers | common_headers(info, env, key), options, tokens=tokens)
+
+    def model(self, slug: str) -> ModelInfo | None:
+        """Return the description of a model, or None if it is not a Claude model."""
+        from codex_contrib_anthropic.catalogue import described
+
+        return described(slug)

@@ -1,0 +1,235 @@
+"""One response, put together from its events."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from codex_contrib_anthropic.faults import error_of
+from codex_contrib_anthropic.partial import PartialCall, PartialText, PartialThinking
+from codex_framework import Completed, FunctionCall, ItemAdded, ItemDone, ModelError, ModelEvent
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import CallItem, CustomToolCall
+from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response, known_fault
+from codex_framework.toolkit.model_server.functions import Projection
+
+__all__ = ["Reply"]
+
+_REASONS = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
+class Reply:
+    """Turns events of the server into model events.
+
+    A text or a thought is complete when its block ends. So is a call whose arguments are a whole JSON object. Other calls wait for the
+    reason of the response's end, which may have cut them off; those after them wait as well, so that their order stays.
+
+    Attributes:
+        alive: Whether an event since the last reset carried a part of the response.
+        finished: Whether all items are complete.
+        complete: Whether nothing more is needed.
+        nothing: The error if there is no message at all.
+    """
+
+    def __init__(self, projection: Projection) -> None:
+        self.alive = False
+        self.finished = False
+        self.complete = False
+        self.nothing = broken_stream("the model server sent no message")
+        self._projection = projection
+        self._id = ""
+        self._token = os.urandom(8).hex()
+        self._open: dict[int, PartialText | PartialThinking | PartialCall] = {}
+        self._known: set[int] = set()
+        self._waiting: list[PartialCall] = []
+        self._calls: set[str] = set()
+        self._has_items = False
+        self._began = False
+        self._pause = False
+        self._counts: dict[str, int] = {}
+        self._failure: ModelError | None = None
+
+    def feed(self, data: str) -> list[ModelEvent]:
+        """Return the events of an event of the server.
+
+        Raises:
+            ModelError: It reports an error, or cannot be read and a part of the response is lost with it.
+        """
+        if self.complete:
+            return []
+        try:
+            payload = json.loads(data)
+            return self._payload(payload) if isinstance(payload, dict) else []
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            # A single word (a keep-alive) cannot have been an event, and nothing that follows the end is needed.
+            if self.finished or not any(mark in data for mark in '{}"'):
+                return []
+            raise garbled_event(data) from error
+
+    def end(self) -> None:
+        """Handle the end of the body.
+
+        Raises:
+            ModelError: The response is not complete.
+        """
+        if not self.finished:
+            raise broken_stream("stream closed before the response was complete")
+        self.complete = True
+
+    def completion(self) -> Completed:
+        """Return the last event.
+
+        Raises:
+            ModelError: The response is incomplete for a reason that the server stated.
+        """
+        usage = _usage(self._counts) if self._counts else None
+        if self._failure is not None:
+            self._failure.usage = usage
+            raise self._failure
+        return Completed(self._id, usage, False if self._pause else None)
+
+    def _payload(self, payload: Mapping[str, Any]) -> list[ModelEvent]:
+        match payload.get("type"):
+            case "content_block_delta":
+                self.alive = True
+                block = self._open.get(payload["index"])
+                return [] if block is None else block.add(payload["delta"])
+            case "content_block_start":
+                self.alive = True
+                return self._start(payload["index"], payload["content_block"])
+            case "content_block_stop":
+                self.alive = True
+                return self._stop(payload["index"])
+            case "message_start":
+                self._begin(payload["message"])
+                return []
+            case "message_delta":
+                self.alive = True
+                self._count(payload.get("usage"))
+                reason = payload["delta"].get("stop_reason")
+                return self._finish(str(reason)) if reason else []
+            case "message_stop":
+                return self._last()
+            case "message":
+                return self._whole(payload)
+            case "error":
+                return self._error(payload.get("error") or payload)
+            case _:
+                return self._error(payload["error"]) if "error" in payload else []
+
+    def _begin(self, message: Mapping[str, Any]) -> None:
+        self.alive = self._began = True
+        self._id = self._id or str(message.get("id") or "")
+        self._count(message.get("usage"))
+
+    def _error(self, error: Any) -> list[ModelEvent]:
+        """Raise the error, unless the response was complete before."""
+        if not self.finished:
+            raise error_of(error)
+        return []
+
+    def _start(self, index: int, block: Mapping[str, Any]) -> list[ModelEvent]:
+        if index in self._known or self.finished:
+            return []
+        self._known.add(index)
+        place = f"{self._token}_{index + 1}"
+        match block.get("type"):
+            case "text":
+                opened: PartialText | PartialThinking | PartialCall = PartialText(f"msg_{place}")
+            case "thinking":
+                opened = PartialThinking(f"rs_{place}", self._id or self._token, None)
+            case "redacted_thinking":
+                opened = PartialThinking(f"rs_{place}", self._id or self._token, str(block["data"]))
+            case "tool_use":
+                opened = PartialCall(block.get("id"), block.get("name"), block.get("input"))
+            case _:
+                return []  # tools that the server runs itself, which are never requested
+        self._open[index] = opened
+        return [*opened.begun(), *opened.add(block)]
+
+    def _stop(self, index: int) -> list[ModelEvent]:
+        block = self._open.pop(index, None)
+        match block:
+            case None:
+                return []
+            case PartialCall():
+                if self._waiting or not block.is_whole:
+                    self._waiting.append(block)
+                    return []
+                return self._called(block)
+            case _:
+                self._has_items = True
+                return [ItemDone(block.item())]
+
+    def _called(self, call: PartialCall) -> list[ModelEvent]:
+        if not call.name:
+            raise broken_stream("the model server sent a tool call without a name")
+        place = f"{self._token}_c{len(self._calls) + 1}"
+        call_id = call.id if call.id and call.id not in self._calls else f"toolu_{place}"
+        self._calls.add(call_id)
+        self._has_items = True
+        item = self._projection.call(call.name, call.arguments, call_id, place)
+        return [ItemAdded(_begun(item)), ItemDone(item)]
+
+    def _finish(self, reason: str) -> list[ModelEvent]:
+        """Return the events that complete all items."""
+        if self.finished:
+            return []
+        events = [event for index in sorted(self._open) for event in self._stop(index)]
+        waiting, self._waiting = self._waiting, []
+        if reason == "model_context_window_exceeded":
+            self._failure = known_fault(None, "context_length_exceeded", "")
+        elif reason in _REASONS:
+            self._failure = incomplete_response({"incomplete_details": {"reason": _REASONS[reason]}}, None)
+        else:
+            events.extend(event for call in waiting for event in self._called(call))
+        self._pause = reason == "pause_turn"
+        if not self._has_items and self._failure is None:
+            empty = PartialText(f"msg_{self._token}")
+            events.extend((*empty.begun(), ItemDone(empty.item())))
+        self.finished = True
+        return events
+
+    def _last(self) -> list[ModelEvent]:
+        if not self.finished and not self._began:
+            raise self.nothing
+        events = self._finish("end_turn")
+        self.complete = True
+        return events
+
+    def _whole(self, message: Mapping[str, Any]) -> list[ModelEvent]:
+        """Return the events of a message that came at once."""
+        self._begin(message)
+        events: list[ModelEvent] = []
+        for index, block in enumerate(message["content"]):
+            events.extend((*self._start(index, block), *self._stop(index)))
+        return [*events, *self._finish(str(message.get("stop_reason") or "end_turn"))]
+
+    def _count(self, usage: Any) -> None:
+        """Take over counts. Later ones replace earlier ones."""
+        if not isinstance(usage, Mapping):
+            return
+        for name in _COUNTS:
+            value = usage.get(name)
+            if type(value) is int and value >= 0:
+                self._counts[name] = value
+
+
+def _begun(item: CallItem) -> CallItem:
+    match item:
+        case FunctionCall():
+            return item.evolve(arguments="")
+        case CustomToolCall():
+            return item.evolve(input="")
+        case _:
+            return item
+
+
+def _usage(counts: Mapping[str, int]) -> TokenUsage:
+    """Return the usage. In this API, the input does not include what the cache has, and what is put into it."""
+    fresh, read, written, output = (counts.get(name, 0) for name in _COUNTS)
+    total = fresh + read + written
+    return TokenUsage(total, read, output, 0, total + output, cache_write_input_tokens=written)

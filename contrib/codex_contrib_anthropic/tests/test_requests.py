@@ -1,0 +1,269 @@
+"""The bodies and headers of requests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codex_framework import (
+    FreeformFormat,
+    FreeformSpec,
+    FunctionCall,
+    FunctionSpec,
+    InputImage,
+    InputText,
+    Message,
+    ModelInfo,
+    NativeSpec,
+    OutputText,
+)
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    Reasoning,
+    UnknownItem,
+    user_message,
+)
+from codex_framework.testing import model_request, say
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+SONNET = ModelInfo(slug="claude-sonnet-4-5", default_effort=None)
+LOOK = FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
+WRITE = FreeformSpec("write", "Writes.", FreeformFormat("lark", 'start: "x"'))
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def thought(text, signature, response="msg_1"):
+    mark = {"provider_private": {"api": "messages", "response": response, "signature": signature}}
+    return Reasoning("rs_1", ({"type": "summary_text", "text": text},), extra=mark)
+
+
+def body_of(ask, *items, **changes):
+    table = changes.pop("table", {})
+    outcome = ask([say("Yes.")], model_request(*items, **changes), **table)
+    assert outcome.errors == [None]
+    return outcome.bodies[0]
+
+
+def test_a_small_request(ask):
+    outcome = ask(
+        [say("Yes.")], model_request("Hello?", model=SONNET), env={"KEY": "k-1"}, env_key="KEY", betas=["a", "b"]
+    )
+    assert outcome.bodies == [
+        {
+            "model": "claude-sonnet-4-5",
+            "system": [{"type": "text", "text": "Be brief.", **MARK}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello?", **MARK}]}],
+            "stream": True,
+            "max_tokens": 32_000,
+            "thinking": {"type": "enabled", "budget_tokens": 10_000},
+        }
+    ]
+    headers = outcome.headers[0]
+    assert (headers["x-api-key"], headers["anthropic-version"], headers["anthropic-beta"]) == (
+        "k-1",
+        "2023-06-01",
+        "a,b",
+    )
+    assert "authorization" not in headers
+    assert not [name for name in headers if name.startswith("x-codex") or name in ("session-id", "thread-id")]
+
+
+def test_a_token_for_a_gateway_is_a_bearer_token(ask):
+    outcome = ask([say("Yes.")], experimental_bearer_token="t-1")
+    assert outcome.headers[0]["authorization"] == "Bearer t-1"
+    assert "x-api-key" not in outcome.headers[0]
+
+
+def test_calls_are_directly_followed_by_their_outputs_in_their_order(ask):
+    body = body_of(
+        ask,
+        "Look.",
+        thought("Hm.", "s-1"),
+        Message("assistant", (OutputText("I look."),)),
+        FunctionCall("look", '{"at": "a"}', "call.1"),
+        CustomToolCall("write", "x", "call-2"),
+        LocalShellCall({"type": "exec", "command": ["ls"]}, "call-3"),
+        CustomToolCallOutput("call-2", (InputText("done"), InputImage(PIXEL))),
+        user_message("Hurry!"),
+        FunctionCallOutput("call-3", ""),
+        FunctionCallOutput("call.1", "nothing"),
+        model=SONNET,
+    )
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "s-1"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "call_1", "name": "look", "input": {"at": "a"}},
+                {"type": "tool_use", "id": "call-2", "name": "write", "input": {"input": "x"}},
+                {"type": "tool_use", "id": "call-3", "name": "local_shell", "input": {"command": ["ls"]}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "call_1", "content": "nothing"},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "call-2",
+                    "content": [
+                        {"type": "text", "text": "done"},
+                        {
+                            "type": "image",
+                            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                        },
+                    ],
+                },
+                {"type": "tool_result", "tool_use_id": "call-3", "content": "(no output)"},
+                {"type": "text", "text": "Hurry!", **MARK},
+            ],
+        },
+    ]
+    assert body["thinking"]["type"] == "enabled"
+
+
+def test_tools_are_functions_and_those_of_a_server_are_left_out(ask):
+    body = body_of(ask, tools=(LOOK, WRITE, NativeSpec("web_search", "web_search")), parallel_tool_calls=False)
+    look, write = body["tools"]
+    assert look == {"name": "look", "description": "Looks.", "input_schema": LOOK.parameters}
+    assert (write["name"], write["cache_control"]) == ("write", {"type": "ephemeral"})
+    assert write["input_schema"]["required"] == ["input"]
+    assert 'start: "x"' in write["description"]
+    assert body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+
+
+def test_developer_messages_are_part_of_the_system_prompt_at_the_beginning_only(ask):
+    lead, later = (user_message(text, role="developer") for text in ("Lead.", "Later."))
+    body = body_of(ask, lead, "Hi.", Message("assistant", (OutputText("Yes?"),)), later, "Go.")
+    assert [block["text"] for block in body["system"]] == ["Be brief.", "Lead."]
+    assert [block["text"] for block in body["messages"][-1]["content"]] == [
+        "<developer_message>\nLater.\n</developer_message>",
+        "Go.",
+    ]
+
+
+def test_roles_alternate_and_blank_texts_are_left_out(ask):
+    blank = Message("assistant", (OutputText("  "),))
+    body = body_of(ask, Message("assistant", (OutputText("Hi."),)), "One.", "\n", "Two.", blank, "Three.")
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert [block["text"] for block in body["messages"][-1]["content"]] == ["One.", "Two.", "Three."]
+
+
+def test_foreign_reasoning_and_items_of_servers_are_left_out(ask):
+    foreign = Reasoning("rs_9", ({"type": "summary_text", "text": "secret plan"},), None, "gAAAA-encrypted")
+    search = UnknownItem({"type": "web_search_call", "id": "ws_1", "status": "completed"})
+    body = json.dumps(body_of(ask, "Hi.", foreign, search, Message("assistant", (OutputText("Yes?"),)), "Go."))
+    assert "secret plan" not in body
+    assert "gAAAA" not in body
+    assert "web_search" not in body
+
+
+def test_no_thinking_is_requested_while_calls_of_another_model_are_answered(ask):
+    call, output = FunctionCall("look", "{}", "call-1"), FunctionCallOutput("call-1", "nothing")
+    assert "thinking" not in body_of(ask, "Look.", call, output, model=SONNET)
+    assert "thinking" in body_of(
+        ask, "Look.", call, output, Message("assistant", (OutputText("Done."),)), "Go.", model=SONNET
+    )
+
+
+def test_thoughts_of_a_response_that_broke_off_are_left_out(ask):
+    body = body_of(
+        ask,
+        "Hi.",
+        thought("First.", "s-1", "msg_1"),
+        thought("Second.", "s-2", "msg_2"),
+        Message("assistant", (OutputText("Yes?"),)),
+        "Go.",
+    )
+    assert [block.get("thinking") for block in body["messages"][1]["content"]] == ["Second.", None]
+
+
+def test_encrypted_thoughts_go_back_as_they_came(ask):
+    mark = {"provider_private": {"api": "messages", "response": "msg_1", "redacted": "xyz"}}
+    body = body_of(ask, "Hi.", Reasoning("rs_1", (), extra=mark), Message("assistant", (OutputText("Yes?"),)), "Go.")
+    assert body["messages"][1]["content"][0] == {"type": "redacted_thinking", "data": "xyz"}
+
+
+def test_images_for_a_model_that_takes_none_become_notes(ask):
+    message = Message("user", (InputText("See:"), InputImage(PIXEL)))
+    (block, note) = body_of(ask, message, table={"input_modalities": ["text"]})["messages"][0]["content"]
+    assert block["text"] == "See:"
+    assert "takes no images" in note["text"]
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
+        ("data:image/bmp;base64,AAAA", None),
+    ],
+)
+def test_images_by_url_and_of_other_formats(ask, url, source):
+    (block,) = body_of(ask, Message("user", (InputImage(url),)))["messages"][0]["content"]
+    if source is None:
+        assert "format is unsupported" in block["text"]
+    else:
+        assert block["source"] == source
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "table", "thinking", "output"),
+    [
+        ("claude-3-5-haiku-latest", "high", {}, None, None),
+        ("claude-opus-4-1", "low", {}, {"type": "enabled", "budget_tokens": 4_096}, None),
+        ("claude-opus-4-1", "none", {}, None, None),
+        ("claude-opus-4-1", "high", {"max_tokens": 8_000}, {"type": "enabled", "budget_tokens": 7_999}, None),
+        ("claude-opus-4-1", "high", {"max_tokens": 1_000}, None, None),
+        ("claude-opus-4-1", "high", {"thinking_budget": 2_000}, {"type": "enabled", "budget_tokens": 2_000}, None),
+        ("claude-opus-4-6", "xhigh", {}, {"type": "adaptive"}, {"effort": "high"}),
+        ("claude-opus-4-7", None, {}, {"type": "adaptive", "display": "summarized"}, None),
+        ("unknown", "high", {}, None, None),
+        ("unknown", "high", {"thinking": "adaptive"}, {"type": "adaptive"}, {"effort": "high"}),
+        ("claude-opus-4-6", "high", {"thinking": "none"}, None, None),
+    ],
+)
+def test_how_long_the_model_thinks(ask, model, effort, table, thinking, output):
+    info = ModelInfo(slug=model, default_effort=None)
+    body = body_of(ask, model=info, reasoning_effort=effort, table=table)
+    assert (body.get("thinking"), body.get("output_config")) == (thinking, output)
+
+
+def test_a_schema_is_sent_as_such_or_as_words(ask):
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert body_of(ask, model=SONNET, output_schema=schema)["output_config"]["format"] == {
+        "type": "json_schema",
+        "schema": schema,
+    }
+    body = body_of(ask, output_schema=schema)
+    assert "output_config" not in body
+    assert '"additionalProperties":false' in body["system"][-1]["text"]
+
+
+def test_fields_are_added_and_left_out(ask):
+    table = {"request_fields": {"temperature": 0.5}, "omit_fields": ["thinking"], "cache": "none", "max_tokens": 9}
+    body = body_of(ask, model=SONNET, table=table)
+    assert (body["temperature"], body["max_tokens"], "thinking" in body) == (0.5, 9, False)
+    assert "cache_control" not in json.dumps(body)
+
+
+def test_a_growing_conversation_is_the_same_as_one_that_is_sent_at_once(ask):
+    items = [user_message("Go.", role="developer"), user_message("Hi.")]
+    for number in range(12):
+        items.append(thought(f"T{number}", f"s-{number}", f"msg_{number}"))
+        items.append(FunctionCall("look", json.dumps({"at": number}), f"call-{number}"))
+        items.append(FunctionCallOutput(f"call-{number}", f"seen {number}"))
+        if number % 3 == 0:
+            items.append(user_message(f"More {number}."))
+    lengths = [2, *range(5, len(items) + 1)]
+    requests = [model_request(*items[:length], model=SONNET) for length in lengths]
+    back = model_request(*items[:7], "Another way.", model=SONNET)
+    grown = ask([say("Yes.")] * (len(requests) + 1), *requests, back).bodies
+    for request, body in zip((*requests, back), grown, strict=True):
+        assert ask([say("Yes.")], request).bodies == [body]
+    marks = json.dumps(grown[-2]["messages"]).count("cache_control")
+    assert (marks, "cache_control" in grown[-2]["messages"][-1]["content"][-1]) == (2, True)
