@@ -65,7 +65,7 @@ def check_provider(
         provider: The provider.
         info: A table with which it works. By default, the table has only a name.
         env: The environment with its key.
-        wire: The API of its servers: ``RESPONSES``, ``CHAT``, ``MESSAGES``, or one of yours. The check then runs the server itself, and
+        wire: The API of its servers: ``RESPONSES``, ``CHAT``, ``MESSAGES``, or yours. The check then runs the server itself, and
             makes it fail in about fifty ways.
 
     Raises:
