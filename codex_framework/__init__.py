@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.compactors import Compactor, ContextStatus
     from codex_framework.contract.roles.components import Component, ThreadComponent
     from codex_framework.contract.roles.context import ContextSource, Fragment
+    from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand, ExecRequest
     from codex_framework.contract.roles.exec_options import ExecOption
     from codex_framework.contract.roles.facts import TurnFacts
     from codex_framework.contract.roles.interceptors import Interceptor, UserInput
@@ -146,6 +147,7 @@ _HOMES = {
     "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
     "codex_framework.contract.roles.components": "Component ThreadComponent",
     "codex_framework.contract.roles.context": "ContextSource Fragment",
+    "codex_framework.contract.roles.exec_commands": "CommandOption ExecCommand ExecRequest",
     "codex_framework.contract.roles.exec_options": "ExecOption",
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
@@ -193,6 +195,7 @@ __all__ = [
     "Closed",
     "CodexError",
     "CommandFailed",
+    "CommandOption",
     "CommandPolicy",
     "CommandRequest",
     "CommandResult",
@@ -210,7 +213,9 @@ __all__ = [
     "DeferredTool",
     "Event",
     "EventMsg",
+    "ExecCommand",
     "ExecOption",
+    "ExecRequest",
     "FatalToolError",
     "FileAccess",
     "Fragment",

@@ -17,7 +17,9 @@ import click
 
 from codex_framework.cli.argv import Option
 from codex_framework.cli.commands import BUILT_IN, root
-from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS, usage
+from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS, command_usage, usage
+from codex_framework.cli.plugin_options import own_options
+from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.plugins.registry import CommandTable, load_registry
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
@@ -63,6 +65,8 @@ def cli_reference() -> str:
         *_exec_table(RESUME_OPTIONS),
         "",
     ]
+    for name, subcommand in sorted(_table().exec_commands.items()):
+        parts += _exec_command(name, subcommand.item)
     for name in BUILT_IN:
         if name != "exec":
             command = root.get_command(click.Context(root), name)
@@ -71,6 +75,17 @@ def cli_reference() -> str:
     for name, command in _offered():
         parts += _command(command, name)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _exec_command(name: str, command: ExecCommand) -> Iterator[str]:
+    yield from (f"## exec {name}", "", f"{command.text}{_alone(command)}", "", _usage([command_usage(command)]), "")
+    if command.argument is not None:
+        yield from (f"`PROMPT`: {command.argument}", "")
+    yield from ("Options in addition to those of `exec`:", "", *_exec_table(own_options(command)), "")
+
+
+def _alone(command: ExecCommand) -> str:
+    return f" `codex-framework {command.name}` does the same." if command.alone else ""
 
 
 def _offered() -> list[tuple[str, click.Command]]:

@@ -18,6 +18,7 @@ from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 from codex_framework.contract.errors import CodexError
 
 if TYPE_CHECKING:
+    from codex_framework.contract.roles import exec_commands
     from codex_framework.plugins.registry import Registry
 
 __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
@@ -174,7 +175,34 @@ def _offered_options(context: click.Context) -> list[Option]:
 
 
 def _offered(context: click.Context) -> Mapping[str, click.Command]:
-    return {name: offer.item for name, offer in _registry(context).command_table.commands.items()}
+    """Return the commands of plugins. A subcommand of ``exec`` is a command too if it says so."""
+    table = _registry(context).command_table
+    alone = [offer.item for offer in table.exec_commands.values() if offer.item.alone]
+    return {
+        **{command.name: _as_command(command) for command in alone},
+        **{name: offer.item for name, offer in table.commands.items()},
+    }
+
+
+def _as_command(command: exec_commands.ExecCommand) -> click.Command:
+    """Return a command that passes all of its arguments on to ``exec NAME``."""
+
+    def run() -> None:
+        from codex_framework.cli.exec import exec_main
+
+        context = click.get_current_context()
+        files = [argument for file in plugin_files(context) for argument in ("--plugin", str(file))]
+        context.exit(exec_main([command.name, *files, *context.args], {}))
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+    return click.Command(
+        command.name,
+        callback=run,
+        add_help_option=False,
+        context_settings=settings,
+        help=command.text,
+        short_help=command.text,
+    )
 
 
 def _failures(context: click.Context) -> list[str]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.cli.argv import Option, UnknownOption, UsageError
-from codex_framework.cli.exec_options import ExecOptions, exec_help, read_options, usage
+from codex_framework.cli.exec_options import ExecOptions, exec_help, first_word, read_options, usage
 from codex_framework.cli.prompt import drain_stdin, read_prompt
 from codex_framework.contract.errors import CodexError, ConfigError
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
+    from codex_framework.contract.roles.exec_commands import ExecCommand, ExecRequest
 
 __all__ = ["exec_main"]
 
@@ -35,17 +36,22 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     Raises:
         CodexError: The run could not start, or its conversation could not be saved.
     """
+    command: ExecCommand | None = None
+    request: ExecRequest | None = None
     try:
-        options = _read(argv, root)
+        command = _command(argv, root)
+        options = _read(argv, root, command)
+        if command is not None and not (options.flag("help") or options.flag("version")):
+            request = options.requested(_argument(options.prompt))
     except UsageError as error:
         drain_stdin()
-        print(f"error: {error}\n\nUsage: {usage()[0]}\n\nFor more information, try '--help'.", file=sys.stderr)
+        print(f"error: {error}\n\nUsage: {_usage(command)}\n\nFor more information, try '--help'.", file=sys.stderr)
         return 2
     except CodexError:
         drain_stdin()
         raise
     if options.flag("help"):
-        sys.stdout.write(exec_help(resume=options.resume, offered=_offered(options)))
+        sys.stdout.write(_help(options))
         return 0
     if options.flag("version"):
         from codex_framework import __version__
@@ -61,13 +67,57 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     except CodexError:
         drain_stdin()
         raise
-    prompt = read_prompt(options.prompt)
+    prompt = read_prompt(options.prompt) if request is None else request.shown
     from codex_framework.cli.exec_run import run_exec
 
-    return run_exec(options, config, prompt, schema)
+    return run_exec(options, config, prompt, schema, None if request is None else request.op)
 
 
-def _read(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
+def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None:
+    """Return the subcommand of a plugin that the arguments name, if any. Plugins are asked only about a single word.
+
+    Raises:
+        ConfigError: The configuration, which says which plugins there are, is invalid.
+    """
+    word = first_word(argv, root)
+    if word is None:
+        return None
+    from codex_framework.cli.plugin_options import plugin_commands
+
+    known = read_options(argv, root, skip_unknown=True)
+    return plugin_commands(_config(known), known.texts("plugin")).get(word)
+
+
+def offered_alone(word: str, root: Mapping[str, Any]) -> bool:
+    """Return whether a word is a subcommand of a plugin that is a command by itself too. Raises the errors of :func:`_command`."""
+    command = _command([word], root)
+    return command is not None and command.alone
+
+
+def _argument(given: str | None) -> str | None:
+    """Return the argument of a subcommand, read from stdin if it is ``-``."""
+    return read_prompt(given) if given == "-" else given
+
+
+def _usage(command: ExecCommand | None) -> str:
+    if command is None:
+        return usage()[0]
+    from codex_framework.cli.exec_options import command_usage
+
+    return command_usage(command)
+
+
+def _help(options: ExecOptions) -> str:
+    command = options.plugin_command
+    if command is None:
+        return exec_help(resume=options.resume, offered=_offered(options))
+    from codex_framework.cli.exec_options import command_help
+    from codex_framework.cli.plugin_options import own_options
+
+    return command_help(command, own_options(command))
+
+
+def _read(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | None) -> ExecOptions:
     """Parse the options. Those of plugins are looked up only if one is not built in.
 
     Raises:
@@ -75,12 +125,12 @@ def _read(argv: Sequence[str], root: Mapping[str, Any]) -> ExecOptions:
         ConfigError: The configuration, which says which plugins there are, is invalid.
     """
     try:
-        return read_options(argv, root)
+        return read_options(argv, root, command=command)
     except UnknownOption:
         from codex_framework.cli.plugin_options import plugin_options
 
         known = read_options(argv, root, skip_unknown=True)
-        return read_options(argv, root, plugin_options(_config(known), known.texts("plugin")))
+        return read_options(argv, root, plugin_options(_config(known), known.texts("plugin")), command=command)
 
 
 def _offered(options: ExecOptions) -> list[Option]:

@@ -12,6 +12,7 @@ from codex_framework.contract.protocol.policies import SandboxMode
 
 if TYPE_CHECKING:
     from codex_framework.cli.plugin_options import PluginOption
+    from codex_framework.contract.roles.exec_commands import ExecCommand, ExecRequest
 
 __all__ = [
     "EXEC_OPTIONS",
@@ -19,7 +20,10 @@ __all__ = [
     "RESUME_OPTIONS",
     "SHARED_OPTIONS",
     "ExecOptions",
+    "command_help",
+    "command_usage",
     "exec_help",
+    "first_word",
     "read_options",
     "usage",
 ]
@@ -115,7 +119,7 @@ RESUME_OPTIONS = (
 
 _EXEC_INDEX = index((*SHARED_OPTIONS, *EXEC_OPTIONS))
 _RESUME_INDEX = {**_EXEC_INDEX, **index(RESUME_OPTIONS)}
-_UNAVAILABLE = ("fork", "review")
+_UNAVAILABLE = ("fork",)
 
 
 class ExecOptions:
@@ -126,6 +130,7 @@ class ExecOptions:
         command: ``resume``, or another subcommand that was given.
         arguments: The arguments that are not options.
         offered: The options of plugins.
+        plugin_command: The subcommand of a plugin that was given.
 
     Attributes:
         resume: Whether to resume a thread.
@@ -143,9 +148,11 @@ class ExecOptions:
         command: str | None,
         arguments: Sequence[str],
         offered: Sequence[PluginOption] = (),
+        plugin_command: ExecCommand | None = None,
     ) -> None:
         self._values = values
         self._offered = offered
+        self.plugin_command = plugin_command
         self.resume = command == "resume"
         words = list(arguments)
         self.thread = words.pop(0) if self.resume and words and not self.flag("last") else None
@@ -159,6 +166,27 @@ class ExecOptions:
         self.heartbeat_s = _seconds(self.text("heartbeat"))
         if self.resume and self.thread is None and not self.flag("last"):
             raise UsageError("name the thread to resume, or add --last")
+
+    def requested(self, argument: str | None) -> ExecRequest:
+        """Return what the plugin's subcommand submits.
+
+        Args:
+            argument: The prompt as it was given, or as it was read from stdin.
+
+        Raises:
+            UsageError: The options contradict each other.
+            CodexError: The command cannot be run with these options.
+        """
+        command = self.plugin_command
+        assert command is not None
+        if self.images:
+            raise UsageError(f"the argument '--image' cannot be used with '{command.name}'")
+        keys = {option.name: option.name.replace("-", "_") for option in command.options}
+        given = {name: self._values[key] for name, key in keys.items() if key in self._values}
+        try:
+            return command.request(given, argument)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
     def flag(self, key: str) -> bool:
         """Return whether a switch was given."""
@@ -230,6 +258,7 @@ def read_options(
     root: Mapping[str, Any],
     offered: Sequence[PluginOption] = (),
     *,
+    command: ExecCommand | None = None,
     skip_unknown: bool = False,
 ) -> ExecOptions:
     """Parse the arguments after ``exec``.
@@ -238,6 +267,7 @@ def read_options(
         argv: The arguments.
         root: Options that were given before ``exec``.
         offered: The options of plugins.
+        command: The subcommand of a plugin that the arguments name.
         skip_unknown: Whether to skip unknown options and all arguments. The result is only good for loading the configuration.
 
     Raises:
@@ -245,21 +275,38 @@ def read_options(
         UsageError: The command line is invalid.
     """
     known = {**index(each.option for each in offered), **_RESUME_INDEX} if offered else _RESUME_INDEX
-    commands = ("resume", "help", *_UNAVAILABLE)
-    values, command, arguments = read_argv(argv, known, commands=commands, skip_unknown=skip_unknown)
-    if command in _UNAVAILABLE:
-        raise UsageError(f"`exec {command}` is not available")
+    commands: tuple[str, ...] = ("resume", "help", *_UNAVAILABLE)
+    if command is not None:
+        from codex_framework.cli.plugin_options import own_options
+
+        known = {**index(own_options(command)), **known}
+        commands = (*commands, command.name)
+    values, word, arguments = read_argv(argv, known, commands=commands, skip_unknown=skip_unknown)
+    if word in _UNAVAILABLE:
+        raise UsageError(f"`exec {word}` is not available")
     merged = {**root, **values}
     for key in root.keys() & values.keys():
         if isinstance(values[key], list):
             merged[key] = [*root[key], *values[key]]
-    if command == "help":
+    if word == "help":
         merged["help"] = True
     if merged.get("help") or merged.get("version") or skip_unknown:
-        return ExecOptions({**merged, "last": True}, command, ())
-    if command != "resume" and (misplaced := {"last", "all"} & values.keys()):
+        return ExecOptions({**merged, "last": True}, word, (), plugin_command=command)
+    if word != "resume" and (misplaced := {"last", "all"} & values.keys()):
         raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
-    return ExecOptions(merged, command, arguments, offered)
+    return ExecOptions(merged, word, arguments, offered, command)
+
+
+def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
+    """Return the first argument if it may be the subcommand of a plugin: one word that is not built in."""
+    from codex_framework.plugins.exec_commands import COMMAND_NAME
+
+    _, _, rest = read_argv(argv, _EXEC_INDEX, stop_at_positional=True, skip_unknown=True)
+    word = rest[0] if rest else ""
+    before = argv[: len(argv) - len(rest)]
+    if word in ("resume", "help", *_UNAVAILABLE) or "--" in before or root.get("help"):
+        return None
+    return word if COMMAND_NAME.fullmatch(word) else None
 
 
 def usage(*, resume: bool = False) -> list[str]:
@@ -270,6 +317,23 @@ def usage(*, resume: bool = False) -> list[str]:
         "codex-framework exec [OPTIONS] [PROMPT]",
         "codex-framework exec [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]",
     ]
+
+
+def command_usage(command: ExecCommand) -> str:
+    """Return the usage line of a plugin's subcommand."""
+    argument = "" if command.argument is None else " [PROMPT]"
+    return f"codex-framework exec {command.name} [OPTIONS]{argument}"
+
+
+def command_help(command: ExecCommand, own: Sequence[Option]) -> str:
+    """Return the text of ``exec NAME --help``.
+
+    Args:
+        own: The options that the subcommand adds.
+    """
+    arguments = {} if command.argument is None else {"[PROMPT]": command.argument}
+    usages = [command_usage(command), *([f"codex-framework {command.name} ..."] if command.alone else [])]
+    return help_of(usages, command.text, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS))
 
 
 def exec_help(*, resume: bool = False, offered: Sequence[Option] = ()) -> str:

@@ -25,7 +25,7 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.ops import LocalImageInput, TextInput, UserInputItem
+from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput, UserInputItem
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
@@ -208,21 +208,31 @@ class Stop:
             await self._stopping
 
 
-def run_exec(options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None) -> int:
+def run_exec(
+    options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None, op: Op | None = None
+) -> int:
     """Run one turn and return the exit status.
 
     The status is 0, or 1 if the turn failed or was interrupted, or 128 + n after another signal.
+
+    Args:
+        op: The op that starts the turn. None means input; otherwise the prompt is only shown.
 
     Raises:
         CodexError: The turn could not start, or the conversation could not be saved.
     """
     check_length(len(prompt))
     with own_stdout() as stdout:
-        return run_loop(_run(options, config, prompt, schema, stdout))
+        return run_loop(_run(options, config, prompt, schema, op, stdout))
 
 
 async def _run(
-    options: ExecOptions, config: Config, prompt: str, schema: Mapping[str, Any] | None, stdout: OwnStdout
+    options: ExecOptions,
+    config: Config,
+    prompt: str,
+    schema: Mapping[str, Any] | None,
+    op: Op | None,
+    stdout: OwnStdout,
 ) -> int:
     stop = Stop()
     stop.watch(asyncio.get_running_loop())
@@ -243,7 +253,11 @@ async def _run(
             turn = Turn(thread, output, lambda: output.started(thread, settings, prompt))
             if stop.status is None:
                 async with _beating(output, options.heartbeat_s):
-                    await turn.follow(options, prompt, schema, stop)
+                    if op is None:
+                        events = thread.stream(_exec_input(options, prompt), output_schema=schema, answers=False)
+                    else:
+                        events = thread.follow(op, answers=False)
+                    await turn.follow(events, stop)
             output.ended(turn.final_message)
             unsaved = await _close(thread, output)
         except BrokenPipeError:
@@ -325,10 +339,9 @@ class Turn:
         self._output = output
         self._announce: Callable[[], None] | None = announce
 
-    async def follow(self, options: ExecOptions, prompt: str, schema: Mapping[str, Any] | None, stop: Stop) -> None:
+    async def follow(self, stream: AsyncIterator[EventMsg], stop: Stop) -> None:
         """Run the turn to its end."""
         error = False
-        stream = self._thread.stream(_exec_input(options, prompt), output_schema=schema, answers=False)
         async with contextlib.aclosing(stream):  # type: ignore[type-var]  # an async generator, typed as an iterator
             async for msg in stream:
                 self._told_id()

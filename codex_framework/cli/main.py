@@ -10,7 +10,8 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 __all__ = ["main"]
 
@@ -164,7 +165,7 @@ def _dispatch(argv: list[str]) -> int:
             return 2
         if rest and rest[0] in ("exec", "e"):
             return _exec(rest[1:], root)
-        if rest and rest[0] == "resume":
+        if rest and (rest[0] == "resume" or (set(root) - {"plugin", "help"} and _is_of_exec(rest[0], root))):
             return _exec(rest, root)
         files = root.pop("plugin", ())
         if root.pop("help", False):
@@ -175,6 +176,17 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] == "resume":
         return _exec(argv, {})
     return _command(argv)
+
+
+def _is_of_exec(word: str, root: Mapping[str, Any]) -> bool:
+    """Return whether a command is a subcommand of ``exec`` that a plugin also offers alone."""
+    from codex_framework.cli.commands import BUILT_IN
+
+    if word in BUILT_IN:
+        return False
+    from codex_framework.cli.exec import offered_alone
+
+    return offered_alone(word, root)
 
 
 def _misplaced(argv: Sequence[str], rest: Sequence[str]) -> int:

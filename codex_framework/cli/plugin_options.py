@@ -1,4 +1,4 @@
-"""The options of ``exec`` that plugins add: loaded only if the command line has an option that is not built in, and for help."""
+"""The options and subcommands of ``exec`` that plugins add: loaded only if the command line needs them, and for help."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 from codex_framework.cli.argv import Option
 from codex_framework.config import Config
 from codex_framework.config.keys import dotted
+from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.contract.value import Value
-from codex_framework.plugins.registry import load_exec_options
+from codex_framework.plugins.registry import load_exec_commands, load_exec_options
 
-__all__ = ["PluginOption", "plugin_options"]
+__all__ = ["PluginOption", "own_options", "plugin_commands", "plugin_options"]
 
 
 class PluginOption(Value):
@@ -52,3 +53,14 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         key = dotted(("framework", "plugins", plugin, offered.setting))
         found.append(PluginOption(option, key, offered.is_path))
     return found
+
+
+def plugin_commands(config: Config, files: Sequence[str]) -> dict[str, ExecCommand]:
+    """Return the subcommands of the plugins that a configuration loads, by name. Arguments and errors as above."""
+    offered = load_exec_commands(config, [Path(file) for file in files])
+    return {name: offer.item for name, offer in offered.items()}
+
+
+def own_options(command: ExecCommand) -> list[Option]:
+    """Return the options that a subcommand adds to those of ``exec``."""
+    return [Option(f"--{option.name}", option.text, metavar=option.metavar) for option in command.options]

@@ -9,7 +9,7 @@ from typing import Any
 from codex_framework.contract.roles.exec_options import ExecOption
 from codex_framework.contract.value import Value, fields_of
 
-__all__ = ["BUILT_IN_OPTIONS", "option_problems"]
+__all__ = ["BUILT_IN_OPTIONS", "OPTION_NAME", "option_problems"]
 
 BUILT_IN_OPTIONS = frozenset(
     """
@@ -21,7 +21,7 @@ BUILT_IN_OPTIONS = frozenset(
 )
 """Names of options of ``exec`` that plugins cannot take."""
 
-_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
+OPTION_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 
 
 def option_problems(option: ExecOption, settings: type[Any] | None) -> Iterator[str]:
@@ -31,7 +31,7 @@ def option_problems(option: ExecOption, settings: type[Any] | None) -> Iterator[
         settings: The class of the plugin's settings, if it has one.
     """
     name: Any = option.name
-    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
+    if not isinstance(name, str) or not re.fullmatch(OPTION_NAME, name):
         yield f"its name is {name!r}; use lower-case letters, digits and single dashes, beginning with a letter"
     elif name in BUILT_IN_OPTIONS:
         yield f"the option --{name} is built in and cannot be replaced; give yours another name"

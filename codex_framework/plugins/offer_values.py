@@ -27,6 +27,11 @@ def value_problems(hook: str, item: Any, settings: type[Any] | None = None) -> l
             from codex_framework.plugins.exec_options import option_problems
 
             return list(option_problems(item, settings))
+        if hook == "codex_exec_commands":
+            from codex_framework.plugins.exec_commands import command_problems
+            from codex_framework.plugins.offers import BUILT_IN_COMMANDS
+
+            return list(command_problems(item, BUILT_IN_COMMANDS))
         if not isinstance(item.name, str) or not item.name:
             return [f"its name is {item.name!r}, not a non-empty string"]
         check = _CHECKS.get(hook)

@@ -46,6 +46,7 @@ ROLES: Mapping[str, str] = {
     "codex_thread_stores": "thread_stores",
     "codex_commands": "commands",
     "codex_exec_options": "exec_options",
+    "codex_exec_commands": "exec_commands",
     "codex_settings": "settings",
     "codex_requires": "requires",
     "codex_roles": "hooks",
@@ -56,7 +57,7 @@ ROLES: Mapping[str, str] = {
 """Hook to the role's name in a registry and in reports."""
 
 
-LAZY = ("codex_commands", "codex_exec_options")
+LAZY = ("codex_commands", "codex_exec_options", "codex_exec_commands")
 """Hooks for the command line, which are called only when it needs their objects."""
 
 BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})

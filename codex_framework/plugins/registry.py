@@ -40,9 +40,18 @@ if TYPE_CHECKING:
     import click
 
     from codex_framework.config import Config
+    from codex_framework.contract.roles.exec_commands import ExecCommand
     from codex_framework.contract.roles.exec_options import ExecOption
 
-__all__ = ["CommandTable", "Offer", "RegisteredTool", "Registry", "load_exec_options", "load_registry"]
+__all__ = [
+    "CommandTable",
+    "Offer",
+    "RegisteredTool",
+    "Registry",
+    "load_exec_commands",
+    "load_exec_options",
+    "load_registry",
+]
 
 _DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
 _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
@@ -50,10 +59,11 @@ _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "
 
 
 class CommandTable(Value):
-    """The subcommands and options of ``exec`` of plugins by name, and the reports of all plugins including them."""
+    """The commands, options and subcommands of ``exec`` of plugins by name, and the reports of all plugins including them."""
 
     commands: Mapping[str, Offer[click.Command]]
     exec_options: Mapping[str, Offer[ExecOption]]
+    exec_commands: Mapping[str, Offer[ExecCommand]]
     reports: tuple[PluginReport, ...]
 
 
@@ -244,10 +254,11 @@ class Registry(Value, kw_only=True):
     def command_table(self) -> CommandTable:
         """What plugins add to the CLI. Their hooks are called at first use, because they are rarely needed and import click."""
         if self._collected is None:
-            return CommandTable({}, {}, self.reports)
+            return CommandTable({}, {}, {}, self.reports)
         offers = Offers(self._collected, LAZY)
-        commands, options = offers.by_name("codex_commands"), offers.by_name("codex_exec_options")
-        return CommandTable(commands, options, tuple(loaded.report() for loaded in self._collected.plugins))
+        commands, options, subcommands = (offers.by_name(hook) for hook in LAZY)
+        reports = tuple(loaded.report() for loaded in self._collected.plugins)
+        return CommandTable(commands, options, subcommands, reports)
 
 
 def load_registry(
@@ -336,6 +347,16 @@ def load_exec_options(config: Config, extra_plugins: Sequence[object] = ()) -> M
     """
     collected = _collected(config, Selection.from_tables(config.tables), os.environ, None, extra_plugins)
     return Offers(collected, ["codex_exec_options"]).by_name("codex_exec_options")
+
+
+def load_exec_commands(config: Config, extra_plugins: Sequence[object] = ()) -> Mapping[str, Offer[ExecCommand]]:
+    """Return the subcommands of ``exec`` that plugins add, by name. Nothing else that the plugins offer is made.
+
+    Raises:
+        ConfigError: As for :func:`load_registry`.
+    """
+    collected = _collected(config, Selection.from_tables(config.tables), os.environ, None, extra_plugins)
+    return Offers(collected, ["codex_exec_commands"]).by_name("codex_exec_commands")
 
 
 def _collected(

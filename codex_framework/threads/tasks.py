@@ -103,6 +103,10 @@ class Tasks:
 
     Args:
         new_id: Creates an id for a turn that was not started by a submission.
+
+    Attributes:
+        begun: The number of turns that have begun.
+        last_outcome: The outcome of the last turn. None if there was none.
     """
 
     def __init__(self, conversation: Conversation, new_id: Callable[[], str]) -> None:
@@ -114,7 +118,7 @@ class Tasks:
         self._warming: asyncio.Task[None] | None = None
         self._starting: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Task[None] | None = None
-        self._started = 0
+        self.begun = 0
         self.last_outcome: Outcome | None = None
         self._settled: asyncio.Event = asyncio.Event()
         self._settled.set()
@@ -123,6 +127,11 @@ class Tasks:
     def running(self) -> bool:
         """Whether a turn is running."""
         return self._active is not None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a turn is running, or a task waits for its end."""
+        return bool(self._active is not None or self._waiting or self._starting)
 
     # Starting
 
@@ -221,7 +230,7 @@ class Tasks:
         turn = _Turn(contexts, run, time.time())
         contexts.scope.begin_span()
         self._active = turn
-        self._started += 1
+        self.begun += 1
         self._settled.clear()
         conversation.turn = contexts.scope.facts
         conversation.budget.begin()
@@ -377,9 +386,9 @@ class Tasks:
             self._settled.set()
 
     async def _tell_idle(self) -> None:
-        started = self._started
-        await self._conversation.parts.idle(lambda: self._started != started)
-        if self._started == started:
+        started = self.begun
+        await self._conversation.parts.idle(lambda: self.begun != started)
+        if self.begun == started:
             self._settled.set()
 
     def _notify(self, turn: _Turn, outcome: Outcome, duration_s: float) -> None:

@@ -214,15 +214,38 @@ class Thread:
         """
         return self._followed(prompt, output_schema, answers=answers)
 
+    def follow(self, op: Op, *, answers: bool = True) -> AsyncIterator[EventMsg]:
+        """Submit an op that starts a turn, and yield the events to the end of the turn, or to the refusal of the op.
+
+        Args:
+            answers: As for :meth:`events`.
+
+        Raises:
+            ThreadError: The thread was shut down.
+        """
+        return self._following(lambda: self.submit(op), answers=answers)
+
     async def _followed(
         self, prompt: str | Sequence[UserInputItem], output_schema: Mapping[str, Any] | None, *, answers: bool
     ) -> AsyncIterator[EventMsg]:
         self._check_free()
         first = arrived(as_items(prompt), self.settings.cwd)
-        subscription = self.events(limit=_UNLIMITED, answers=answers)
-        try:
+
+        async def start() -> str:
             turn_id = new_id()
             self._ops.start(turn_id, self._given(first, output_schema))
+            return turn_id
+
+        async for msg in self._following(start, answers=answers):
+            yield msg
+
+    async def _following(self, start: Callable[[], Awaitable[str]], *, answers: bool) -> AsyncIterator[EventMsg]:
+        subscription = self.events(limit=_UNLIMITED, answers=answers)
+        before = self._tasks.begun
+        try:
+            turn_id = await start()
+            if self._tasks.begun == before and not self._tasks.pending:
+                subscription.end()  # no turn comes; the queue has the refusal, if there was one
             head = True
             async for event in subscription:
                 if head and isinstance(event.msg, SessionConfiguredEvent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codex_framework import EventMsg, OpHandler, hookimpl
+from codex_framework import EventMsg, ExecCommand, OpHandler, hookimpl
 from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
 from codex_plugin_review.ops import Review, ReviewRequest
 
@@ -15,6 +15,7 @@ __all__ = [
     "Review",
     "ReviewRequest",
     "codex_events",
+    "codex_exec_commands",
     "codex_ops",
 ]
 
@@ -31,3 +32,11 @@ def codex_ops() -> Iterable[OpHandler[Any]]:
     from codex_plugin_review.ops import ReviewHandler
 
     return [ReviewHandler()]
+
+
+@hookimpl
+def codex_exec_commands() -> Iterable[ExecCommand]:
+    """Offer ``exec review``."""
+    from codex_plugin_review.cli import COMMAND
+
+    return [COMMAND]

@@ -60,9 +60,6 @@ _HIDDEN = (
 
 _HIDDEN_ITEMS = ("AgentMessage", "UserMessage")
 
-_NO_TOOLS = ("web_search", "spawn_agent", "send_input", "resume_agent", "wait_agent", "close_agent", "list_agents")
-"""Tools that a reviewing model does not get: it works alone, on the code that is there."""
-
 
 class Reviewing(Task):
     """Runs one review in a separate thread, and records its output in this thread."""
@@ -139,7 +136,6 @@ def _reviewer(turn: TaskContext) -> Agent[str]:
         name="review",
         instructions=INSTRUCTIONS,
         model=model if isinstance(model, str) and model else None,
-        disallowed_tools=_NO_TOOLS,
         context=("environment", "skills"),
         approval_policy=None if asks else ApprovalPolicy.NEVER.value,
     )

@@ -82,7 +82,7 @@ def test_options_before_exec_count_and_lists_are_joined() -> None:
         (["a", "b"], "unexpected argument 'b'"),
         (["--last"], "belongs to `exec resume`"),
         (["resume"], "or add --last"),
-        (["review"], "not available"),
+        (["fork"], "not available"),
     ],
 )
 def test_what_cannot_be_read_is_told(argv: list[str], words: str) -> None:
@@ -218,7 +218,7 @@ def test_the_source_of_a_thread_is_kept(cli: Any) -> None:
 def test_a_bug_is_called_one(cli: Any, tmp_path: Path) -> None:
     code = (
         "import sys, codex_framework.cli.exec as e; from codex_framework.cli.main import main;"
-        " e.read_options = lambda *a: 1 / 0; sys.exit(main(['exec', 'hi']))"
+        " e.read_options = lambda *a, **k: 1 / 0; sys.exit(main(['exec', 'hi']))"
     )
     argv = [subprocess.sys.executable, "-c", code]
     ran = subprocess.run(argv, capture_output=True, text=True, env=cli.env, stdin=subprocess.DEVNULL)

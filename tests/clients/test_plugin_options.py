@@ -143,7 +143,7 @@ def test_they_are_completed(cli: Any, plugin: Path) -> None:
 def test_a_run_without_them_asks_no_plugin(cli: Any, plugin: Path) -> None:
     program = (
         "import sys; from codex_framework.cli.main import main;"
-        f"status = main(['exec', '--plugin', {str(plugin)!r}, 'hi']);"
+        f"status = main(['exec', '--plugin', {str(plugin)!r}, 'hi there']);"
         "print(status, 'codex_framework.cli.plugin_options' in sys.modules)"
     )
     done = subprocess.run(

@@ -10,9 +10,9 @@ import codex_framework
 
 NAMES = """
 AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess Closed
-CodexError CommandFailed CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
-Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg ExecOption
-FatalToolError
+CodexError CommandFailed CommandOption CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
+Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg
+ExecCommand ExecOption ExecRequest FatalToolError
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
 ItemDone Kernel KernelContext Launch Limits Measurement Message ModelClient ModelError ModelEvent ModelInfo

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework.contract.hookspecs.commands import codex_commands, codex_exec_options
+from codex_framework.contract.hookspecs.commands import codex_commands, codex_exec_commands, codex_exec_options
 from codex_framework.contract.hookspecs.conversation import (
     codex_agents,
     codex_compactors,
@@ -80,6 +80,7 @@ HOOKS: tuple[Callable[..., Any], ...] = (
     codex_thread_stores,
     codex_commands,
     codex_exec_options,
+    codex_exec_commands,
     *DECLARATIONS,
 )
 """All hooks, in the order of the reference."""

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.contract.roles.exec_options import ExecOption
 from codex_framework.contract.roles.plugins import PluginContext
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_commands", "codex_exec_options"]
+__all__ = ["codex_commands", "codex_exec_commands", "codex_exec_options"]
 
 
 @hookspec
@@ -68,5 +69,30 @@ def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:  # type: 
         @hookimpl
         def codex_exec_options():
             return [ExecOption(name="greeting", setting="greeting", text="How to greet.", metavar="WORD")]
+        ```
+    """
+
+
+@hookspec
+def codex_exec_commands(plugin: PluginContext) -> Iterable[ExecCommand]:  # type: ignore[empty-body]
+    """Offer subcommands of ``codex-framework exec``, which submit an op instead of a prompt.
+
+    Called only if the first argument of ``exec`` is a single word, for a command that is not built in, and for help.
+
+    Example:
+        ```python
+        from codex_framework import CommandOption, ExecCommand, ExecRequest, hookimpl
+        from codex_framework.contract.protocol.ops import TextInput, UserInputOp
+
+
+        def request(options, argument):
+            prompt = f"Greet the user with {options.get('word', 'Hello')}."
+            return ExecRequest(op=UserInputOp((TextInput(prompt),)), shown=prompt)
+
+
+        @hookimpl
+        def codex_exec_commands():
+            word = CommandOption(name="word", text="The greeting.", metavar="WORD")
+            return [ExecCommand(name="greet", text="Greet the user.", request=request, options=[word])]
         ```
     """
