@@ -13,7 +13,10 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.scopes import ServiceKey
 
-__all__ = ["agent_problems", "value_problems"]
+__all__ = ["BUILT_IN_COMMANDS", "agent_problems", "value_problems"]
+
+BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
+"""Names of the command line that plugins cannot take."""
 
 
 def value_problems(hook: str, item: Any, settings: type[Any] | None = None) -> list[str]:
@@ -29,7 +32,6 @@ def value_problems(hook: str, item: Any, settings: type[Any] | None = None) -> l
             return list(option_problems(item, settings))
         if hook == "codex_exec_commands":
             from codex_framework.plugins.exec_commands import command_problems
-            from codex_framework.plugins.offers import BUILT_IN_COMMANDS
 
             return list(command_problems(item, BUILT_IN_COMMANDS))
         if not isinstance(item.name, str) or not item.name:

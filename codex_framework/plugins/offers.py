@@ -16,7 +16,7 @@ from codex_framework.plugins.collection import Collected
 from codex_framework.plugins.hook_checks import role_of
 from codex_framework.plugins.loaded import Loaded
 from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.offer_values import value_problems
+from codex_framework.plugins.offer_values import BUILT_IN_COMMANDS, value_problems
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.role_checks import role_problems
@@ -59,9 +59,6 @@ ROLES: Mapping[str, str] = {
 
 LAZY = ("codex_commands", "codex_exec_options", "codex_exec_commands")
 """Hooks for the command line, which are called only when it needs their objects."""
-
-BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
-"""Names of the command line that plugins cannot take."""
 
 
 class Offers:
