@@ -15,7 +15,7 @@ _SHORTEST = 12
 
 _NAMES_VARIABLES = ("env_http_headers",)
 _VARIABLE_SUFFIXES = ("env_key", "env_var")
-_OPENAI = ("CODEX_API_KEY", "OPENAI_API_KEY")
+_OPENAI = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY")
 """The variables that providers with ``requires_openai_auth`` read (Codex's names)."""
 
 

@@ -43,6 +43,7 @@ NOT_FROM_PROJECTS = (
     ("model_provider",),
     ("model_providers",),
     ("notify",),
+    *((word,) for word in ("cli_auth_credentials_store", "forced_chatgpt_workspace_id", "forced_login_method")),
     ("profile",),
     ("profiles",),
     ("experimental_realtime_ws_base_url",),
@@ -63,8 +64,9 @@ NOT_FROM_PROJECTS = (
         )
     ),
 )
-"""Keys that a project's own file cannot set: those that name servers and programs that can see everything (Codex's list), and
-those of this framework that choose the code to load, or weaken what protects the user from commands."""
+"""Keys that a project's own file cannot set: those that name servers and programs that can see everything (Codex's list), those
+that say which login is used, and those of this framework that choose the code to load, or weaken what protects the user from
+commands."""
 
 
 FROM_ANY_FOLDER = frozenset(

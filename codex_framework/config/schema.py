@@ -286,9 +286,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "file_opener": Key(
             '"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "the editor that opens links to files"
         ),
-        "forced_login_method": Key('"chatgpt" | "api"', "the only way to log in"),
-        "forced_chatgpt_workspace_id": Key("str | list[str]", "the only workspace to log in to"),
-        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where the login is stored"),
+        "forced_login_method": Key('"chatgpt" | "api"', "the only way to log in", "", _USED),
+        "forced_chatgpt_workspace_id": Key("str | list[str]", "the only workspaces to log in to", "", _USED),
+        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where logins are", used=_USED),
         "apps_mcp_product_sku": Key("str", "product id for apps"),
         "sqlite_home": Key("path", "the folder for databases"),
         "log_dir": Key("path", "the folder for logs"),

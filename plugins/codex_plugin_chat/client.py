@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.server_client import EventReader
     from codex_framework.toolkit.model_server.splitter import BodySplitter
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.token_source import TokenSource
     from codex_plugin_chat.reply import Reply
 
 __all__ = ["ChatClient"]
@@ -44,7 +44,7 @@ class ChatClient:
         headers: Mapping[str, str],
         options: ChatOptions,
         *,
-        tokens: TokenCommand | None = None,
+        tokens: TokenSource | None = None,
         is_openai: bool = False,
     ) -> None:
         self._info = info

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.token_source import TokenSource
 
 __all__ = ["ResponsesClient"]
 
@@ -44,7 +44,7 @@ class ResponsesClient:
         url: str,
         headers: Mapping[str, str],
         *,
-        tokens: TokenCommand | None = None,
+        tokens: TokenSource | None = None,
         store: bool = False,
     ) -> None:
         self._env = env

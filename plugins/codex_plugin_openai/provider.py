@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
 
 __all__ = ["ResponsesProvider"]
+
+_OPENAI_URL = "https://api.openai.com/v1"
 
 
 def _local(provider: str, name: str, port: int) -> ProviderInfo:
@@ -15,17 +19,24 @@ def _local(provider: str, name: str, port: int) -> ProviderInfo:
 
 
 class ResponsesProvider(ModelProvider):
-    """The model provider for servers with the Responses API (``wire_api = "responses"``)."""
+    """The model provider for servers with the Responses API (``wire_api = "responses"``).
+
+    Args:
+        config: The merged configuration, which says where logins are stored and which are permitted.
+    """
 
     name = "responses"
     builtin: Mapping[str, ProviderInfo] = {
         info.id: info
         for info in (
-            ProviderInfo(id="openai", name="OpenAI", base_url="https://api.openai.com/v1", requires_openai_auth=True),
+            ProviderInfo(id="openai", name="OpenAI", base_url=_OPENAI_URL, requires_openai_auth=True),
             _local("ollama", "Ollama", 11434),
             _local("lmstudio", "LM Studio", 1234),
         )
     }
+
+    def __init__(self, config: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._config = config
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
         """Return a client. No request is sent yet.
@@ -34,15 +45,17 @@ class ResponsesProvider(ModelProvider):
             ModelError: The URL or the key is missing or unusable.
         """
         from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
-        from codex_framework.toolkit.model_server.credentials import credentials
+        from codex_framework.toolkit.model_server.credentials import access
         from codex_framework.toolkit.model_server.headers import common_headers
         from codex_plugin_openai.client import ResponsesClient
 
         check_options(info)
+        found = access(info, env, self._config)
+        if found.base_url is not None and info.base_url == _OPENAI_URL:
+            info = info.evolve(base_url=found.base_url)
         url, host = post_address(info, "/responses")
-        key, tokens = credentials(info, env)
-        headers = common_headers(info, env, key)
-        return ResponsesClient(info, env, url, headers, tokens=tokens, store=is_azure(host))
+        headers = common_headers(info, env, found.key)
+        return ResponsesClient(info, env, url, headers, tokens=found.tokens, store=is_azure(host))
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown."""

@@ -1,43 +1,51 @@
-"""The credentials of a provider: an API key, or a program that prints tokens."""
+"""The credentials of a provider: an API key, a login, or a program that prints tokens."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.value import Value, field
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.token_source import TokenSource
 
-__all__ = ["api_key", "credentials"]
+__all__ = ["Access", "access", "api_key", "credentials"]
 
 
-def credentials(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str | None, TokenCommand | None]:
-    """Return the key to send as a bearer token, or the source of tokens if the table has ``auth``, or neither.
+class Access(Value):
+    """How requests to a provider authenticate.
+
+    Attributes:
+        key: The key to send as a bearer token. None means that there is none.
+        tokens: The source of bearer tokens, if they change.
+        base_url: Where requests with these credentials go, if the provider's table names no server of its own.
+    """
+
+    key: str | None = field(default=None, repr=False)
+    tokens: TokenSource | None = field(default=None, repr=False)
+    base_url: str | None = None
+
+
+def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any] | None = None) -> Access:
+    """Return the credentials of a provider.
+
+    The first of these sources that is set provides them: ``auth``, the environment variable named by ``env_key``,
+    ``experimental_bearer_token``, and for OpenAI itself ``CODEX_API_KEY``, ``CODEX_ACCESS_TOKEN``, the stored login and
+    ``OPENAI_API_KEY``.
+
+    Args:
+        config: The merged configuration, which says where logins are stored and which are permitted.
 
     Raises:
-        ModelError: The provider needs a key and none is set, or its ``auth`` is invalid.
+        ModelError: The provider needs credentials and there are none, or they cannot be read.
     """
-    if "auth" not in info.options:
-        return api_key(info, env), None
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    if "auth" in info.options:
+        from codex_framework.toolkit.model_server.token_command import TokenCommand
 
-    return None, TokenCommand.of(info, env)
-
-
-def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
-    """Return the key to send as a bearer token, or None if the provider needs no key.
-
-    The first of these sources that is set provides the key: the environment variable named by ``env_key``, then
-    ``experimental_bearer_token``, and for OpenAI itself ``CODEX_API_KEY``, ``OPENAI_API_KEY`` and ``$CODEX_HOME/auth.json``.
-
-    Raises:
-        ModelError: The provider needs a key, and none is set.
-    """
+        return Access(tokens=TokenCommand.of(info, env))
     if info.env_key:
         key = env.get(info.env_key, "").strip()
         if not key:
@@ -45,20 +53,51 @@ def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
                 f"Missing environment variable: `{info.env_key}`",
                 info.env_key_instructions or f"Set {info.env_key} to the API key of {info.name or info.id}.",
             )
-        return key
+        return Access(key)
     if info.experimental_bearer_token:
-        return info.experimental_bearer_token
+        return Access(info.experimental_bearer_token)
     if not (info.requires_openai_auth or info.id == "openai") or _sends_own(info, env):
-        return None
-    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME") or Path.home()) / ".codex")
-    key = env.get("CODEX_API_KEY", "").strip() or env.get("OPENAI_API_KEY", "").strip() or _stored(home / "auth.json")
-    if not key:
+        return Access()
+    return _openai_access(info, env, config or {})
+
+
+def _openai_access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> Access:
+    from codex_framework.toolkit.login.access import find_login, home_of
+
+    login = find_login(env, config)
+    if login is None:
         raise _missing(
             f"no API key for the provider {info.id!r}",
-            f'Set OPENAI_API_KEY, or put {{"OPENAI_API_KEY": "..."}} into {home / "auth.json"},'
-            " or choose another model_provider in config.toml.",
+            "Run `codex-framework login`, or set OPENAI_API_KEY, or choose another model_provider in config.toml."
+            f" Logins are stored in {home_of(env) / 'auth.json'}.",
         )
-    return key
+    return Access(login) if isinstance(login, str) else Access(tokens=login, base_url=login.base_url)
+
+
+def credentials(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str | None, TokenSource | None]:
+    """Return the key to send as a bearer token, or the source of tokens, or neither; see :func:`access`.
+
+    For APIs that ChatGPT's tokens are not for: with such a login, OpenAI itself is an error.
+
+    Raises:
+        ModelError: As for :func:`access`.
+    """
+    found = access(info, env)
+    if found.base_url is not None and info.id == "openai":
+        raise _missing(
+            f"the login is one of ChatGPT, which cannot be used with wire_api {info.wire_api!r}",
+            'Set wire_api = "responses", or use an API key.',
+        )
+    return found.key, found.tokens
+
+
+def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
+    """Return the key to send as a bearer token, or None if there is none; see :func:`access`.
+
+    Raises:
+        ModelError: As for :func:`access`.
+    """
+    return access(info, env).key
 
 
 def _missing(fact: str, hint: str) -> ModelError:
@@ -69,14 +108,3 @@ def _sends_own(info: ProviderInfo, env: Mapping[str, str]) -> bool:
     """Return whether the provider's table sets the ``authorization`` header itself."""
     sent = [*info.http_headers, *(name for name, variable in info.env_http_headers.items() if env.get(variable))]
     return any(name.lower() == "authorization" for name in sent)
-
-
-def _stored(path: Path) -> str:
-    try:
-        stored = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise _missing(f"{path} cannot be read: {error}", f"Repair or delete {path}, or set OPENAI_API_KEY.") from error
-    key = stored.get("OPENAI_API_KEY") if isinstance(stored, dict) else None
-    return key.strip() if isinstance(key, str) else ""

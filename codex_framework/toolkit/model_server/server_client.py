@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.faults import KnownFault
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.token_source import TokenSource
     from codex_framework.toolkit.model_server.transport import Answer, Transport
 
     class Splitter(Protocol):
@@ -67,7 +67,7 @@ class ServerClient:
         url: str,
         headers: Mapping[str, str],
         *,
-        tokens: TokenCommand | None = None,
+        tokens: TokenSource | None = None,
         endpoint: str,
         load_reading: Callable[[], None],
         known: KnownFault | None = None,
@@ -107,6 +107,8 @@ class ServerClient:
                 if answer.status < 300:
                     return answer
                 error = await self._refusal(answer)
+                if answer.status == 401 and self._tokens is not None:
+                    error.hint = error.hint or self._tokens.refused_hint
                 again = answer.status >= 500 and error.retryable
             except ModelError as failure:
                 # A server that was silent for minutes has received the request, so the turn decides what to do.
@@ -157,12 +159,12 @@ class ServerClient:
         if self._tokens is None:
             return await self._post(headers, body)
         token = await self._tokens.token()
-        answer = await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+        answer = await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
         if answer.status != 401:
             return answer
         await answer.aclose()
         token = await self._tokens.token(refused=token)
-        return await self._post({**headers, "authorization": f"Bearer {token}"}, body)
+        return await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if self._transport is None:

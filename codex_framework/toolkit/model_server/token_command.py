@@ -30,6 +30,8 @@ class TokenCommand:
     refresh_s: float
     cwd: str | None
     env: Mapping[str, str] = attrs.field(repr=False)
+    headers: Mapping[str, str] = attrs.field(factory=dict, init=False)
+    refused_hint: str = attrs.field(default="", init=False)
     _token: str = attrs.field(default="", init=False, repr=False)
     _made_at: float = attrs.field(default=0.0, init=False)
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False, repr=False)

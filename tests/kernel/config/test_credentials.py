@@ -51,7 +51,7 @@ def test_all_variables_that_the_configuration_names_are_found() -> None:
     found = credentials(tomllib.loads(CONFIG), [provider])
     assert found.names == {
         *("ONE", "TEAM", "USER", "DOCS", "DOCS_TEAM", "FILES", "FILES_TOKEN", "SHARE", "MINE", "SEARCH"),
-        *("GIVEN", "HEADER", "OPENAI_API_KEY", "CODEX_API_KEY"),
+        *("GIVEN", "HEADER", "OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"),
     }
     assert found.secrets == {"token-in-the-config", "Bearer literal", "files-token-value"}
     assert "token" not in repr(found)

@@ -76,7 +76,7 @@ def test_a_chosen_profile_counts(warning_of: Any) -> None:
 
 
 def test_a_run_is_told_once(make_kernel: Any) -> None:
-    idle = ["forced_login_method='api'", "web_search='live'"]
+    idle = ["chatgpt_base_url='https://h'", "web_search='live'"]
 
     async def main() -> list[str]:
         async with make_kernel([say("one"), say("two")], config=idle) as kernel:
@@ -85,7 +85,7 @@ def test_a_run_is_told_once(make_kernel: Any) -> None:
             return [event.message for result in results for event in result.events if event.type == "warning"]
 
     told = [text for text in asyncio.run(main()) if "no effect" in text]
-    assert told == ["these settings of Codex have no effect here yet: `forced_login_method`, `web_search`"]
+    assert told == ["these settings of Codex have no effect here yet: `chatgpt_base_url`, `web_search`"]
 
 
 def test_a_setting_that_a_plugin_claims_is_not_named(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_openai_takes_the_key_from_four_places_in_order(codex_home: Path) -> Non
         api_key(asked, everything),
         api_key(OPENAI, everything),
         api_key(OPENAI, {**home, "OPENAI_API_KEY": "openai"}),
-        api_key(OPENAI, home),
-    ] == ["mine", "codex", "openai", "stored"]
+        api_key(OPENAI, {"CODEX_HOME": "/nowhere", "OPENAI_API_KEY": "openai"}),
+    ] == ["mine", "codex", "stored", "openai"]
 
 
 def test_a_local_server_wants_no_key() -> None:
@@ -58,7 +58,7 @@ def test_a_table_with_its_own_authorization_wants_no_key() -> None:
 def test_a_missing_key_says_what_to_set(codex_home: Path) -> None:
     error = failure(OPENAI, {"CODEX_HOME": str(codex_home)})
     assert error.fact == "no API key for the provider 'openai'"
-    assert error.hint.startswith("Set OPENAI_API_KEY, or put")
+    assert error.hint.startswith("Run `codex-framework login`, or set OPENAI_API_KEY")
 
 
 def test_a_missing_variable_is_named_with_the_tables_own_advice() -> None:

@@ -1,0 +1,24 @@
+"""The error of logins."""
+
+from __future__ import annotations
+
+from codex_framework.contract.errors import ModelError
+
+__all__ = ["LoginError"]
+
+
+class LoginError(ModelError):
+    """There is no usable login, or logging in failed.
+
+    Attributes:
+        reason: ``missing``, ``unreadable``, ``unwritable``, ``keyring``, ``forbidden`` (the configuration does not permit this login),
+            ``expired``, ``reused``, ``revoked`` (of refresh tokens), ``changed`` (another account), ``refused``, ``denied``,
+            ``unreachable``, ``protocol`` (the issuer's reply makes no sense), ``timeout``, ``port`` or ``unsupported``.
+    """
+
+    slug = "login"
+    reason: str
+
+    def __init__(self, fact: str, *, reason: str, hint: str = "", retryable: bool = False) -> None:
+        super().__init__(fact, info="unauthorized", hint=hint, retryable=retryable)
+        self.reason = reason

@@ -1,0 +1,274 @@
+"""Where the login is stored: ``auth.json``, which Codex reads and writes too, the system's keyring, or only this process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.os_errors import os_error_text
+
+__all__ = ["LoginStorage", "StoreMode", "store_mode"]
+
+T = TypeVar("T")
+
+StoreMode = Literal["file", "keyring", "auto", "ephemeral"]
+
+_SERVICE = "Codex Auth"
+"""The name of the keyring entry's service (Codex's)."""
+_LOCKS = ("auth.lock", "auth.json.lock")
+"""The locks that Codex holds while it replaces the file, in its order."""
+_REFRESH_LOCK = "auth.refresh.lock"
+_LOCK_S = 60.0
+_LOCK_PAUSE_S = 0.02
+_MAX_BYTES = 1024 * 1024
+
+_ephemeral: dict[str, StoredLogin] = {}
+
+
+class Keyring(Protocol):
+    """The functions of the package ``keyring`` that are used."""
+
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+    def set_password(self, service_name: str, username: str, password: str) -> None: ...
+    def delete_password(self, service_name: str, username: str) -> None: ...
+
+
+def store_mode(config: Mapping[str, Any]) -> StoreMode:
+    """Return the setting ``cli_auth_credentials_store``. The default is ``file``, as in Codex."""
+    mode = config.get("cli_auth_credentials_store")
+    return cast("StoreMode", mode) if mode in ("file", "keyring", "auto", "ephemeral") else "file"
+
+
+class LoginStorage:
+    """The stored login.
+
+    Args:
+        codex_home: The folder of the file.
+        mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is installed and
+            works, else the file. ``ephemeral``: the memory of this process.
+    """
+
+    def __init__(self, codex_home: Path, mode: StoreMode = "file") -> None:
+        self._home = codex_home
+        self._mode = mode
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._home / "auth.json"
+
+    def load(self) -> StoredLogin | None:
+        """Return the login, or None if there is none.
+
+        Raises:
+            LoginError: The file or the keyring cannot be read.
+        """
+        if self._mode == "ephemeral":
+            return _ephemeral.get(self._key())
+        if self._mode != "file":
+            text = self._in_keyring(lambda keyring: keyring.get_password(_SERVICE, self._key()))
+            if text:
+                return _parsed(text.encode(), "the login in the system's keyring")
+            if self._mode == "keyring":
+                return None
+        return self._read()
+
+    def save(self, login: StoredLogin) -> None:
+        """Store a login in place of the one before. The file is replaced in one step, and only its owner can read it.
+
+        Raises:
+            LoginError: The login cannot be stored.
+        """
+        if self._mode == "ephemeral":
+            _ephemeral[self._key()] = login
+            return
+        if self._mode != "file":
+            text = json.dumps(login.content, ensure_ascii=False)
+
+            def store(keyring: Keyring) -> bool:
+                keyring.set_password(_SERVICE, self._key(), text)
+                return True
+
+            if self._in_keyring(store):
+                self._drop_file()
+                return
+        data = json.dumps(login.content, indent=2, ensure_ascii=False).encode("utf-8", "replace")
+        with self._locked(_LOCKS):
+            self._replace(data)
+
+    def delete(self) -> bool:
+        """Delete the login wherever it may be. Returns whether there was one.
+
+        Raises:
+            LoginError: It cannot be deleted.
+        """
+        found = _ephemeral.pop(self._key(), None) is not None
+        if self._mode in ("keyring", "auto"):
+
+            def drop(keyring: Keyring) -> bool:
+                if keyring.get_password(_SERVICE, self._key()) is None:
+                    return False
+                keyring.delete_password(_SERVICE, self._key())
+                return True
+
+            found = bool(self._in_keyring(drop)) or found
+        return self._drop_file() or found
+
+    @contextlib.contextmanager
+    def refreshing(self) -> Iterator[None]:
+        """Hold the lock for refreshing tokens, so that of many processes one asks the issuer. Waits up to a minute.
+
+        Raises:
+            LoginError: Another process does not release it.
+        """
+        with self._locked((_REFRESH_LOCK,)):
+            yield
+
+    # The file
+
+    def _read(self) -> StoredLogin | None:
+        try:
+            with self.path.open("rb") as file:
+                raw = file.read(_MAX_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(f"{self.path} cannot be read: {os_error_text(error)}") from error
+        return _parsed(raw, str(self.path))
+
+    def _replace(self, data: bytes) -> None:
+        """Write a file beside the old one that only the user may read, and rename it over the old one.
+
+        The toolkit's function does not write this file, because no tool may, and tokens may be refreshed within a tool's call.
+        """
+        target = Path(os.path.realpath(self.path))
+        temporary = target.with_name(f".auth-{os.urandom(6).hex()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(temporary, flags, 0o600)
+            try:
+                with open(descriptor, "wb") as file:  # noqa: PTH123  # the descriptor is open already
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _drop_file(self) -> bool:
+        if not self.path.exists() and not self.path.is_symlink():
+            return False
+        with self._locked(_LOCKS):
+            try:
+                self.path.unlink()
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                raise self._unwritable(error) from error
+        return True
+
+    def _unwritable(self, error: OSError) -> LoginError:
+        fact = f"{self.path} cannot be written: {os_error_text(error)}"
+        return LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable, with free space.")
+
+    @contextlib.contextmanager
+    def _locked(self, names: tuple[str, ...]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for name in names:
+                stack.callback(os.close, self._lock(self._home / name))
+            yield
+
+    def _lock(self, path: Path) -> int:
+        import fcntl
+
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            fact = f"{path} cannot be opened: {os_error_text(error)}"
+            raise LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable.") from error
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < deadline:
+                    time.sleep(_LOCK_PAUSE_S)
+                    continue
+                os.close(descriptor)
+                fact = f"another process has been changing the login in {self._home} for a minute"
+                raise LoginError(fact, reason="timeout", hint="End that process, then try again.") from None
+            except OSError:  # a file system without locks: better without them than no login
+                return descriptor
+            return descriptor
+
+    # The keyring
+
+    def _key(self) -> str:
+        """Return the name of the keyring entry for this folder (Codex's)."""
+        digest = hashlib.sha256(os.fsencode(os.path.realpath(self._home))).hexdigest()
+        return f"cli|{digest[:16]}"
+
+    def _in_keyring(self, action: Callable[[Keyring], T]) -> T | None:
+        """Do something with the keyring. Returns None if there is none and the file is used instead.
+
+        Raises:
+            LoginError: There is none, or it fails, and nothing else may be used.
+        """
+        keyring = _installed_keyring()
+        if keyring is None:
+            if self._mode == "auto":
+                return None
+            raise LoginError(
+                "the keyring of the system cannot be used",
+                reason="keyring",
+                hint="Install it with `pip install 'codex-framework[keyring]'`, or set cli_auth_credentials_store = \"file\".",
+            )
+        try:
+            return action(keyring)
+        except Exception as error:  # a backend may raise anything
+            if self._mode == "auto":
+                return None
+            raise LoginError(
+                f"the keyring of the system failed ({type(error).__name__})",
+                reason="keyring",
+                hint='Unlock it, or set cli_auth_credentials_store = "file".',
+            ) from None  # the backend's own text may quote what it was given
+
+
+def _parsed(raw: bytes, place: str) -> StoredLogin:
+    try:
+        content = json.loads(raw) if len(raw) <= _MAX_BYTES else None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _unreadable(f"{place} cannot be read: it is not a JSON object")
+    return StoredLogin(content)
+
+
+def _unreadable(fact: str) -> LoginError:
+    hint = "Repair or delete it, or log in again with `codex-framework login`."
+    return LoginError(fact, reason="unreadable", hint=hint)
+
+
+def _installed_keyring() -> Keyring | None:
+    """Return the package ``keyring`` if it is installed and has a backend that can store something."""
+    try:
+        import keyring  # type: ignore[import-not-found,unused-ignore]
+        from keyring.backends import fail, null  # type: ignore[import-not-found,unused-ignore]
+
+        backend = keyring.get_keyring()
+    except Exception:  # it is not installed, or its configuration is broken
+        return None
+    return None if isinstance(backend, (fail.Keyring, null.Keyring)) else cast("Keyring", keyring)

@@ -1,0 +1,160 @@
+"""Bearer tokens of a ChatGPT login, refreshed before they expire and when a server refuses one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp
+from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.issuer import refresh, whoami
+from codex_framework.toolkit.login.policy import LoginPolicy
+from codex_framework.toolkit.login.storage import LoginStorage
+from codex_framework.toolkit.login.stored import StoredLogin
+
+__all__ = ["CHATGPT_URL", "ChatGptTokens", "PersonalToken"]
+
+CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
+"""The base URL for ChatGPT's tokens, if the provider's is OpenAI's API (Codex's)."""
+
+_HINT = "Run `codex-framework logout`, then `codex-framework login`."
+_log = logging.getLogger("codex_framework.login")
+
+
+class ChatGptTokens:
+    """The tokens of a ChatGPT login. Threads of a kernel share them, and processes share the stored login.
+
+    Attributes:
+        headers: Headers that requests need besides the token.
+        base_url: Where requests go, if the provider's table names no server of its own.
+        refused_hint: What to do if a server refuses a new token.
+    """
+
+    base_url = CHATGPT_URL
+    refused_hint = _HINT
+
+    def __init__(self, login: StoredLogin, storage: LoginStorage, env: Mapping[str, str], policy: LoginPolicy) -> None:
+        self._login = login
+        self._storage = storage
+        self._env = env
+        self._policy = policy
+        self._lock = asyncio.Lock()
+        self._dead: tuple[str, LoginError] | None = None
+        self._unsaved = False
+        self.headers = {"chatgpt-account-id": login.account} if login.account else {}
+        if is_fedramp(login.id_claims):
+            self.headers["x-openai-fedramp"] = "true"
+
+    async def token(self, *, refused: str = "") -> str:
+        """Return the access token.
+
+        A refresh is finished even if the caller is cancelled, because the issuer accepts a refresh token only once.
+
+        Args:
+            refused: The token that a server has just refused. If it is the current one, it is replaced.
+
+        Raises:
+            LoginError: It cannot be replaced.
+        """
+        async with self._lock:
+            token = self._login.access_token
+            if refused and refused == token:
+                await asyncio.shield(asyncio.to_thread(self._renew, "unauthorized_recovery"))
+            elif self._login.is_stale():
+                await self._renew_early()
+            elif self._unsaved:
+                await asyncio.to_thread(self._save, self._login)
+            if not self._login.access_token:
+                raise LoginError("ChatGPT auth is missing an access token", reason="unreadable", hint=_HINT)
+            return self._login.access_token
+
+    async def _renew_early(self) -> None:
+        """Replace a token that is about to expire. If that fails, the old one is used as long as it is valid."""
+        try:
+            await asyncio.shield(asyncio.to_thread(self._renew, "proactive_expiry"))
+        except LoginError as error:
+            expiry = expires_at(claims_of(self._login.access_token))
+            if error.reason == "changed" or expiry is None or expiry <= time.time():
+                raise
+            _log.warning("%s", error)
+
+    def _renew(self, reason: str) -> None:
+        """Take the tokens that another process has stored in the meantime, or ask the issuer for new ones."""
+        with self._storage.refreshing():
+            stored = self._storage.load()
+            if stored is None or stored.kind != "chatgpt" or stored.account != self._login.account:
+                raise LoginError(
+                    "Your access token could not be refreshed because you have since logged out or signed in to another"
+                    " account. Please sign in again.",
+                    reason="changed",
+                    hint="Start again, so that the new login is used, or run `codex-framework login`.",
+                )
+            self._policy.check(stored)
+            if stored.access_token != self._login.access_token and not stored.is_stale() and not self._unsaved:
+                self._login = stored
+                return
+            login = self._login if self._unsaved else stored
+            self._save(self._refreshed(login, reason))
+
+    def _refreshed(self, login: StoredLogin, reason: str) -> StoredLogin:
+        token = login.refresh_token
+        if not token:
+            raise LoginError("ChatGPT auth is missing a refresh token", reason="unreadable", hint=_HINT)
+        if self._dead is not None and self._dead[0] == token:
+            raise self._dead[1]
+        try:
+            tokens = refresh(token, self._env, issuer=login.issuer, client_id=login.client_id, reason=reason)
+        except LoginError as error:
+            if not error.retryable and error.reason != "unreachable":
+                self._dead = (token, error)
+            raise
+        return login.refreshed(tokens)
+
+    def _save(self, login: StoredLogin) -> None:
+        """Use a login, and store it. If it cannot be stored, it is used nevertheless, and stored later."""
+        self._login = login
+        try:
+            self._storage.save(login)
+            self._unsaved = False
+        except LoginError as error:
+            if not self._unsaved:
+                _log.warning("the refreshed login is not stored: %s %s", error, error.hint)
+            self._unsaved = True
+
+
+class PersonalToken:
+    """A personal access token. Its account is looked up at its first use.
+
+    Attributes:
+        headers: Headers that requests need besides the token, once it has been used.
+        base_url: Where requests go, if the provider's table names no server of its own.
+        refused_hint: What to do if a server refuses it.
+    """
+
+    base_url = CHATGPT_URL
+    refused_hint = "The access token has expired or was revoked. Create a new one."
+
+    def __init__(self, token: str, env: Mapping[str, str], policy: LoginPolicy) -> None:
+        self._token = token
+        self._env = env
+        self._policy = policy
+        self._lock = asyncio.Lock()
+        self.headers: dict[str, str] = {}
+
+    async def token(self, *, refused: str = "") -> str:  # noqa: ARG002  # it cannot be refreshed
+        """Return the token.
+
+        Raises:
+            LoginError: Its account cannot be looked up, or must not be used.
+        """
+        async with self._lock:
+            if not self.headers:
+                reply = await asyncio.to_thread(whoami, self._token, self._env)
+                account = reply.text("chatgpt_account_id")
+                self._policy.check_account(account)
+                self.headers = {"chatgpt-account-id": account}
+                if reply.content.get("chatgpt_account_is_fedramp") is True:
+                    self.headers["x-openai-fedramp"] = "true"
+            return self._token

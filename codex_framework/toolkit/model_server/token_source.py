@@ -1,0 +1,33 @@
+"""The protocol of bearer tokens that change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+__all__ = ["TokenSource"]
+
+
+class TokenSource(Protocol):
+    """Provides bearer tokens: of a program, or of a login."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers that requests need besides the token. Read them after the token."""
+        ...
+
+    @property
+    def refused_hint(self) -> str:
+        """What to do if a server refuses even a new token. Empty if there is no useful advice."""
+        ...
+
+    async def token(self, *, refused: str = "") -> str:
+        """Return the token.
+
+        Args:
+            refused: The token that a server has just refused. If it is the current one, it is replaced.
+
+        Raises:
+            ModelError: There is none.
+        """
+        ...

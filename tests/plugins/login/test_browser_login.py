@@ -1,0 +1,209 @@
+"""The login in the browser, against an issuer on loopback that checks the proof key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import stat
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.policy import LoginPolicy
+from codex_framework.toolkit.login.storage import LoginStorage
+from codex_plugin_login import flow
+from codex_plugin_login.browser import browser_login
+from tests.plugins.login.issuer import Issuer
+
+Browser = Callable[[str], Any]
+
+
+def open_page(address: str) -> tuple[int, str]:
+    """What a browser sees, after all redirects."""
+    try:
+        with urllib.request.urlopen(address, timeout=20) as page:
+            return page.status, page.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def log_in(
+    issuer: Issuer, home: Path, browser: Browser, *, ports: tuple[int, ...] = (0,), timeout_s: float = 20, **policy: Any
+) -> Any:
+    """Log in. The browser gets the address that the terminal shows. Returns what it saw."""
+    seen: list[Any] = []
+    threads: list[threading.Thread] = []
+
+    def echo(text: str) -> None:
+        (address,) = re.findall(r"^http\S+$", text, re.MULTILINE)
+        threads.append(threading.Thread(target=lambda: seen.append(browser(address))))
+        threads[0].start()
+
+    try:
+        asyncio.run(
+            browser_login(
+                flow.Issuer(issuer.url, "client-1"),
+                LoginStorage(home),
+                LoginPolicy(**policy),
+                echo=echo,
+                environ={},
+                timeout_s=timeout_s,
+                ports=ports,
+            )
+        )
+    finally:
+        for thread in threads:
+            thread.join(20)
+    return seen[0]
+
+
+def failure(*args: Any, **named: Any) -> LoginError:
+    with pytest.raises(LoginError) as caught:
+        log_in(*args, **named)
+    return caught.value
+
+
+def test_a_login_is_stored_as_codex_stores_it(issuer: Issuer, codex_home: Path) -> None:
+    status, page = log_in(issuer, codex_home, open_page)
+    assert (status, "You are logged in" in page) == (200, True)
+    path = codex_home / "auth.json"
+    stored = json.loads(path.read_text())
+    assert list(stored) == ["auth_mode", "OPENAI_API_KEY", "tokens", "last_refresh"]
+    assert list(stored["tokens"]) == [
+        *("id_token", "access_token", "refresh_token", "oauth_provenance", "login_owner_id", "account_id")
+    ]
+    assert (stored["auth_mode"], stored["OPENAI_API_KEY"]) == ("chatgpt", None)
+    assert stored["tokens"]["oauth_provenance"] == {"issuer": issuer.url, "client_id": "client-1"}
+    assert stored["tokens"]["account_id"] == "acct-1"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", stored["last_refresh"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not list(codex_home.glob(".auth-*"))
+
+
+def test_the_issuer_is_asked_as_codex_asks_it(issuer: Issuer, codex_home: Path) -> None:
+    log_in(issuer, codex_home, open_page, workspaces=("acct-1",))
+    asked, exchange = issuer.seen
+    assert dict(asked.query) == {
+        "response_type": "code",
+        "client_id": "client-1",
+        "redirect_uri": asked.query["redirect_uri"],
+        "code_challenge": asked.query["code_challenge"],
+        "code_challenge_method": "S256",
+        "state": asked.query["state"],
+        "scope": "openid profile email offline_access api.connectors.read api.connectors.invoke",
+        "id_token_add_organizations": "true",
+        "codex_cli_simplified_flow": "true",
+        "originator": "codex_cli_rs",
+        "allowed_workspace_id": "acct-1",
+    }
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/auth/callback", asked.query["redirect_uri"])
+    assert len(asked.query["state"]) >= 43
+    assert set(exchange.form) == {"grant_type", "code", "redirect_uri", "client_id", "code_verifier"}
+    assert len(exchange.form["code_verifier"]) >= 43
+    assert exchange.form["code_verifier"] not in json.dumps(dict(asked.query))
+
+
+def test_an_answer_with_a_wrong_state_is_ignored(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> tuple[int, int, int]:
+        (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
+        forged = open_page(f"{redirect}?code=evil&state=guessed")[0]
+        without = open_page(f"{redirect}?code=evil")[0]
+        return forged, without, open_page(address)[0]
+
+    assert log_in(issuer, codex_home, browser) == (400, 400, 200)
+    assert [seen.form.get("code") for seen in issuer.seen if seen.path == "/oauth/token"] == ["code-1"]
+
+
+def test_other_requests_are_answered_and_ignored(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> tuple[int, int, int]:
+        (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
+        base = redirect.removesuffix("/auth/callback")
+        posted = urllib.request.Request(redirect, data=b"x", method="POST")
+        try:
+            urllib.request.urlopen(posted, timeout=10)
+        except urllib.error.HTTPError as error:
+            status = error.code
+        with socket.create_connection((urlsplit(base).hostname, urlsplit(base).port)) as garbage:
+            garbage.sendall(b"\x16\x03\x01\x02\x00" + b"\xff" * 100 + b"\r\n\r\n")
+            garbage.recv(100)
+        return status, open_page(f"{base}/favicon.ico")[0], open_page(address)[0]
+
+    assert log_in(issuer, codex_home, browser) == (405, 404, 200)
+
+
+def test_a_denied_login_says_why(issuer: Issuer, codex_home: Path) -> None:
+    issuer.refused = "access_denied"
+    error = failure(issuer, codex_home, open_page)
+    assert (error.reason, error.fact) == ("denied", "Sign-in could not be completed: access_denied")
+    assert not (codex_home / "auth.json").exists()
+
+
+def test_a_code_of_somebody_else_is_worth_nothing(issuer: Issuer, codex_home: Path) -> None:
+    """The issuer checks the proof key: a code that was asked for with another one gives no tokens."""
+
+    def browser(address: str) -> tuple[int, str]:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        foreign = address.replace(query["code_challenge"], "c" * 43)
+        return open_page(foreign)
+
+    error = failure(issuer, codex_home, browser)
+    assert (error.reason, "the verifier does not fit" in error.fact) == ("refused", True)
+    assert not (codex_home / "auth.json").exists()
+
+
+def test_nobody_logs_in(issuer: Issuer, codex_home: Path) -> None:
+    error = failure(issuer, codex_home, lambda _: None, timeout_s=0.2)
+    assert (error.reason, error.fact) == ("timeout", "nobody has logged in within 0.2 seconds")
+
+
+def test_a_workspace_that_is_not_permitted_is_not_stored(issuer: Issuer, codex_home: Path) -> None:
+    error = failure(issuer, codex_home, open_page, workspaces=("other", "third"))
+    assert error.fact == "Login is restricted to workspace(s) other, third, but current credentials belong to acct-1."
+    assert not (codex_home / "auth.json").exists()
+
+
+def test_the_second_port_is_used_if_the_first_is_busy(issuer: Issuer, codex_home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        assert log_in(issuer, codex_home, open_page, ports=(port, 0))[0] == 200
+        error = failure(issuer, codex_home, open_page, ports=(port, port))
+    assert (error.reason, str(port) in error.fact, "--device-auth" in error.hint) == ("port", True, True)
+
+
+def test_another_login_takes_the_port_over(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> int:
+        (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
+        return open_page(redirect.replace("/auth/callback", "/cancel"))[0]
+
+    assert failure(issuer, codex_home, browser).fact == "the login was cancelled"
+
+
+BAD_REPLIES: dict[str, tuple[int, Any, str]] = {
+    "no JSON": (200, b"<html>maintenance</html>", "protocol"),
+    "not an object": (200, b"[1]", "protocol"),
+    "no access token": (200, {"id_token": "a.b.c", "refresh_token": "r"}, "protocol"),
+    "garbage as an id token": (200, {"id_token": "garbage", "access_token": "a", "refresh_token": "r"}, "protocol"),
+    "numbers as tokens": (200, {"id_token": 1, "access_token": 2, "refresh_token": 3}, "protocol"),
+    "endless": (200, b"[" * 2_000_000, "protocol"),
+    "a redirect": (302, {"location": "http://127.0.0.1:9/steal"}, "refused"),
+    "an error page": (500, b"\xff\xfe broken", "refused"),
+    "a refusal": (400, {"error": "invalid_grant"}, "refused"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REPLIES)
+def test_a_reply_that_makes_no_sense_is_an_error(name: str, issuer: Issuer, codex_home: Path) -> None:
+    status, body, reason = BAD_REPLIES[name]
+    issuer.answers["/oauth/token"] = lambda _: (status, dict(body) if isinstance(body, dict) else body)
+    error = failure(issuer, codex_home, open_page)
+    assert (error.reason, "127.0.0.1" in error.fact or str(status) in error.fact) == (reason, True)
+    assert not (codex_home / "auth.json").exists()
