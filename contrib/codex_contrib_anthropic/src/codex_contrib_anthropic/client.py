@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.server_client import EventReader
     from codex_framework.toolkit.model_server.splitter import BodySplitter
-    from codex_framework.toolkit.model_server.token_command import TokenCommand
+    from codex_framework.toolkit.model_server.token_source import TokenSource
 
 __all__ = ["MessagesClient"]
 
@@ -46,7 +46,7 @@ class MessagesClient:
         headers: Mapping[str, str],
         options: MessagesOptions,
         *,
-        tokens: TokenCommand | None = None,
+        tokens: TokenSource | None = None,
     ) -> None:
         self._info = info
         self._env = env
