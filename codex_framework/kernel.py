@@ -233,6 +233,13 @@ class Kernel:
             thread.warn(text)
         return thread
 
+    def fork_thread(self, thread_id: str, *, at: int | str | None = None) -> str:
+        """Store a new thread that begins as a stored one, and return its id for :meth:`resume_thread`. Raises ThreadError.
+
+        ``at`` is the last turn to keep: its number, starting at 1, or its id. None keeps all turns.
+        """
+        return self._threads.fork(self._host, thread_id, at)
+
     async def run(
         self,
         agent: Agent[OutputT],
@@ -265,11 +272,7 @@ class Kernel:
         return result
 
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
-        """Return the id of the newest stored thread. With ``cwd``, only threads that were started there are considered.
-
-        Raises:
-            ThreadError: No plugin stores threads.
-        """
+        """Return the id of the newest stored thread; with ``cwd``, of those that were started there. Raises ThreadError."""
         return self._threads.latest(self._host, None if cwd is None else str(cwd))
 
     def warn(self, text: str) -> None:
@@ -375,8 +378,7 @@ class Kernel:
 
     def _report(self, thread_id: str, sentence: str) -> None:
         thread = self.threads.get(thread_id)
-        listeners = [thread] if thread is not None else list(self.threads.values())
-        self._tell(listeners, sentence)
+        self._tell([thread] if thread is not None else list(self.threads.values()), sentence)
 
     def _log_stall(self, stall: Stall) -> None:
         """Name a plugin that blocks the event loop. Called on another thread, because nothing else can run."""

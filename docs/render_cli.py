@@ -17,7 +17,14 @@ import click
 
 from codex_framework.cli.argv import Option
 from codex_framework.cli.commands import BUILT_IN, root
-from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS, command_usage, usage
+from codex_framework.cli.exec_options import (
+    EXEC_OPTIONS,
+    FORK_OPTIONS,
+    RESUME_OPTIONS,
+    SHARED_OPTIONS,
+    command_usage,
+    usage,
+)
 from codex_framework.cli.plugin_options import own_options
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.plugins.registry import CommandTable, load_registry
@@ -46,7 +53,12 @@ An error that you can fix is printed as two lines: `Error: ...` and a hint. Any 
 
 _EXEC = """\
 Run one turn non-interactively: do the work, print the final message, and exit. See [exec](../how-to/exec.md) for how to use it.
-`e` is short for `exec`. Options may be given before or after `resume`, and those of the first table also before `exec`.
+`e` is short for `exec`. Options may be given before or after `resume` and `fork`, and those of the first table also before `exec`.
+"""
+
+_FORK = """\
+Start a new thread that begins as an earlier one. The earlier thread does not change, and may be running. Without a prompt, no turn
+runs: the id of the new thread is printed. `codex-framework fork` does the same.
 """
 
 
@@ -58,13 +70,15 @@ def cli_reference() -> str:
     parts += ["Of the bundled plugins:", "", *_exec_table(_offered_options()), ""]
     parts += ["## exec resume", "", "Resume an earlier thread. `codex-framework resume` does the same.", ""]
     parts += [
-        _usage(usage(resume=True)),
+        _usage(usage("resume")),
         "",
         "Options in addition to those of `exec`:",
         "",
         *_exec_table(RESUME_OPTIONS),
         "",
     ]
+    parts += ["## exec fork", "", _FORK, _usage(usage("fork")), ""]
+    parts += ["Options in addition to those of `exec resume`:", "", *_exec_table(FORK_OPTIONS), ""]
     for name, subcommand in sorted(_table().exec_commands.items()):
         parts += _exec_command(name, subcommand.item)
     for name in BUILT_IN:

@@ -74,7 +74,7 @@ def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Seq
     import difflib
     import shlex
 
-    known = {"e": "exec", "resume": "resume", "help": "--help"}
+    known = {"e": "exec", "resume": "resume", "fork": "fork", "help": "--help"}
     near = difflib.get_close_matches(words[0], [*commands, *known], n=1)
     task = shlex.quote(" ".join(words))
     lines = [f"No such command {words[0]!r}.", ""]
@@ -106,9 +106,9 @@ class ExecCommand(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the options that start with ``incomplete``, or the values of the option before it."""
-        from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
+        from codex_framework.cli.exec_options import EXEC_OPTIONS, FORK_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 
-        every = (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS, *_offered_options(ctx))
+        every = (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS, *FORK_OPTIONS, *_offered_options(ctx))
         known = [option for option in every if not option.hidden]
         before = ctx.args[-1] if ctx.args else ""
         asked = next((option for option in known if before in option.names and option.metavar), None)
@@ -126,7 +126,7 @@ class ExecCommand(click.Command):
     cls=ExecCommand,
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    short_help="Run one turn non-interactively (also: e, resume).",
+    short_help="Run one turn non-interactively (also: e, resume, fork).",
 )
 @click.pass_context
 def exec_command(context: click.Context) -> None:

@@ -60,13 +60,19 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
         return 0
     if options.flag("full_auto"):
         print(_FULL_AUTO, file=sys.stderr)
+    only_fork = options.fork and options.prompt is None
     try:
-        config = load(options)
+        config = _config(options) if only_fork else load(options)
         schema = _schema(options.text("output_schema"))
         _check_files(options)
     except CodexError:
         drain_stdin()
         raise
+    if only_fork:
+        from codex_framework.cli.exec_run import fork_only
+
+        drain_stdin()
+        return fork_only(options, config)
     prompt = read_prompt(options.prompt) if request is None else request.shown
     from codex_framework.cli.exec_run import run_exec
 
@@ -110,7 +116,7 @@ def _usage(command: ExecCommand | None) -> str:
 def _help(options: ExecOptions) -> str:
     command = options.plugin_command
     if command is None:
-        return exec_help(resume=options.resume, offered=_offered(options))
+        return exec_help(options.command, offered=_offered(options))
     from codex_framework.cli.exec_options import command_help
     from codex_framework.cli.plugin_options import own_options
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXEC_OPTIONS",
+    "FORK_OPTIONS",
     "HELP",
     "RESUME_OPTIONS",
     "SHARED_OPTIONS",
@@ -117,9 +118,12 @@ RESUME_OPTIONS = (
     Option("--all", "With --last, consider the threads of all folders."),
 )
 
+FORK_OPTIONS = (
+    Option("--at", "The last turn to keep: its number or its id. Without it, all turns are kept.", metavar="TURN"),
+)
+
 _EXEC_INDEX = index((*SHARED_OPTIONS, *EXEC_OPTIONS))
-_RESUME_INDEX = {**_EXEC_INDEX, **index(RESUME_OPTIONS)}
-_UNAVAILABLE = ("fork",)
+_RESUME_INDEX = {**_EXEC_INDEX, **index((*RESUME_OPTIONS, *FORK_OPTIONS))}
 
 
 class ExecOptions:
@@ -127,13 +131,16 @@ class ExecOptions:
 
     Args:
         values: The values by key.
-        command: ``resume``, or another subcommand that was given.
+        command: ``resume``, ``fork``, or another subcommand that was given.
         arguments: The arguments that are not options.
         offered: The options of plugins.
         plugin_command: The subcommand of a plugin that was given.
 
     Attributes:
-        resume: Whether to resume a thread.
+        command: ``resume``, ``fork`` or None.
+        resume: Whether to resume a thread, or a fork of it.
+        fork: Whether to fork the thread first.
+        at: The last turn that the fork keeps: its number or its id. None means all.
         thread: The id or name of the thread. None means the newest one (``--last``).
         prompt: The prompt as given. None and ``-`` mean stdin.
         heartbeat_s: Seconds without output after which a heartbeat is printed. None means never.
@@ -153,7 +160,11 @@ class ExecOptions:
         self._values = values
         self._offered = offered
         self.plugin_command = plugin_command
-        self.resume = command == "resume"
+        self.command = command if command in ("resume", "fork") else None
+        self.fork = command == "fork"
+        self.resume = self.fork or command == "resume"
+        at = self.text("at")
+        self.at = int(at) if at is not None and at.isascii() and at.isdigit() else at
         words = list(arguments)
         self.thread = words.pop(0) if self.resume and words and not self.flag("last") else None
         self.prompt = words.pop(0) if words else None
@@ -165,7 +176,9 @@ class ExecOptions:
                 raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
         self.heartbeat_s = _seconds(self.text("heartbeat"))
         if self.resume and self.thread is None and not self.flag("last"):
-            raise UsageError("name the thread to resume, or add --last")
+            raise UsageError(
+                f"name the thread to {command}, or add --last\n\n  tip: `codex-framework sessions list` lists the threads"
+            )
 
     def requested(self, argument: str | None) -> ExecRequest:
         """Return what the plugin's subcommand submits.
@@ -275,15 +288,13 @@ def read_options(
         UsageError: The command line is invalid.
     """
     known = {**index(each.option for each in offered), **_RESUME_INDEX} if offered else _RESUME_INDEX
-    commands: tuple[str, ...] = ("resume", "help", *_UNAVAILABLE)
+    commands: tuple[str, ...] = ("resume", "fork", "help")
     if command is not None:
         from codex_framework.cli.plugin_options import own_options
 
         known = {**index(own_options(command)), **known}
         commands = (*commands, command.name)
     values, word, arguments = read_argv(argv, known, commands=commands, skip_unknown=skip_unknown)
-    if word in _UNAVAILABLE:
-        raise UsageError(f"`exec {word}` is not available")
     merged = {**root, **values}
     for key in root.keys() & values.keys():
         if isinstance(values[key], list):
@@ -292,8 +303,10 @@ def read_options(
         merged["help"] = True
     if merged.get("help") or merged.get("version") or skip_unknown:
         return ExecOptions({**merged, "last": True}, word, (), plugin_command=command)
-    if word != "resume" and (misplaced := {"last", "all"} & values.keys()):
+    if word not in ("resume", "fork") and (misplaced := {"last", "all"} & values.keys()):
         raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
+    if word != "fork" and "at" in values:
+        raise UsageError("unexpected argument '--at' found\n\n  tip: it belongs to `exec fork`")
     return ExecOptions(merged, word, arguments, offered, command)
 
 
@@ -304,18 +317,19 @@ def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
     _, _, rest = read_argv(argv, _EXEC_INDEX, stop_at_positional=True, skip_unknown=True)
     word = rest[0] if rest else ""
     before = argv[: len(argv) - len(rest)]
-    if word in ("resume", "help", *_UNAVAILABLE) or "--" in before or root.get("help"):
+    if word in ("resume", "fork", "help") or "--" in before or root.get("help"):
         return None
     return word if COMMAND_NAME.fullmatch(word) else None
 
 
-def usage(*, resume: bool = False) -> list[str]:
-    """Return the usage lines."""
-    if resume:
-        return ["codex-framework exec resume [OPTIONS] [THREAD] [PROMPT]"]
+def usage(command: str | None = None) -> list[str]:
+    """Return the usage lines of ``exec``, or of one of its subcommands."""
+    if command is not None:
+        return [f"codex-framework exec {command} [OPTIONS] [THREAD] [PROMPT]"]
     return [
         "codex-framework exec [OPTIONS] [PROMPT]",
         "codex-framework exec [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]",
+        "codex-framework exec [OPTIONS] fork [OPTIONS] [THREAD] [PROMPT]",
     ]
 
 
@@ -336,16 +350,23 @@ def command_help(command: ExecCommand, own: Sequence[Option]) -> str:
     return help_of(usages, command.text, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS))
 
 
-def exec_help(*, resume: bool = False, offered: Sequence[Option] = ()) -> str:
-    """Return the text of ``exec --help`` or ``exec resume --help``.
+def exec_help(command: str | None = None, *, offered: Sequence[Option] = ()) -> str:
+    """Return the text of ``exec --help``, or that of one of its subcommands.
 
     Args:
         offered: The options of plugins.
     """
     prompt = "The task. Without a prompt, or with -, it is read from stdin. If you give a prompt, piped stdin is appended to it."
-    if not resume:
+    if command is None:
         about = "Run one turn non-interactively: do the work, print the final message, and exit."
         return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
-    arguments = {"[THREAD]": "The thread's id, name or file. Not allowed with --last.", "[PROMPT]": prompt}
-    about = "Resume an earlier thread."
-    return help_of(usage(resume=True), about, arguments, (*RESUME_OPTIONS, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
+    thread = "The thread's id or its beginning, name or file. Not allowed with --last."
+    about, own = "Resume an earlier thread.", RESUME_OPTIONS
+    if command == "fork":
+        about, own = (
+            "Start a new thread that begins as an earlier one, which does not change.",
+            (*RESUME_OPTIONS, *FORK_OPTIONS),
+        )
+        prompt = "The task for the new thread. Without a prompt, no turn runs, and the id of the new thread is printed."
+    arguments = {"[THREAD]": thread, "[PROMPT]": prompt}
+    return help_of(usage(command), about, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))

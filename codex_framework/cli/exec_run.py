@@ -226,6 +226,27 @@ def run_exec(
         return run_loop(_run(options, config, prompt, schema, op, stdout))
 
 
+def fork_only(options: ExecOptions, config: Config) -> int:
+    """Fork a thread without running a turn, print the id of the new thread, and return the exit status.
+
+    Raises:
+        CodexError: The thread cannot be forked.
+    """
+
+    async def fork() -> int:
+        async with await Kernel.create(config, plugins=[Path(file) for file in options.texts("plugin")]) as kernel:
+            forked = _thread_id(kernel, options, kernel.settings())
+            if options.flag("json"):
+                stdout.binary.write(json_line({"type": "thread.started", "thread_id": forked}))
+                stdout.binary.flush()
+            else:
+                stdout.line(forked)
+        return 0
+
+    with own_stdout() as stdout:
+        return run_loop(fork())
+
+
 async def _run(
     options: ExecOptions,
     config: Config,
@@ -297,6 +318,16 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
         source = options.text("thread_source")
         extra = {} if source is None else {"thread_source": source}
         return await kernel.start_thread(settings, agent=agent, source="exec", originator=originator, extra=extra)
+    thread_id = _thread_id(kernel, options, settings)
+    return await kernel.resume_thread(thread_id, settings, agent=agent, originator=originator)
+
+
+def _thread_id(kernel: Kernel, options: ExecOptions, settings: Settings) -> str:
+    """Return the id of the thread to resume, which is new for ``fork``.
+
+    Raises:
+        ThreadError: There is none, or it cannot be forked.
+    """
     thread_id = options.thread
     if thread_id is None:
         thread_id = kernel.latest_thread(cwd=None if options.flag("all") else settings.cwd)
@@ -309,7 +340,7 @@ async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> T
         raise ThreadError(
             f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
         )
-    return await kernel.resume_thread(thread_id, settings, agent=agent, originator=originator)
+    return kernel.fork_thread(thread_id, at=options.at) if options.fork else thread_id
 
 
 def _agent(kernel: Kernel, options: ExecOptions, settings: Settings) -> Agent[Any] | None:

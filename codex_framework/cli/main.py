@@ -165,7 +165,7 @@ def _dispatch(argv: list[str]) -> int:
             return 2
         if rest and rest[0] in ("exec", "e"):
             return _exec(rest[1:], root)
-        if rest and (rest[0] == "resume" or (set(root) - {"plugin", "help"} and _is_of_exec(rest[0], root))):
+        if rest and (rest[0] in ("resume", "fork") or (set(root) - {"plugin", "help"} and _is_of_exec(rest[0], root))):
             return _exec(rest, root)
         files = root.pop("plugin", ())
         if root.pop("help", False):
@@ -173,7 +173,7 @@ def _dispatch(argv: list[str]) -> int:
         if root:
             return _misplaced(argv, rest)
         return _command(rest, files)
-    if argv and argv[0] == "resume":
+    if argv and argv[0] in ("resume", "fork"):
         return _exec(argv, {})
     return _command(argv)
 

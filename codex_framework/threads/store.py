@@ -10,7 +10,7 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
 
-__all__ = ["Store", "created", "loaded", "newest", "reopened"]
+__all__ = ["Store", "created", "forked", "loaded", "newest", "reopened"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,12 @@ def loaded(store: Store, thread_id: str, home: str) -> StoredThread:
     """Read a thread. Raises ThreadError."""
     load = store.store.load
     return _asked(store, "load", lambda: checked(load(thread_id, home), StoredThread, "it", load), load)
+
+
+def forked(store: Store, thread_id: str, home: str, new_id: str, at: int | str | None) -> None:
+    """Store a thread that begins as another one. Raises ThreadError."""
+    fork = store.store.fork
+    _asked(store, "fork", lambda: fork(thread_id, home, new_id=new_id, at=at), fork)
 
 
 def newest(store: Store, home: str, cwd: str | None) -> str | None:

@@ -20,7 +20,7 @@ from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
-from codex_framework.threads.store import Store, created, loaded, newest, reopened
+from codex_framework.threads.store import Store, created, forked, loaded, newest, reopened
 from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
 from codex_framework.threads.thread import Thread
 
@@ -41,6 +41,7 @@ class Threads:
 
     def __init__(self) -> None:
         self.running: dict[str, Thread] = {}
+        self._forked: set[str] = set()
 
     def start(
         self,
@@ -85,7 +86,9 @@ class Threads:
         store = _store(host)
         home = str(host.codex_home)
         recorder = None if settings.ephemeral or store is None else reopened(store, stored, home)
-        return self._started(host, meta, settings, recorder, agent=agent, origin="resumed", stored=stored)
+        origin: Origin = "forked" if meta.id in self._forked else "resumed"
+        self._forked.discard(meta.id)
+        return self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
 
     def latest(self, host: Host, cwd: str | None) -> str | None:
         """Return the id of the newest stored thread. With ``cwd``, only threads that were started there are considered.
@@ -97,6 +100,22 @@ class Threads:
         if store is None:
             raise no_store()
         return newest(store, str(host.codex_home), cwd)
+
+    def fork(self, host: Host, thread_id: str, at: int | str | None) -> str:
+        """Store a new thread that begins as a stored one, and return its id.
+
+        Raises:
+            ThreadError: There is no such thread or turn, or it cannot be written.
+        """
+        store = _store(host)
+        if store is None:
+            raise no_store()
+        if thread_id in self.running:
+            self.running[thread_id].save()
+        new = new_id()
+        forked(store, thread_id, str(host.codex_home), new, at)
+        self._forked.add(new)
+        return new
 
     def forget(self, thread_id: str) -> None:
         """Remove a thread that has shut down."""

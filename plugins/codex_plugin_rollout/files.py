@@ -6,11 +6,24 @@ import io
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["decompressed", "file_of", "file_of_segment", "id_named", "id_of_file", "newest_first", "read_head"]
+__all__ = [
+    "all_files",
+    "decompressed",
+    "file_of",
+    "file_of_segment",
+    "id_named",
+    "id_of_file",
+    "ids_beginning",
+    "names_of",
+    "newest_first",
+    "read_head",
+    "segment_of_file",
+]
 
 _FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+?)(?:_(%s))?\.jsonl(?:\.zst)?"
 _SEGMENT = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -20,6 +33,11 @@ _SEGMENT = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 def id_of_file(path: Path) -> str | None:
     """Return the thread id in a file's name, or None if this is not the name of a rollout file."""
     return _parts_of(path.name)[0]
+
+
+def segment_of_file(path: Path) -> str:
+    """Return the segment in a file's name, or ``""``."""
+    return _parts_of(path.name)[1]
 
 
 def file_of(codex_home: Path, thread_id: str) -> Path | None:
@@ -70,8 +88,35 @@ def newest_first(codex_home: Path) -> Iterator[Path]:
     return (Path(path) for _, path in sorted(dated, reverse=True))
 
 
-def id_named(codex_home: Path, name: str) -> str | None:
-    """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None if there is none."""
+def all_files(codex_home: Path) -> Iterator[tuple[str, str, str, int, bool]]:
+    """Return all rollout files: path, thread id, segment, time of the last change in ns, and whether it is archived."""
+    folders = [*((folder, False) for folder in _day_folders(codex_home)), (codex_home / "archived_sessions", True)]
+    for folder, archived in folders:
+        for entry in _entries(folder):
+            if not entry.name.startswith("rollout-"):
+                continue
+            thread, segment = _parts_of(entry.name)
+            if thread is None:
+                continue
+            try:
+                found = entry.stat()
+            except OSError:  # removed in the meantime
+                continue
+            if stat.S_ISREG(found.st_mode):  # to open a pipe would wait for ever
+                yield entry.path, thread, segment, found.st_mtime_ns, archived
+
+
+def ids_beginning(codex_home: Path, prefix: str) -> list[str]:
+    """Return the ids of threads that begin like this, sorted."""
+    folders = (*_day_folders(codex_home), codex_home / "archived_sessions")
+    names = (entry.name for folder in folders for entry in _entries(folder) if prefix in entry.name)
+    return sorted(
+        {thread for name in names if (thread := _parts_of(name)[0]) is not None and thread.startswith(prefix)}
+    )
+
+
+def names_of(codex_home: Path) -> dict[str, str]:
+    """Return the names of threads by id, in the order of their last naming, from ``session_index.jsonl``."""
     names: dict[str, str] = {}
     try:
         with (codex_home / "session_index.jsonl").open("rb") as lines:
@@ -79,14 +124,20 @@ def id_named(codex_home: Path, name: str) -> str | None:
                 try:
                     entry = json.loads(line)
                     thread_id, thread_name = entry["id"], entry["thread_name"]
-                except (ValueError, TypeError, KeyError):
+                except (ValueError, TypeError, KeyError, RecursionError):
                     continue  # an incomplete line names no thread
                 if isinstance(thread_id, str):
-                    names.pop(thread_id, None)  # keeps the entries in the order of their last naming
-                    names[thread_id] = str(thread_name)
+                    names.pop(thread_id, None)
+                    if thread_name:
+                        names[thread_id] = str(thread_name)
     except OSError:
-        return None
-    return next((thread_id for thread_id, known in reversed(names.items()) if known == name), None)
+        return {}
+    return names
+
+
+def id_named(codex_home: Path, name: str) -> str | None:
+    """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None if there is none."""
+    return next((thread_id for thread_id, known in reversed(names_of(codex_home).items()) if known == name), None)
 
 
 def read_head(path: Path) -> dict[str, Any] | None:

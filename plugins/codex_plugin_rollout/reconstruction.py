@@ -17,10 +17,10 @@ from codex_framework.contract.protocol.events.event import PACKED_TEXTS
 from codex_framework.contract.protocol.items import ResponseItem, user_message, with_paired_outputs
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
-from codex_framework.contract.roles.stores import PluginEntry
+from codex_framework.contract.roles.stores import PluginEntry, StoredTurn
 from codex_plugin_rollout.turns import is_context, is_user_message
 
-__all__ = ["Reconstruction"]
+__all__ = ["Place", "Reconstruction"]
 
 _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
 """Internal field that newer Codex versions add to items. Some servers reject it."""
@@ -33,14 +33,31 @@ _LONG = 512
 
 
 @attrs.frozen
+class Place:
+    """A line of a thread.
+
+    Attributes:
+        part: The index of its file among the thread's files.
+        ordinal: Its ordinal.
+        offset: The number of bytes before it.
+    """
+
+    part: int
+    ordinal: int
+    offset: int
+
+
+@attrs.frozen
 class _Checkpoint:
-    """The state before a turn that was started by a user message."""
+    """The state before a turn that was started by a user message, with the first line of the turn."""
 
     items: list[ResponseItem]
     length: int
     events: int
     entries: int
     turn_context: Mapping[str, Any] | None
+    place: Place
+    turn_id: str | None = None
 
 
 class Reconstruction:
@@ -65,6 +82,23 @@ class Reconstruction:
         self._skipped: list[int] = []
         self._warnings: list[str] = []
         self._texts: dict[bytes, bytes] = {}
+        self._part = -1
+        self._ordinal = self._offset = self._next_offset = 0
+
+    @property
+    def turns(self) -> tuple[StoredTurn, ...]:
+        """The turns that users started, oldest first, without those that were rolled back."""
+        return tuple(StoredTurn(id=turn.turn_id, first_event=turn.events) for turn in self._checkpoints)
+
+    @property
+    def turn_places(self) -> tuple[Place, ...]:
+        """The first line of each of :attr:`turns`."""
+        return tuple(turn.place for turn in self._checkpoints)
+
+    @property
+    def end(self) -> Place:
+        """The place after the last whole line."""
+        return Place(self._part, self._ordinal + 1, self._next_offset)
 
     @property
     def history(self) -> tuple[ResponseItem, ...]:
@@ -101,10 +135,16 @@ class Reconstruction:
         reached = end is None
         torn = False
         ordinal = -1
+        self._part += 1
+        self._next_offset = 0
         for line in lines:
             self._number += 1
             raw = _read(line)
             ordinal = _ordinal(raw, ordinal)
+            self._offset = self._next_offset
+            if raw is not None or line.endswith(b"\n"):
+                self._next_offset += len(line)
+                self._ordinal = ordinal
             if end is not None and ordinal >= end - 1:
                 reached = True
                 if ordinal >= end:
@@ -158,7 +198,18 @@ class Reconstruction:
         length = len(self._items)
         while length and is_context(self._items[length - 1]):
             length -= 1
-        return _Checkpoint(self._items, length, len(self._events), len(self._entries), self.turn_context)
+        return self._checkpoint(length)
+
+    def _checkpoint(self, length: int, turn_id: object = None) -> _Checkpoint:
+        return _Checkpoint(
+            self._items,
+            length,
+            len(self._events),
+            len(self._entries),
+            self.turn_context,
+            Place(self._part, self._ordinal, self._offset),
+            turn_id if isinstance(turn_id, str) else None,
+        )
 
     def _event(self, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
@@ -166,9 +217,7 @@ class Reconstruction:
             self._roll_back(payload.get("num_turns"))
             return
         if kind in ("task_started", "turn_started"):
-            self._turn_start = _Checkpoint(
-                self._items, len(self._items), len(self._events), len(self._entries), self.turn_context
-            )
+            self._turn_start = self._checkpoint(len(self._items), payload.get("turn_id"))
             self._in_turn = True
             self._texts.clear()
         elif kind in ("task_complete", "turn_complete", "turn_aborted"):

@@ -30,6 +30,7 @@ from codex_plugin_rollout.turns import is_user_message
 
 if TYPE_CHECKING:
     from codex_plugin_rollout.paginated import PaginatedEvents
+    from codex_plugin_rollout.writer_lock import WriterLock
 
 __all__ = ["RolloutRecorder"]
 
@@ -52,6 +53,7 @@ class RolloutRecorder:
         begun: Whether the file already exists. A new file is created only after the first turn or user message.
         archive: The folder to which another program may move the file. If it does, recording continues there.
         paginated: The converter of events for a paginated file. None means that the file is not paginated.
+        lock: The lock of the thread's only writer, or what makes it when the file is created.
 
     Attributes:
         also_kept: Types of events that only a paginated file keeps.
@@ -65,6 +67,7 @@ class RolloutRecorder:
         begun: bool,
         archive: Path,
         paginated: PaginatedEvents | None = None,
+        lock: WriterLock | Callable[[], WriterLock] | None = None,
     ) -> None:
         self.also_kept: frozenset[str] = frozenset() if paginated is None else paginated.turn_items
         self._path = path
@@ -75,6 +78,7 @@ class RolloutRecorder:
         self._archive = archive
         self._paginated = paginated
         self._ordinal = 0
+        self._lock = lock
         self._pending: list[bytes] = []
         self._end = -1  # the file's size after our last write; any other size means that another process wrote to it
 
@@ -114,8 +118,11 @@ class RolloutRecorder:
         self._pending.clear()
 
     def close(self) -> None:
-        """Write the pending entries. There is nothing else to release."""
+        """Write the pending entries, and let other processes write the thread."""
         self.flush()
+        lock, self._lock = self._lock, None
+        if lock is not None and not callable(lock):
+            lock.release()
 
     def _write(self) -> None:
         descriptor = self._open()
@@ -147,6 +154,8 @@ class RolloutRecorder:
                     self._path = moved
                     return os.open(moved, flags)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if callable(self._lock):
+            self._lock = self._lock()
         descriptor = os.open(self._path, flags | os.O_CREAT, 0o600)
         self._exists = True
         return descriptor

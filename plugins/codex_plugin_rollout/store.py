@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder, ThreadStore
-from codex_plugin_rollout.lines import meta_from_wire, meta_line
+from codex_framework.contract.roles.stores import (
+    StoredThread,
+    ThreadFault,
+    ThreadMeta,
+    ThreadPage,
+    ThreadQuery,
+    ThreadRecorder,
+    ThreadStore,
+)
+from codex_plugin_rollout.lines import meta_line
 from codex_plugin_rollout.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
     from codex_plugin_rollout.paginated import PaginatedEvents
-    from codex_plugin_rollout.reconstruction import Reconstruction
+    from codex_plugin_rollout.writer_lock import WriterLock
 
 __all__ = ["RolloutStore"]
+
+_PREFIX = "[0-9a-f-]{4,36}"
+"""What can be the beginning of an id: shorter ones would often begin several."""
 
 
 class RolloutStore(ThreadStore):
@@ -29,13 +42,19 @@ class RolloutStore(ThreadStore):
         """Return a recorder for a new thread. The first flush after the start of a turn, or a user message, creates its file."""
         home = Path(codex_home)
         path = _new_path(home, meta.id, meta.created_at)
-        return RolloutRecorder(path, partial(_head, meta), begun=False, archive=home / "archived_sessions")
+        return RolloutRecorder(
+            path,
+            partial(_head, meta),
+            begun=False,
+            archive=home / "archived_sessions",
+            lock=partial(_locked, meta.id, home),
+        )
 
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
         """Return a recorder that continues the thread's file.
 
         Raises:
-            ThreadError: The thread was not loaded from an uncompressed file.
+            ThreadError: The thread was not loaded from an uncompressed file, is archived, or is open in another process.
         """
         if stored.path is None or not stored.path.endswith(".jsonl"):
             raise ThreadError(
@@ -43,40 +62,32 @@ class RolloutStore(ThreadStore):
                 slug="thread-unreadable",
                 hint=f"Decompress it first: zstd -d --rm {stored.path}",
             )
+        home = Path(codex_home)
+        if Path(stored.path).parent == home / "archived_sessions":
+            raise ThreadError(
+                f"session {stored.meta.id} is archived",
+                slug="session-archived",
+                hint=f"Run `codex-framework unarchive {stored.meta.id}` to unarchive it first.",
+            )
         return RolloutRecorder(
             Path(stored.path),
             partial(_head, stored.meta),
             begun=True,
-            archive=Path(codex_home) / "archived_sessions",
+            archive=home / "archived_sessions",
             paginated=_paginated(stored.meta),
+            lock=_locked(stored.meta.id, home),
         )
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
-        """Read a thread by id, by name or by file path.
+        """Read a thread by id, the beginning of an id, by name or by file path.
 
         Raises:
             ThreadError: The thread does not exist, or its file cannot be read.
         """
-        path = _find(thread_id, Path(codex_home))
-        try:
-            modified = path.stat().st_mtime
-            state = _state(path, Path(codex_home))
-        except OSError as error:
-            raise ThreadError(
-                f"cannot read {error.filename or path}: {error.strerror or error}",
-                slug="thread-unreadable",
-                hint="Make the file readable.",
-            ) from error
-        meta, warnings = _meta(state, path, modified)
-        return StoredThread(
-            meta=meta,
-            history=state.history,
-            events=state.events,
-            last_turn_context=state.turn_context,
-            entries=state.entries,
-            path=str(path),
-            warnings=(*warnings, *state.warnings),
-        )
+        from codex_plugin_rollout.reading import read_thread
+
+        home = Path(codex_home)
+        return read_thread(_find(thread_id, home), home).stored()
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
         """Return the id of the most recently written thread, or None if there is none.
@@ -94,6 +105,90 @@ class RolloutStore(ThreadStore):
             if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
                 return str(head["id"])
         return None
+
+    def find(self, query: ThreadQuery, codex_home: str) -> ThreadPage:
+        """List threads, most recently changed first. Raises ThreadError for a cursor of another store."""
+        from codex_plugin_rollout.listing import find
+
+        return find(query, Path(codex_home))
+
+    def fork(self, thread_id: str, codex_home: str, *, new_id: str, at: int | str | None = None) -> None:
+        """Write the file of a thread that begins as another one.
+
+        Raises:
+            ThreadError: There is no such thread or no such turn, or the file cannot be written.
+        """
+        from codex_plugin_rollout.forks import fork
+        from codex_plugin_rollout.reading import read_thread
+
+        home = Path(codex_home)
+        fork(read_thread(_find(thread_id, home), home), _new_path(home, new_id, time.time()), new_id, at)
+
+    def rename(self, thread_id: str, name: str, codex_home: str) -> None:
+        """Name a thread in ``session_index.jsonl``. Raises ThreadError."""
+        from codex_plugin_rollout.organising import rename
+
+        rename(_id(thread_id, Path(codex_home)), name, Path(codex_home))
+
+    def archive(self, thread_id: str, codex_home: str) -> None:
+        """Move a thread's files to ``archived_sessions``. Raises ThreadError."""
+        from codex_plugin_rollout.organising import archive
+
+        archive(_id(thread_id, Path(codex_home)), Path(codex_home))
+
+    def unarchive(self, thread_id: str, codex_home: str) -> None:
+        """Move a thread's files back to ``sessions``. Raises ThreadError."""
+        from codex_plugin_rollout.organising import unarchive
+
+        unarchive(_id(thread_id, Path(codex_home)), Path(codex_home))
+
+    def delete(self, thread_id: str, codex_home: str) -> None:
+        """Delete a thread's files. Raises ThreadError."""
+        from codex_plugin_rollout.organising import delete
+
+        delete(_id(thread_id, Path(codex_home)), Path(codex_home))
+
+    def check(self, codex_home: str, thread_id: str | None = None) -> Iterable[ThreadFault]:
+        """Return the damages in a thread's file, or in all files. Raises ThreadError."""
+        from codex_plugin_rollout.repairs import all_paths, check
+
+        home = Path(codex_home)
+        paths = all_paths(home) if thread_id is None else [_find(thread_id, home)]
+        return (fault for path in paths for fault in check(path, home))
+
+    def repair(self, thread_id: str, codex_home: str) -> Iterable[ThreadFault]:
+        """Repair a thread's file, and keep a copy of the damaged one beside it. Raises ThreadError."""
+        from codex_plugin_rollout.repairs import repair
+
+        return repair(_find(thread_id, Path(codex_home)), Path(codex_home))
+
+    def export(self, thread_id: str, codex_home: str) -> Iterable[bytes]:
+        """Return the lines of one file that contains the whole thread. Raises ThreadError."""
+        from codex_plugin_rollout.forks import exported
+        from codex_plugin_rollout.reading import read_thread
+
+        return exported(read_thread(_find(thread_id, Path(codex_home)), Path(codex_home)))
+
+
+def _locked(thread_id: str, home: Path) -> WriterLock:
+    from codex_plugin_rollout.writer_lock import locked
+
+    return locked(thread_id, home)
+
+
+def _id(thread_id: str, home: Path) -> str:
+    """Return the id of a thread that was named by id, name or path."""
+    from codex_plugin_rollout.files import id_of_file, read_head
+
+    path = _find(thread_id, home)
+    found = id_of_file(path) or str((read_head(path) or {}).get("id") or "")
+    if not found or home not in path.parents:
+        raise ThreadError(
+            f"{path} is not a session of {home}",
+            slug="thread-not-found",
+            hint="Name a session by its id or name. `codex-framework sessions list` lists them.",
+        )
+    return found
 
 
 def _paginated(meta: ThreadMeta) -> PaginatedEvents | None:
@@ -133,62 +228,20 @@ def _find(thread_id: str, home: Path) -> Path:
     path_of_id = files.file_of(home, thread_id) if thread_id else None
     if path_of_id is None and (named := files.id_named(home, thread_id)):
         path_of_id = files.file_of(home, named)
+    if path_of_id is None and re.fullmatch(_PREFIX, thread_id):
+        begin = files.ids_beginning(home, thread_id)
+        if len(begin) > 1:
+            some = ", ".join(begin[:5]) + (", ..." if len(begin) > 5 else "")
+            raise ThreadError(
+                f"{len(begin)} sessions begin with {thread_id}: {some}",
+                slug="thread-not-found",
+                hint="Give more of the id.",
+            )
+        path_of_id = files.file_of(home, begin[0]) if begin else None
     if path_of_id is None:
         raise ThreadError(
             f"no rollout found for thread id {thread_id}",
             slug="thread-not-found",
-            hint=f"Look for the thread in {home / 'sessions'}, or check that CODEX_HOME is the folder in which it was recorded.",
+            hint="`codex-framework sessions list` lists the sessions. CODEX_HOME must be the folder in which it was recorded.",
         )
     return path_of_id
-
-
-def _state(path: Path, codex_home: Path) -> Reconstruction:
-    from codex_plugin_rollout.lineage import lineage_of
-    from codex_plugin_rollout.reconstruction import Reconstruction
-
-    lineage = lineage_of(path, codex_home, _reader)
-    state = Reconstruction(lineage.head)
-    for part in lineage.parts[:-1]:
-        with _reader(part.path) as lines:
-            if not state.take(lines, end=part.end, file=str(part.path)):
-                raise ThreadError(
-                    f"{path} continues the conversation in {part.path}, whose end is missing",
-                    slug="thread-unreadable",
-                    hint=f"Restore {part.path.name} from a copy.",
-                )
-    with _reader(path) as lines:
-        state.take(lines)
-    return state
-
-
-def _reader(path: Path) -> BinaryIO:
-    if path.suffix != ".zst":
-        return path.open("rb")
-    from codex_plugin_rollout.files import decompressed
-
-    reader = decompressed(path)
-    if reader is None:
-        raise ThreadError(
-            f"{path} is compressed, and reading compressed conversations requires the zstandard package",
-            slug="thread-unreadable",
-            hint=f"Run: pip install zstandard, or: zstd -d --rm {path}",
-        )
-    return reader
-
-
-def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
-    if state.meta is not None:
-        return meta_from_wire(state.meta, modified), ()
-    from codex_plugin_rollout.files import id_of_file
-
-    thread_id = id_of_file(path)
-    if thread_id is None:
-        raise ThreadError(
-            f"{path} is not a rollout file: it does not contain the id of its thread",
-            slug="thread-unreadable",
-            hint="Name a file whose first line is a session_meta line.",
-        )
-    settings = state.turn_context or {}
-    cwd = settings.get("cwd")
-    meta = meta_from_wire({"id": thread_id, "cwd": cwd if isinstance(cwd, str) else str(Path.cwd())}, modified)
-    return meta, ("the first line of the conversation's file is missing; the thread id was taken from the file's name",)

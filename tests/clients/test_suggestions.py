@@ -78,7 +78,7 @@ def test_options_before_exec_get_the_same_tips(cli: Any) -> None:
 @pytest.mark.parametrize("columns", [40, 50, 79, 80, 100, 200])
 def test_help_fits_the_terminal_and_shows_all_values(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    for text in (exec_help(), exec_help(resume=True)):
+    for text in (exec_help(), exec_help("resume")):
         assert [line for line in text.splitlines() if len(line) > columns and " " in line.strip()] == []
         words = " ".join(text.split())
         for option in OPTIONS:

@@ -22,7 +22,7 @@ def test_the_page_equals_what_the_commands_say():
 
 
 def test_help_names_every_option_that_is_not_hidden():
-    text = exec_help(resume=True)
+    text = exec_help("resume")
     shown = {option.names[0] for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) if not option.hidden}
     assert {name for name in shown if re.search(rf"(?m){name}[\s,]", text)} == shown
 

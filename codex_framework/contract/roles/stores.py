@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeAlias
 
+from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, field
@@ -16,10 +17,15 @@ __all__ = [
     "ItemEntry",
     "PluginEntry",
     "StoredThread",
+    "StoredTurn",
     "ThreadEntry",
+    "ThreadFault",
     "ThreadMeta",
+    "ThreadPage",
+    "ThreadQuery",
     "ThreadRecorder",
     "ThreadStore",
+    "ThreadSummary",
     "TurnContextEntry",
 ]
 
@@ -95,6 +101,18 @@ class CompactedEntry(Value):
 ThreadEntry: TypeAlias = ItemEntry | EventEntry | TurnContextEntry | PluginEntry | CompactedEntry
 
 
+class StoredTurn(Value, kw_only=True):
+    """A turn of a stored thread that the user started and that was not rolled back.
+
+    Attributes:
+        id: The turn's id. None means that the record does not name it.
+        first_event: The index of its first event in ``StoredThread.events``.
+    """
+
+    id: str | None
+    first_event: int
+
+
 class StoredThread(Value, kw_only=True):
     """A thread read back.
 
@@ -103,6 +121,7 @@ class StoredThread(Value, kw_only=True):
         events: The stored events, oldest first, for display.
         last_turn_context: The newest ``turn_context`` payload.
         entries: Entries of plugins, oldest first, without those of turns that were rolled back.
+        turns: The turns, oldest first. Their numbers start at 1.
         path: The file. None means that there is none.
         warnings: Faults that were found and how they were repaired, for the user.
     """
@@ -112,8 +131,84 @@ class StoredThread(Value, kw_only=True):
     events: tuple[EventMsg, ...] = ()
     last_turn_context: Mapping[str, Any] | None = None
     entries: tuple[PluginEntry, ...] = ()
+    turns: tuple[StoredTurn, ...] = ()
     path: str | None = None
     warnings: tuple[str, ...] = ()
+
+
+class ThreadSummary(Value, kw_only=True):
+    """A stored thread in a list.
+
+    Attributes:
+        created_at, updated_at: Unix seconds. ``updated_at`` is the time of the last change.
+        name: The name that the user gave it. None means that it has none.
+        preview: The first message of the user. None means that there is none.
+        parent_id: The thread that started it as a sub-agent. None means that it is no sub-agent's.
+        match: The place that a search found, in its context. None if no text was searched for.
+        path: The file. None means that there is none.
+    """
+
+    id: str
+    cwd: str
+    created_at: float
+    updated_at: float
+    source: str
+    model_provider: str = ""
+    name: str | None = None
+    preview: str | None = None
+    archived: bool = False
+    forked_from_id: str | None = None
+    parent_id: str | None = None
+    match: str | None = None
+    path: str | None = None
+
+
+class ThreadQuery(Value, kw_only=True):
+    """Which stored threads to list.
+
+    Attributes:
+        limit: The most threads of one page.
+        cursor: ``ThreadPage.cursor`` of the previous page. None means the first page.
+        cwd: Only threads that were started in this folder. None means any folder.
+        text: Only threads whose name, or a message in them, contains this text. Case does not matter. None means any thread.
+        archived: Only archived threads (True), only others (False), or both (None).
+        subagents: Whether threads of sub-agents are listed, too.
+    """
+
+    limit: int = 25
+    cursor: str | None = None
+    cwd: str | None = None
+    text: str | None = None
+    archived: bool | None = False
+    subagents: bool = False
+
+
+class ThreadPage(Value, kw_only=True):
+    """A part of the list of stored threads.
+
+    Attributes:
+        threads: The threads, most recently changed first.
+        cursor: Where the next page begins. None means that this is the last page.
+    """
+
+    threads: tuple[ThreadSummary, ...]
+    cursor: str | None = None
+
+
+class ThreadFault(Value, kw_only=True):
+    """A damage in the record of a thread.
+
+    Attributes:
+        thread_id: The thread. None means that it is not known.
+        fact: What is wrong, as a sentence.
+        repair: What :meth:`ThreadStore.repair` does about it, as a sentence. None means that it cannot be repaired.
+        path: The file.
+    """
+
+    thread_id: str | None
+    fact: str
+    repair: str | None = None
+    path: str | None = None
 
 
 class ThreadRecorder(Protocol):
@@ -177,3 +272,72 @@ class ThreadStore:
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
         """Return the id of the newest thread. With ``cwd``, only threads that were started there are considered."""
         raise NotImplementedError
+
+    # Stores can do without the following methods.
+
+    def find(self, query: ThreadQuery, codex_home: str) -> ThreadPage:  # noqa: ARG002  # for those who override it
+        """List threads, most recently changed first.
+
+        Raises:
+            ThreadError: The threads cannot be read, or the cursor is not of this store.
+        """
+        _refuse(self, "list threads")
+
+    def fork(self, thread_id: str, codex_home: str, *, new_id: str, at: int | str | None = None) -> None:  # noqa: ARG002
+        """Store a new thread that begins as another one, which does not change.
+
+        Args:
+            thread_id: The id, name or file of the other thread.
+            new_id: The id of the new thread.
+            at: The last turn to keep: its number, starting at 1, or its id. None keeps the whole thread.
+
+        Raises:
+            ThreadError: There is no such thread or no such turn, or it cannot be read or written.
+        """
+        _refuse(self, "fork threads")
+
+    def rename(self, thread_id: str, name: str, codex_home: str) -> None:  # noqa: ARG002
+        """Give a thread a name, by which it can be loaded. An empty name removes its name. Raises ThreadError."""
+        _refuse(self, "name threads")
+
+    def archive(self, thread_id: str, codex_home: str) -> None:  # noqa: ARG002
+        """Move a thread to the archive, where it is not listed and cannot be resumed. Raises ThreadError."""
+        _refuse(self, "archive threads")
+
+    def unarchive(self, thread_id: str, codex_home: str) -> None:  # noqa: ARG002
+        """Move a thread back from the archive. Raises ThreadError."""
+        _refuse(self, "archive threads")
+
+    def delete(self, thread_id: str, codex_home: str) -> None:  # noqa: ARG002
+        """Delete a thread for ever.
+
+        Raises:
+            ThreadError: There is none, it is in use, another thread continues it, or it cannot be deleted.
+        """
+        _refuse(self, "delete threads")
+
+    def check(self, codex_home: str, thread_id: str | None = None) -> Iterable[ThreadFault]:  # noqa: ARG002
+        """Return the damages in a thread's record. None checks all threads. Raises ThreadError."""
+        _refuse(self, "check threads")
+
+    def repair(self, thread_id: str, codex_home: str) -> Iterable[ThreadFault]:  # noqa: ARG002
+        """Repair a thread's record, and return the damages that were found.
+
+        Nothing that can be read is lost, and a copy of the original is kept.
+
+        Raises:
+            ThreadError: There is no such thread, it is in use, or its record cannot be written.
+        """
+        _refuse(self, "repair threads")
+
+    def export(self, thread_id: str, codex_home: str) -> Iterable[bytes]:  # noqa: ARG002
+        """Return the lines of a rollout file that contains the whole thread. Raises ThreadError."""
+        _refuse(self, "export threads")
+
+
+def _refuse(store: ThreadStore, what: str) -> NoReturn:
+    raise ThreadError(
+        f"the thread store {store.name!r} cannot {what}",
+        slug="store-cannot",
+        hint="Use the store `rollout` for that, or ask the author of the store.",
+    )

@@ -27,11 +27,13 @@ from codex_framework.contract.roles.stores import (
     StoredThread,
     ThreadEntry,
     ThreadMeta,
+    ThreadQuery,
     ThreadRecorder,
     ThreadStore,
     TurnContextEntry,
 )
 from codex_framework.testing.conformance.findings import Findings, Unmet
+from codex_framework.toolkit.roles import overrides
 
 __all__ = ["check_thread_store"]
 
@@ -59,6 +61,7 @@ def check_thread_store(store: ThreadStore) -> None:
             try:
                 _check_missing(findings, store, home)
                 _check_thread(findings, store, home)
+                _check_managing(findings, store, home)
             except Unmet:
                 pass  # the failure is noted
     findings.raise_any()
@@ -125,6 +128,57 @@ def _check_latest(findings: Findings, store: ThreadStore, home: str, first: Thre
     for cwd, want in ((first.cwd, first.id), (second.cwd, second.id), ("/nowhere", None)):
         found = _call(findings, f"latest(cwd={cwd!r})", lambda cwd=cwd: store.latest(home, cwd=cwd))  # type: ignore[misc]
         findings.require(found == want, f"latest(cwd={cwd!r}) returns {found!r}, not {want!r}")
+
+
+def _check_managing(findings: Findings, store: ThreadStore, home: str) -> None:
+    """Check the methods that a store can do without, if it has them."""
+    own = {name for name in ("find", "fork", "rename", "archive", "delete") if overrides(store, ThreadStore, name)}
+    newest = _call(findings, "latest()", lambda: store.latest(home)) or ""
+    if "find" in own:
+        found = _call(findings, "find()", lambda: store.find(ThreadQuery(limit=1), home))
+        ids = [summary.id for summary in found.threads]
+        findings.require(ids == [newest], f"find(limit=1) returns {ids}, not the newest thread")
+        findings.require(found.cursor is not None, "find(limit=1) has no cursor, although there is another thread")
+        rest = _call(findings, "find()", lambda: store.find(ThreadQuery(cursor=found.cursor), home))
+        others = [summary.id for summary in rest.threads]
+        findings.require(others and newest not in others, f"the page after {newest!r} is {others}")
+    if "fork" in own:
+        _check_fork(findings, store, home, newest)
+    if "rename" in own:
+        _call(findings, "rename()", lambda: store.rename(newest, "a name", home))
+        named = _loaded(findings, store, home, "a name").meta.id
+        findings.require(named == newest, f"load() by name returns {named!r}, not {newest!r}")
+    if "archive" in own:
+        _call(findings, "archive()", lambda: store.archive(newest, home))
+        findings.require(store.latest(home) != newest, "latest() returns an archived thread")
+        _call(findings, "unarchive()", lambda: store.unarchive(newest, home))
+        findings.require(store.latest(home) == newest, "latest() does not return the newest thread, which was archived")
+    if "delete" in own:
+        _call(findings, "delete()", lambda: store.delete(newest, home))
+        try:
+            store.load(newest, home)
+        except ThreadError:
+            pass
+        else:
+            findings.note("load() returns a thread that was deleted")
+
+
+def _check_fork(findings: Findings, store: ThreadStore, home: str, parent: str) -> None:
+    from codex_framework.threads.ids import new_id
+
+    new = new_id()
+    _call(findings, "fork()", lambda: store.fork(parent, home, new_id=new))
+    fork, whole = _loaded(findings, store, home, new), _loaded(findings, store, home, parent)
+    findings.require(fork.history == whole.history, "a fork does not begin as the other thread")
+    findings.require(fork.meta.forked_from_id == parent, "a fork does not say which thread it begins as")
+    try:
+        store.fork(parent, home, new_id=new_id(), at=1000)
+    except ThreadError:
+        pass
+    else:
+        findings.note("fork(at=1000) of a shorter thread succeeds; it must raise ThreadError")
+    if overrides(store, ThreadStore, "delete"):
+        _call(findings, "delete() of a fork", lambda: store.delete(new, home))
 
 
 def _meta(cwd: str) -> ThreadMeta:

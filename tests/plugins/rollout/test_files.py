@@ -49,18 +49,24 @@ def test_a_thread_is_found_by_its_newest_name(store: RolloutStore, home: str, ro
         store.load("other", home)
 
 
-def test_an_archived_thread_is_found_and_goes_on_there(store: RolloutStore, home: str, rollout: Rollout) -> None:
+def test_an_archived_thread_is_found_and_must_be_unarchived_to_go_on(
+    store: RolloutStore, home: str, rollout: Rollout
+) -> None:
     path = rollout(HELLO)
     archive = Path(home) / "archived_sessions"
     archive.mkdir()
     path = path.rename(archive / path.name)
     stored = store.load("01a1fa36-db98-75f0-a6d6-2445f13ac227", home)
     assert stored.path == str(path)
-    recorder = store.reopen(stored, home)
+    assert store.latest(home) is None
+    with pytest.raises(ThreadError, match=f"session {stored.meta.id} is archived"):
+        store.reopen(stored, home)
+    store.unarchive(stored.meta.id, home)
+    recorder = store.reopen(store.load(stored.meta.id, home), home)
     recorder.append([ItemEntry(user_message("more"))])
     recorder.close()
     assert store.load(stored.meta.id, home).history == (user_message("hello"), user_message("more"))
-    assert store.latest(home) is None
+    assert store.latest(home) == stored.meta.id
 
 
 @pytest.mark.parametrize("wanted", ["01a1fa36-0000-75f0-a6d6-2445f13ac227", "no such name", "2445f13ac227", ""])

@@ -1,0 +1,154 @@
+"""Forks: new threads that begin as another one.
+
+The fork of a paginated file refers to the lines that it continues (``history_base``), as in Codex. The fork of an older file gets
+copies of them, as in older versions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.roles.stores import ThreadMeta
+from codex_framework.contract.version import __version__
+from codex_plugin_rollout.lines import meta_from_wire, meta_line, numbered_line
+from codex_plugin_rollout.reading import Read, last_id_of, reader_of
+from codex_plugin_rollout.reconstruction import Place
+
+__all__ = ["exported", "fork", "write_new"]
+
+
+def fork(read: Read, target: Path, new_id: str, at: int | str | None) -> None:
+    """Write the file of a fork.
+
+    Args:
+        read: The thread to fork.
+        target: The new file.
+        new_id: The new thread.
+        at: The last turn to keep: its number or its id. None keeps all.
+
+    Raises:
+        ThreadError: There is no such turn, or the file cannot be written.
+    """
+    end = _end(read, at)
+    now = time.time()
+    payload = read.head if read.head is not None else {"id": read.meta.id, "cwd": read.meta.cwd}
+    meta = _forked_meta(payload, read.meta.id, new_id, now)
+    git = meta.git
+    if payload.get("history_mode") == "paginated":
+        base = {
+            "thread_id": last_id_of(read.parts[end.part].path),
+            "end_ordinal_exclusive": end.ordinal,
+            "end_byte_offset": end.offset,
+        }
+        meta = meta.evolve(extra={**meta.extra, "forked_from_ordinal_exclusive": end.ordinal, "history_base": base})
+        lines: Iterable[bytes] = [numbered_line(meta_line(meta, git, now), end.ordinal)]
+    else:
+        lines = [meta_line(meta, git, now), *_lines(read, end)]
+    write_new(target, lines)
+
+
+def exported(read: Read) -> Iterator[bytes]:
+    """Return the lines of a file that contains a whole thread and continues no other file."""
+    payload = dict(read.head) if read.head is not None else {"id": read.meta.id, "cwd": read.meta.cwd}
+    payload.pop("history_base", None)
+    paginated = payload.get("history_mode") == "paginated"
+    meta = meta_from_wire(payload, read.meta.created_at)
+    head = meta_line(meta, meta.git, meta.created_at)
+    yield numbered_line(head, 0) if paginated else head
+    for number, line in enumerate(_lines(read, read.end, heads=False), 1):
+        yield _renumbered(line, number) if paginated else line
+
+
+def write_new(target: Path, lines: Iterable[bytes]) -> None:
+    """Write a file that does not exist yet, such that it is either whole or not there.
+
+    Raises:
+        ThreadError: It cannot be written.
+    """
+    part = target.with_name(f".{target.name}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise ThreadError(
+            f"cannot write {target}: {error.strerror or error}",
+            slug="thread-unsaved",
+            hint="Free some disk space, or make the folder writable.",
+        ) from error
+
+
+def _end(read: Read, at: int | str | None) -> Place:
+    """Return the place after the last turn to keep."""
+    count = len(read.turn_places)
+    if at is None or at == count:
+        return read.end
+    number = at if isinstance(at, int) else next((n for n, turn in enumerate(read.turns, 1) if turn.id == at), None)
+    if number is None or not 1 <= number <= count:
+        there = "it has no turns" if not count else f"it has {count} turn{'s' if count > 1 else ''}"
+        raise ThreadError(
+            f"thread {read.meta.id} has no turn {at}: {there}",
+            slug="no-such-turn",
+            hint=f"List the turns: codex-framework sessions show {read.meta.id}",
+        )
+    return read.end if number == count else read.turn_places[number]
+
+
+def _forked_meta(payload: Mapping[str, Any], parent: str, new_id: str, now: float) -> ThreadMeta:
+    meta = meta_from_wire(payload, now)
+    dropped = ("session_id", "history_base", "forked_from_ordinal_exclusive", "context_window", "parent_thread_id")
+    extra = {key: value for key, value in meta.extra.items() if key not in (*dropped, "source_detail")}
+    source = meta.source if isinstance(payload.get("source"), str) else "cli"
+    return meta.evolve(
+        id=new_id, created_at=now, forked_from_id=parent, source=source, cli_version=__version__, extra=extra
+    )
+
+
+def _lines(read: Read, end: Place, *, heads: bool = True) -> Iterator[bytes]:
+    """Return the readable lines before a place, oldest first.
+
+    Args:
+        heads: Whether to return the heads of files, too.
+    """
+    for index, part in enumerate(read.parts[: end.part + 1]):
+        last = index == end.part
+        limit, number = part.end, -1
+        offset = 0
+        with reader_of(part.path) as lines:
+            for line in lines:
+                offset += len(line)
+                raw = _object(line)
+                number = raw["ordinal"] if raw and isinstance(raw.get("ordinal"), int) else number + 1
+                if (last and offset > end.offset) or (limit is not None and number >= limit):
+                    break
+                if raw is not None and (heads or raw.get("type") != "session_meta"):
+                    yield line if line.endswith(b"\n") else line + b"\n"
+
+
+def _renumbered(line: bytes, number: int) -> bytes:
+    raw = _object(line) or {}
+    timestamp = raw.pop("timestamp", "")
+    raw.pop("ordinal", None)
+    text = json.dumps({"timestamp": timestamp, "ordinal": number, **raw}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return raw if isinstance(raw, dict) and "type" in raw and "payload" in raw else None

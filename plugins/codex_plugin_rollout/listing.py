@@ -1,0 +1,223 @@
+"""The list of stored threads: a page of them, newest first, by the files' names, times and first lines.
+
+A page costs one ``stat`` per file, and the beginnings of the files on the page. A search reads whole files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadSummary
+from codex_plugin_rollout.files import all_files, names_of, read_head
+from codex_plugin_rollout.lineage import lineage_of
+from codex_plugin_rollout.lines import meta_from_wire
+from codex_plugin_rollout.reading import reader_of
+
+__all__ = ["find"]
+
+_PREVIEW = 200
+"""The longest preview, in characters."""
+
+_FIRST_LINES = 200
+"""How many lines are searched for the first message."""
+
+_CONTEXT = 40
+"""Characters before and after a found text."""
+
+
+@attrs.frozen
+class _File:
+    """The newest file of a thread, with the time of the last change of any of its files."""
+
+    path: str
+    thread_id: str
+    segment: str
+    modified_ns: int
+    archived: bool
+
+
+def find(query: ThreadQuery, home: Path) -> ThreadPage:
+    """List threads.
+
+    Raises:
+        ThreadError: The cursor is not one of this store, or ``limit`` is not positive.
+    """
+    if query.limit < 1:
+        raise ThreadError(f"the limit is {query.limit}", slug="bad-request", hint="Ask for at least one thread.")
+    after = None if query.cursor is None else _cursor(query.cursor)
+    names = names_of(home)
+    found: list[ThreadSummary] = []
+    last: _File | None = None
+    for file in _newest_first(home, archived=query.archived):
+        if after is not None and (file.modified_ns, file.thread_id) >= after:
+            continue
+        summary = _fitting(file, query, names.get(file.thread_id), home)
+        if summary is None:
+            continue
+        if len(found) == query.limit:
+            assert last is not None
+            return ThreadPage(threads=tuple(found), cursor=f"{last.modified_ns}:{last.thread_id}")
+        found.append(summary)
+        last = file
+    return ThreadPage(threads=tuple(found))
+
+
+def _cursor(text: str) -> tuple[int, str]:
+    modified, colon, thread_id = text.partition(":")
+    if not colon or not modified.isascii() or not modified.isdigit():
+        raise ThreadError(
+            f"{text!r} is not a cursor of the list of threads",
+            slug="bad-request",
+            hint="Pass the cursor of the previous page, or none for the first one.",
+        )
+    return int(modified), thread_id
+
+
+def _newest_first(home: Path, *, archived: bool | None) -> list[_File]:
+    """Return the newest file of every thread, most recently changed threads first."""
+    newest: dict[str, _File] = {}
+    for path, thread_id, segment, modified_ns, is_archived in all_files(home):
+        if archived is not None and is_archived is not archived:
+            continue
+        known = newest.get(thread_id)
+        if known is None:
+            newest[thread_id] = _File(path, thread_id, segment, modified_ns, is_archived)
+            continue
+        later = max(known.modified_ns, modified_ns)
+        if (not is_archived, segment, path.endswith(".jsonl")) > (
+            not known.archived,
+            known.segment,
+            known.path.endswith(".jsonl"),
+        ):
+            newest[thread_id] = _File(path, thread_id, segment, later, is_archived)
+        elif later > known.modified_ns:
+            newest[thread_id] = attrs.evolve(known, modified_ns=later)
+    return sorted(newest.values(), key=lambda file: (file.modified_ns, file.thread_id), reverse=True)
+
+
+def _fitting(file: _File, query: ThreadQuery, name: str | None, home: Path) -> ThreadSummary | None:
+    head = read_head(Path(file.path)) or {}
+    if not query.subagents and _parent(head) is not None:
+        return None
+    if query.cwd is not None and not _same_folder(head.get("cwd"), query.cwd):
+        return None
+    if not query.text:
+        return _summary(file, head, name, home)
+    match = name if name is not None and query.text.casefold() in name.casefold() else _match(file, query.text, home)
+    return None if match is None else _summary(file, head, name, home).evolve(match=match)
+
+
+def _same_folder(cwd: object, wanted: str) -> bool:
+    return isinstance(cwd, str) and (cwd == wanted or os.path.realpath(cwd) == os.path.realpath(wanted))
+
+
+def _summary(file: _File, head: Mapping[str, Any], name: str | None, home: Path) -> ThreadSummary:
+    modified = file.modified_ns / 1e9
+    meta = meta_from_wire({**head, "id": file.thread_id}, modified)
+    return ThreadSummary(
+        id=file.thread_id,
+        cwd=meta.cwd,
+        created_at=meta.created_at,
+        updated_at=modified,
+        source=meta.source,
+        model_provider=meta.model_provider,
+        name=name,
+        preview=_preview(Path(file.path), head, home),
+        archived=file.archived,
+        forked_from_id=meta.forked_from_id,
+        parent_id=_parent(head),
+        path=file.path,
+    )
+
+
+def _parent(head: Mapping[str, Any]) -> str | None:
+    """Return the thread that started a sub-agent's thread. None means that it is no sub-agent's."""
+    parent = head.get("parent_thread_id")
+    if isinstance(parent, str) and parent:
+        return parent
+    match head.get("source"):
+        case {"subagent": {"thread_spawn": {"parent_thread_id": str(spawner)}}}:
+            return spawner
+        case {"subagent": _}:
+            return ""
+    return None
+
+
+def _preview(path: Path, head: Mapping[str, Any], home: Path) -> str | None:
+    """Return the first message of the user, which may be in a file that this one continues."""
+    try:
+        first = lineage_of(path, home, reader_of).parts[0].path if head.get("history_base") is not None else path
+        with reader_of(first) as lines:
+            for _, line in zip(range(_FIRST_LINES), lines, strict=False):
+                if b'"user' in line.lower():  # user_message and UserMessage
+                    said = next(_said(line, users_only=True), None)
+                    if said:
+                        return " ".join(said[: _PREVIEW * 2].split())[:_PREVIEW]
+    except (OSError, ThreadError):
+        pass
+    return None
+
+
+def _match(file: _File, text: str, home: Path) -> str | None:
+    """Return the place of a text in a thread's messages, in its context. None means that it is not there."""
+    path = Path(file.path)
+    wanted = text.casefold()
+    ascii_part = _longest_ascii(json.dumps(text, ensure_ascii=False)[1:-1].lower())
+    try:
+        parts = lineage_of(path, home, reader_of).parts
+        for part in reversed(parts):
+            with reader_of(part.path) as lines:
+                data = lines.read()
+            if ascii_part and ascii_part not in data.lower():
+                continue
+            for line in data.split(b"\n"):
+                if ascii_part in line.lower():
+                    for said in _said(line):
+                        if wanted in said.casefold():
+                            return _excerpt(said, wanted)
+    except (OSError, ThreadError):
+        pass
+    return None
+
+
+def _longest_ascii(text: str) -> bytes:
+    """Return the longest part of a text that lower case finds in bytes, too."""
+    runs = "".join(char if char.isascii() else "\0" for char in text).split("\0")
+    return max(runs, key=len).encode()
+
+
+def _excerpt(said: str, wanted: str) -> str:
+    place = said.casefold().find(wanted)
+    start, end = max(0, place - _CONTEXT), place + len(wanted) + _CONTEXT
+    cut = " ".join(said[start:end].split())
+    return f"{'…' if start else ''}{cut}{'…' if end < len(said) else ''}"
+
+
+def _said(line: bytes, *, users_only: bool = False) -> Iterator[str]:
+    """Yield the messages of the user, and of the model unless ``users_only``, in a line."""
+    try:
+        raw = json.loads(line)
+        kind, payload = raw["type"], raw["payload"]
+        tag = payload.get("type")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return
+    if kind != "event_msg":
+        return
+    if tag in ("user_message", *(() if users_only else ("agent_message",))):
+        said = payload.get("message")
+        if isinstance(said, str):
+            yield said
+    item = payload.get("item") if tag == "item_completed" else None
+    kinds = ("UserMessage",) if users_only else ("UserMessage", "AgentMessage")
+    if isinstance(item, dict) and item.get("type") in kinds and isinstance(item.get("content"), list):
+        for part in item["content"]:
+            text = part.get("text") if isinstance(part, dict) else None
+            if isinstance(text, str):
+                yield text

@@ -1,0 +1,141 @@
+"""Reading a thread whole: its files, its state, and where its turns begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+
+from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.roles.stores import StoredThread, StoredTurn, ThreadMeta
+from codex_plugin_rollout.files import decompressed, id_of_file, segment_of_file
+from codex_plugin_rollout.lineage import Part, lineage_of
+from codex_plugin_rollout.lines import meta_from_wire
+from codex_plugin_rollout.reconstruction import Place, Reconstruction
+
+__all__ = ["Read", "last_id_of", "read_thread", "reader_of"]
+
+
+@attrs.frozen
+class Read:
+    """A thread, read whole.
+
+    Attributes:
+        head: The payload of the head of the thread's own file. None if there is none.
+        parts: Its files, oldest first.
+        turn_places: The first line of each turn.
+        end: The place after its last whole line.
+    """
+
+    path: Path
+    meta: ThreadMeta
+    head: Mapping[str, Any] | None
+    parts: tuple[Part, ...]
+    state: Reconstruction
+    warnings: tuple[str, ...]
+
+    @property
+    def turns(self) -> tuple[StoredTurn, ...]:
+        """The turns."""
+        return self.state.turns
+
+    @property
+    def turn_places(self) -> tuple[Place, ...]:
+        """The first line of each turn."""
+        return self.state.turn_places
+
+    @property
+    def end(self) -> Place:
+        """The place after the last whole line."""
+        return self.state.end
+
+    def stored(self) -> StoredThread:
+        """Return the thread as the kernel wants it."""
+        state = self.state
+        return StoredThread(
+            meta=self.meta,
+            history=state.history,
+            events=state.events,
+            last_turn_context=state.turn_context,
+            entries=state.entries,
+            turns=state.turns,
+            path=str(self.path),
+            warnings=(*self.warnings, *state.warnings),
+        )
+
+
+def read_thread(path: Path, codex_home: Path) -> Read:
+    """Read the thread whose own file is ``path``.
+
+    Raises:
+        ThreadError: The file, or one that it continues, cannot be read.
+    """
+    try:
+        modified = path.stat().st_mtime
+        lineage = lineage_of(path, codex_home, reader_of)
+        state = _state(path, lineage.head, lineage.parts)
+    except OSError as error:
+        raise ThreadError(
+            f"cannot read {error.filename or path}: {error.strerror or error}",
+            slug="thread-unreadable",
+            hint="Make the file readable.",
+        ) from error
+    meta, warnings = _meta(state, path, modified)
+    return Read(path, meta, lineage.head, lineage.parts, state, warnings)
+
+
+def reader_of(path: Path) -> BinaryIO:
+    """Open a rollout file, which may be compressed.
+
+    Raises:
+        ThreadError: Nothing can decompress it.
+        OSError: It cannot be read.
+    """
+    if path.suffix != ".zst":
+        return path.open("rb")
+    reader = decompressed(path)
+    if reader is None:
+        raise ThreadError(
+            f"{path} is compressed, and reading compressed conversations requires the zstandard package",
+            slug="thread-unreadable",
+            hint=f"Run: pip install zstandard, or: zstd -d --rm {path}",
+        )
+    return reader
+
+
+def last_id_of(path: Path) -> str:
+    """Return the last id in a file's name, by which a ``history_base`` names it."""
+    return segment_of_file(path) or id_of_file(path) or path.stem
+
+
+def _state(path: Path, head: Mapping[str, Any] | None, parts: tuple[Part, ...]) -> Reconstruction:
+    state = Reconstruction(head)
+    for part in parts[:-1]:
+        with reader_of(part.path) as lines:
+            if not state.take(lines, end=part.end, file=str(part.path)):
+                raise ThreadError(
+                    f"{path} continues the conversation in {part.path}, whose end is missing",
+                    slug="thread-unreadable",
+                    hint=f"Restore {part.path.name} from a copy.",
+                )
+    with reader_of(path) as lines:
+        state.take(lines)
+    return state
+
+
+def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
+    if state.meta is not None:
+        return meta_from_wire(state.meta, modified), ()
+    thread_id = id_of_file(path)
+    if thread_id is None:
+        raise ThreadError(
+            f"{path} is not a rollout file: it does not contain the id of its thread",
+            slug="thread-unreadable",
+            hint="Name a file whose first line is a session_meta line.",
+        )
+    settings = state.turn_context or {}
+    cwd = settings.get("cwd")
+    meta = meta_from_wire({"id": thread_id, "cwd": cwd if isinstance(cwd, str) else str(Path.cwd())}, modified)
+    return meta, ("the first line of the conversation's file is missing; the thread id was taken from the file's name",)

@@ -1,0 +1,312 @@
+"""``codex-framework sessions``, and Codex's ``archive``, ``unarchive`` and ``delete``."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codex_framework import PluginContext, ThreadError
+from codex_framework.contract.errors import CodexError
+
+if TYPE_CHECKING:
+    from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadQuery
+    from codex_plugin_sessions.stores import Sessions
+
+__all__ = ["commands", "sessions"]
+
+_SESSION = click.argument("session", metavar="SESSION", required=False)
+_LAST = click.option("--last", is_flag=True, help="The session of this folder that was changed last.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("sessions")
+def sessions() -> None:
+    """List, search, show and manage the sessions on disk.
+
+    SESSION is the id of a session or its beginning, its name, or its file.
+    """
+
+
+def _page_options(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.option(
+                "--limit", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Sessions on a page."
+            ),
+            click.option("--cursor", metavar="CURSOR", help="Where to go on: the cursor of the page before."),
+            click.option("--cwd", metavar="DIR", help="Only sessions that were started in this folder."),
+            click.option("--archived", is_flag=True, help="Only archived sessions."),
+            click.option("--all", "everything", is_flag=True, help="Archived sessions and those of sub-agents, too."),
+            _JSON,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@sessions.command("list")
+@_page_options
+@click.pass_obj
+def list_sessions(context: PluginContext, /, *, as_json: bool, **options: Any) -> None:
+    """List sessions, those that were changed last first."""
+    _print_page(_sessions(context).find(_query(None, **options)), as_json=as_json, searched=False)
+
+
+@sessions.command("search")
+@click.argument("text")
+@_page_options
+@click.pass_obj
+def search_sessions(context: PluginContext, /, text: str, *, as_json: bool, **options: Any) -> None:
+    """List the sessions whose name or messages contain TEXT. Case does not matter."""
+    if not text.strip():
+        raise click.UsageError("TEXT is empty")
+    _print_page(_sessions(context).find(_query(text, **options)), as_json=as_json, searched=True)
+
+
+@sessions.command("show")
+@_SESSION
+@_LAST
+@_JSON
+@click.pass_obj
+def show(context: PluginContext, /, session: str | None, *, last: bool, as_json: bool) -> None:
+    """Show a session: where it comes from, and its turns with their numbers."""
+    from codex_plugin_sessions.transcript import session_json, session_lines
+
+    here = _sessions(context)
+    stored = here.load(_named(here, session, last=last))
+    if as_json:
+        click.echo(json.dumps(session_json(stored), indent=2, ensure_ascii=False))
+        return
+    for line in session_lines(stored):
+        click.echo(line)
+    _warn(stored.warnings)
+
+
+@sessions.command("name")
+@click.argument("session", metavar="SESSION")
+@click.argument("name")
+@click.pass_obj
+def name_session(context: PluginContext, /, session: str, name: str) -> None:
+    """Give SESSION a name, which stands for its id. An empty NAME removes its name."""
+    here = _sessions(context)
+    thread_id = here.id_of(session)
+    here.store.rename(thread_id, name, here.home)
+    click.echo(f"Named session {thread_id} {name!r}." if name.strip() else f"Removed the name of session {thread_id}.")
+
+
+@sessions.command("archive")
+@_SESSION
+@_LAST
+@click.pass_obj
+def archive(context: PluginContext, /, session: str | None, *, last: bool) -> None:
+    """Archive SESSION: it is no longer listed, and cannot be resumed until it is unarchived."""
+    here = _sessions(context)
+    thread_id = here.id_of(_named(here, session, last=last))
+    here.store.archive(thread_id, here.home)
+    click.echo(f"Archived session {thread_id}.")
+
+
+@sessions.command("unarchive")
+@click.argument("session", metavar="SESSION")
+@click.pass_obj
+def unarchive(context: PluginContext, /, session: str) -> None:
+    """Move SESSION back from the archive."""
+    here = _sessions(context)
+    thread_id = here.id_of(session)
+    here.store.unarchive(thread_id, here.home)
+    click.echo(f"Unarchived session {thread_id}.")
+
+
+@sessions.command("delete")
+@click.argument("session", metavar="SESSION")
+@click.option("--force", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
+    """Delete SESSION for ever. Files that it changed stay as they are."""
+    here = _sessions(context)
+    thread_id = here.id_of(session)
+    if not force:
+        if not os.isatty(0):
+            raise ThreadError(
+                "cannot confirm session deletion without an interactive terminal",
+                slug="confirmation",
+                hint="Run it again with --force.",
+            )
+        click.confirm(f"Delete session {thread_id} for ever?", abort=True)
+    here.store.delete(thread_id, here.home)
+    click.echo(f"Deleted session {thread_id}.")
+
+
+@sessions.command("check")
+@_SESSION
+@_JSON
+@click.pass_context
+def check(context: click.Context, /, session: str | None, *, as_json: bool) -> None:
+    """Check the files of SESSION, or of all sessions. The exit status is 1 if one of them is damaged."""
+    here = _sessions(context.obj)
+    found = list(here.store.check(here.home, session))
+    _print_faults(found, as_json=as_json, repaired=False)
+    context.exit(1 if found else 0)
+
+
+@sessions.command("repair")
+@_SESSION
+@click.option("--all", "everything", is_flag=True, help="Repair all sessions.")
+@_JSON
+@click.pass_context
+def repair(context: click.Context, /, session: str | None, *, everything: bool, as_json: bool) -> None:
+    """Repair the file of SESSION. Every line that can be read is kept, and the damaged file, too, beside the repaired one.
+
+    The exit status is 1 if a damage remains.
+    """
+    here = _sessions(context.obj)
+    if (session is None) is not everything:
+        raise click.UsageError("name a session, or add --all")
+    found: list[ThreadFault] = []
+    damaged = [session] if session is not None else _damaged(here.store.check(here.home))
+    for name in damaged:
+        found += here.store.repair(name, here.home)
+    _print_faults(found, as_json=as_json, repaired=True)
+    context.exit(1 if any(fault.repair is None for fault in found) else 0)
+
+
+@sessions.command("export")
+@_SESSION
+@_LAST
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "json", "markdown"]),
+    default="jsonl",
+    show_default=True,
+    help="jsonl: one file that resumes anywhere; json: turns, messages and settings; markdown: a text to read.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to this file, which must not exist, instead of stdout.")
+@click.pass_obj
+def export(context: PluginContext, /, session: str | None, form: str, output: str | None, *, last: bool) -> None:
+    """Write a whole session, with what it continues, as one text."""
+    here = _sessions(context)
+    name = _named(here, session, last=last)
+    lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+        return
+    _write_new(Path(output), lines)
+    click.echo(f"Wrote {output}.", err=True)
+
+
+def commands(context: PluginContext) -> list[click.Command]:
+    """Return the commands for one kernel."""
+    group = copy.copy(sessions)
+    group.commands = {name: _for(context, command) for name, command in sessions.commands.items()}
+    return [group, *(group.commands[name] for name in ("archive", "unarchive", "delete"))]
+
+
+def _for(context: PluginContext, command: click.Command) -> click.Command:
+    own = copy.copy(command)
+    own.context_settings = {**command.context_settings, "obj": context}
+    return own
+
+
+def _sessions(context: PluginContext) -> Sessions:
+    from codex_plugin_sessions.stores import sessions_of
+
+    return sessions_of(context)
+
+
+def _query(
+    text: str | None, *, limit: int, cursor: str | None, cwd: str | None, archived: bool, everything: bool
+) -> ThreadQuery:
+    from codex_framework.contract.roles.stores import ThreadQuery
+
+    return ThreadQuery(
+        limit=limit,
+        cursor=cursor,
+        cwd=None if cwd is None else str(Path(cwd).expanduser().absolute()),
+        text=text,
+        archived=None if everything else archived,
+        subagents=everything,
+    )
+
+
+def _named(here: Sessions, session: str | None, *, last: bool) -> str:
+    """Return which session is meant.
+
+    Raises:
+        UsageError: Neither a session nor ``--last`` was given, or both.
+        ThreadError: No session was started in this folder.
+    """
+    if (session is None) is not last:
+        raise click.UsageError("name a session, or add --last")
+    if session is not None:
+        return session
+    newest = here.store.latest(here.home, cwd=str(Path.cwd()))
+    if newest is None:
+        raise ThreadError(
+            f"no session was started in {Path.cwd()}",
+            slug="thread-not-found",
+            hint="`codex-framework sessions list` lists the sessions of all folders.",
+        )
+    return newest
+
+
+def _print_page(page: ThreadPage, *, as_json: bool, searched: bool) -> None:
+    from codex_plugin_sessions.table import page_json, page_lines
+
+    if as_json:
+        click.echo(json.dumps(page_json(page), indent=2, ensure_ascii=False))
+        return
+    for line in page_lines(page, searched=searched):
+        click.echo(line)
+
+
+def _print_faults(found: list[ThreadFault], *, as_json: bool, repaired: bool) -> None:
+    from codex_plugin_sessions.table import fault_lines, faults_json
+
+    if as_json:
+        click.echo(json.dumps(faults_json(found), indent=2, ensure_ascii=False))
+        return
+    for line in fault_lines(found, repaired=repaired):
+        click.echo(line)
+
+
+def _damaged(found: Iterable[ThreadFault]) -> list[str]:
+    """Return the sessions to repair, each once."""
+    return list(dict.fromkeys(str(fault.path or fault.thread_id) for fault in found if fault.repair is not None))
+
+
+def _exported(here: Sessions, name: str, form: str) -> Iterable[bytes]:
+    from codex_plugin_sessions.transcript import markdown, session_json
+
+    stored = here.load(name)
+    if form == "json":
+        return [json.dumps(session_json(stored), indent=2, ensure_ascii=False).encode("utf-8", "replace"), b"\n"]
+    return (f"{line}\n".encode("utf-8", "replace") for line in markdown(stored))
+
+
+def _write_new(path: Path, lines: Iterable[bytes]) -> None:
+    try:
+        with path.open("xb") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise CodexError(
+            f"cannot write {path}: {error.strerror or error}",
+            slug="session-export",
+            hint="Name a file that does not exist, in a writable folder.",
+        ) from error
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    from codex_plugin_sessions.table import printable
+
+    for sentence in sentences:
+        click.echo(f"warning: {printable(sentence)}", err=True)
