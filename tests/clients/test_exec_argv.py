@@ -82,7 +82,7 @@ def test_options_before_exec_count_and_lists_are_joined() -> None:
         (["a", "b"], "unexpected argument 'b'"),
         (["--last"], "belongs to `exec resume`"),
         (["resume"], "or add --last"),
-        (["fork"], "not available"),
+        (["fork"], "or add --last"),
     ],
 )
 def test_what_cannot_be_read_is_told(argv: list[str], words: str) -> None:
