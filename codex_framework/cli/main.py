@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codex_framework.cli.own_modules import find_own_modules
+
 __all__ = ["main"]
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -22,6 +24,8 @@ _TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
     _repair_streams()
+    if argv is None:
+        find_own_modules()
     gc.disable()  # objects from start-up live to the end, so searching them for cycles only costs time
     try:
         status = _guarded(list(sys.argv[1:] if argv is None else argv))
