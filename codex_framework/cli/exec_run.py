@@ -29,6 +29,7 @@ from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
+from codex_framework.plugins.late import LateTable
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
@@ -73,8 +74,7 @@ class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
     def __init__(self, registry: Registry, stdout: OwnStdout) -> None:
-        plugins = {kind: registry.owners["events", tag] for tag, kind in registry.events.items()}
-        self._events = JsonEvents(plugins)
+        self._events = JsonEvents(LateTable(lambda: registry.event_owners))
         self._stream = stdout.binary
         self._told_at = self._began = time.monotonic()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -17,7 +18,7 @@ from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.plugins import Plugin
 from codex_framework.contract.value import Value
 from codex_framework.plugins.context import LoadContext
-from codex_framework.plugins.declarations import declare, unique_events
+from codex_framework.plugins.declarations import declare, declare_rest, unique_events
 from codex_framework.plugins.discovery import PluginSource
 from codex_framework.plugins.hook_checks import hook_problems, hooks, is_marked, marked
 from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
@@ -42,12 +43,26 @@ class Collected(Value):
     Attributes:
         plugins: In order of precedence: preferred, passed by the program, bundled, others, files.
         requirements: What they require of each other, if they require anything.
-        events: Their event classes by tag, each with its plugin's name.
     """
 
     plugins: list[Loaded]
     requirements: Requirements | None
-    events: dict[str, tuple[str, type[EventMsg]]]
+
+    def only_bundled(self, hook: str) -> bool:
+        """Return whether all plugins with a hook are bundled. What these return is known to be valid, so it can be read late."""
+        return all(loaded.source.bundled or hook not in loaded.hooks for loaded in self.plugins)
+
+    def complete(self) -> None:
+        """Ask plugins for what they have not declared yet."""
+        _ = self.events
+
+    @cached_property
+    def events(self) -> Mapping[str, tuple[str, type[EventMsg]]]:
+        """Their event classes by tag, each with its plugin's name. Plugins that have not declared theirs yet do so now."""
+        for loaded in self.plugins:
+            if loaded.usable:
+                declare_rest(loaded)
+        return unique_events(self.plugins)
 
     @property
     def order(self) -> Sequence[Loaded]:
@@ -85,7 +100,9 @@ def collect(
     for loaded in found:
         if loaded.usable:
             declare(loaded)
-    collected = Collected(found, _requirements(found), unique_events(found))
+    collected = Collected(found, _requirements(found))
+    if not collected.only_bundled("codex_events"):
+        collected.complete()
     for loaded in found:
         loaded.context.collected = loaded.context.undeclared
     if own_hooks is not None:
@@ -165,7 +182,8 @@ class _Registration:
 
     def add(self, loaded: Loaded) -> None:
         """Check the hooks of a plugin and register them."""
-        problems = hook_problems(loaded.plugin, self.declared)
+        # The tests check the bundled ones, so that their users need not wait for it.
+        problems = [] if loaded.source.bundled else hook_problems(loaded.plugin, self.declared)
         if problems:
             loaded.fail(*problems)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ from codex_framework.plugins.loaded import BROKEN, Loaded
 from codex_framework.plugins.loading import place_of, problem_of
 from codex_framework.plugins.report import PluginProblem
 
-__all__ = ["DECIDING", "declare", "unique_events"]
+__all__ = ["DECIDING", "declare", "declare_rest", "unique_events"]
 
 DECIDING = frozenset(
     (
@@ -38,12 +38,26 @@ _NOT_FOR_PROJECTS = DECIDING | {
 
 
 def declare(loaded: Loaded) -> None:
-    """Call the declaring hooks of a plugin. An invalid declaration disables the whole plugin."""
+    """Call the declaring hooks of a plugin. An invalid declaration disables the whole plugin.
+
+    Bundled plugins are asked later for their events, and for their settings if nothing is set: no turn needs these classes, and
+    importing them would delay every start. Their declarations are valid, so nothing is found out later than it should be.
+    """
     if loaded.context.configured and loaded.hooks.keys() & _NOT_FOR_PROJECTS:
         loaded.fatal = loaded.context.set_by_project()
         if loaded.fatal is not None:
             loaded.fail(problem_of(loaded.fatal, loaded.source, "be configured"))
             return
+    later = ("codex_events",) if loaded.context.configured else ("codex_events", "codex_settings")
+    _read(loaded, later if loaded.source.bundled else ())
+
+
+def declare_rest(loaded: Loaded) -> None:
+    """Call the declaring hooks that were not called before, like :func:`declare`."""
+    _read(loaded, loaded.asked)
+
+
+def _read(loaded: Loaded, without: Collection[str]) -> None:
     readers: Mapping[str, Callable[[Loaded, Any], PluginProblem | None]] = {
         "codex_settings": _settings,
         "codex_requires": _requires,
@@ -53,7 +67,7 @@ def declare(loaded: Loaded) -> None:
     }
     for hook, read in readers.items():
         function = loaded.hooks.get(hook)
-        if function is None:
+        if function is None or hook in without:
             continue
         declared = loaded.declared(hook)
         if declared is BROKEN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import DECIDING
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
 from codex_framework.plugins.interceptor_table import InterceptorTable
+from codex_framework.plugins.late import LateTable
 from codex_framework.plugins.offers import LAZY, ROLES, Offer, Offers
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
@@ -87,7 +88,6 @@ class Registry(Value, kw_only=True):
         owners: ``(role, name)`` to the name of the plugin.
         notes: Names in the configuration that match nothing.
         late: Sentences about plugins that came too late for a thread, because the kernel was closing.
-        reports: The outcome for each plugin, in order of precedence.
     """
 
     tools: Mapping[str, RegisteredTool] = field(factory=dict)
@@ -115,7 +115,7 @@ class Registry(Value, kw_only=True):
     owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
     notes: tuple[PluginProblem, ...] = ()
     late: tuple[str, ...] = ()
-    reports: tuple[PluginReport, ...] = ()
+    _reports: tuple[PluginReport, ...] = field(default=(), alias="reports")
     _collected: Collected | None = field(default=None, repr=False, eq=False, alias="collected")
 
     def offered(self, role: type[Any]) -> Mapping[str, Offer[Any]] | None:
@@ -135,6 +135,22 @@ class Registry(Value, kw_only=True):
         usable = {loaded.name for loaded in plugins if loaded.usable}
         return {name: offer for name, offer in offers.items() if offer.plugin in usable}
 
+    @cached_property
+    def reports(self) -> tuple[PluginReport, ...]:
+        """The outcome for each plugin, in order of precedence. Bundled plugins are asked for all that was not needed yet."""
+        if self._collected is None:
+            return self._reports
+        self._collected.complete()
+        len(self.ops)
+        pairs = zip(self._reports, self._collected.plugins, strict=True)
+        return tuple(_completed(report, loaded.report()) for report, loaded in pairs)
+
+    @property
+    def event_owners(self) -> Mapping[type[EventMsg], str]:
+        """The names of the plugins that declare event classes."""
+        events = {} if self._collected is None else self._collected.events
+        return {kind: plugin for plugin, kind in events.values()}
+
     def without(self, failed: Mapping[str, str]) -> Registry:
         """Return the registry without the objects of some plugins and of the plugins that require them.
 
@@ -143,9 +159,9 @@ class Registry(Value, kw_only=True):
         """
         failed = {**failed, **self._dependents(failed)}
         changes: dict[str, Any] = {}
-        for offered in ("components", "ops", "compactors", "agents"):
-            offers = getattr(self, offered)
-            changes[offered] = {name: offer for name, offer in offers.items() if offer.plugin not in failed}
+        for offered in ("components", "compactors", "agents"):
+            changes[offered] = _of_others(getattr(self, offered), failed)
+        changes["ops"] = LateTable(lambda: _of_others(self.ops, failed))
         for offered in ("notifiers", "telemetry", "observers", "reviewers"):
             changes[offered] = tuple(offer for offer in getattr(self, offered) if offer.plugin not in failed)
         for role in ("providers", "sandboxes", "network_proxies", "thread_stores"):
@@ -167,10 +183,10 @@ class Registry(Value, kw_only=True):
         changes["builtin_providers"] = {
             key: info for provider in reversed(changes["providers"].values()) for key, info in provider.builtin.items()
         }
-        changes["events"] = {
-            tag: kind for tag, kind in self.events.items() if self.owners[("events", tag)] not in failed
-        }
-        reports = tuple(_with_failure(report, failed.get(report.name)) for report in self.reports)
+        changes["events"] = LateTable(
+            lambda: {tag: kind for tag, kind in self.events.items() if self.event_owners[kind] not in failed}
+        )
+        reports = tuple(_with_failure(report, failed.get(report.name)) for report in self._reports)
         return self.evolve(interceptors=self.interceptors.without(failed), reports=reports, **changes)
 
     def _dependents(self, failed: Mapping[str, str]) -> Mapping[str, str]:
@@ -190,7 +206,7 @@ class Registry(Value, kw_only=True):
 
     def is_installed(self, plugin: str) -> bool:
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
-        return any(report.name == plugin and report.distribution for report in self.reports)
+        return any(report.name == plugin and report.distribution for report in self._reports)
 
     def check_safeguards(self, failed: Collection[str]) -> None:
         """Check that plugins that have failed offered no safeguards. Without these, more would be possible than the user wants.
@@ -206,7 +222,7 @@ class Registry(Value, kw_only=True):
         for (role, name), plugin in self.owners.items():
             if plugin in failed and role in roles:
                 lost.setdefault(plugin, []).append(f"{role.replace('_', ' ')} ({name})")
-        for report in self.reports:
+        for report in self._reports:
             if report.name in lost:
                 offered = ", ".join(lost[report.name])
                 reason = report.problems[-1].text if report.problems else "it has failed"
@@ -231,7 +247,7 @@ class Registry(Value, kw_only=True):
         if not found:
             return self
         reports = tuple(
-            report.evolve(problems=(*report.problems, *found.pop(report.name, ()))) for report in self.reports
+            report.evolve(problems=(*report.problems, *found.pop(report.name, ()))) for report in self._reports
         )
         rest = (f"{problem.text}. {problem.hint}" for problems in found.values() for problem in problems)
         return self.evolve(reports=reports).telling(rest)
@@ -245,7 +261,7 @@ class Registry(Value, kw_only=True):
     def warnings(self) -> tuple[str, ...]:
         """The problems of plugins as sentences for the user. A fact that concerns two plugins appears once."""
         found = {note.fact: f"{note.text}. {note.hint}" for note in self.notes}
-        for report in self.reports:
+        for report in self._reports:
             for fact, sentence in report.warnings.items():
                 found.setdefault(fact, sentence)
         return tuple(dict.fromkeys((*found.values(), *self.late)))
@@ -255,6 +271,8 @@ class Registry(Value, kw_only=True):
         """What plugins add to the CLI. Their hooks are called at first use, because they are rarely needed and import click."""
         if self._collected is None:
             return CommandTable({}, {}, {}, self.reports)
+        self._collected.complete()
+        len(self.ops)
         offers = Offers(self._collected, LAZY)
         commands, options, subcommands = (offers.by_name(hook) for hook in LAZY)
         reports = tuple(loaded.report() for loaded in self._collected.plugins)
@@ -292,7 +310,10 @@ def load_registry(
     for loaded in collected.plugins:
         if loaded.fatal is not None and not tolerant:
             raise loaded.fatal
-    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *LAZY)])
+    later = (
+        (*LAZY, "codex_ops") if collected.only_bundled("codex_ops") else LAZY
+    )  # a turn of `exec` needs no op of a plugin
+    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *later)])
     tools = offers.tools()
     found = {
         role: offers.by_name(hook)
@@ -320,16 +341,15 @@ def load_registry(
         reviewers=tuple(sorted(found["reviewers"].values(), key=lambda offer: getattr(offer.item, "order", 100))),
         interceptors=_interceptors(found["interceptors"]),
         components=found["components"],
-        ops=offers.ops(),
+        ops=LateTable(lambda: Offers(collected, ["codex_ops"]).ops()) if "codex_ops" in later else offers.ops(),
         compactors=found["compactors"],
         agents=found["agents"],
         programs=offers.programs(tools),
-        events={tag: kind for tag, (_, kind) in collected.events.items()},
+        events=LateTable(lambda: {tag: kind for tag, (_, kind) in collected.events.items()}),
         config_keys=frozenset(key for loaded in collected.plugins if loaded.usable for key in loaded.config_keys),
         protected_paths=tuple(path for loaded in collected.plugins for path in loaded.protected_paths),
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
-        | {("tools", name): registered.plugin for name, registered in tools.items()}
-        | {("events", tag): plugin for tag, (plugin, _) in collected.events.items()},
+        | {("tools", name): registered.plugin for name, registered in tools.items()},
         notes=notes,
         reports=tuple(loaded.report() for loaded in collected.plugins),
         collected=collected,
@@ -346,6 +366,7 @@ def load_exec_options(config: Config, extra_plugins: Sequence[object] = ()) -> M
         ConfigError: As for :func:`load_registry`.
     """
     collected = _collected(config, Selection.from_tables(config.tables), os.environ, None, extra_plugins)
+    collected.complete()
     return Offers(collected, ["codex_exec_options"]).by_name("codex_exec_options")
 
 
@@ -385,6 +406,18 @@ def _as_config(tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
 def _interceptors(offers: Mapping[str, Offer[Interceptor]]) -> InterceptorTable:
     ordered = sorted(_items(offers).values(), key=lambda interceptor: interceptor.order)
     return InterceptorTable(ordered, {name: offer.plugin for name, offer in offers.items()})
+
+
+def _of_others(offers: Mapping[str, Offer[Any]], failed: Container[str]) -> dict[str, Offer[Any]]:
+    return {name: offer for name, offer in offers.items() if offer.plugin not in failed}
+
+
+def _completed(report: PluginReport, now: PluginReport) -> PluginReport:
+    """Return a report with what its plugin has declared and offered since."""
+    if report.status in (PluginStatus.FAILED, PluginStatus.DISABLED):
+        return report
+    later = (problem for problem in now.problems if problem not in report.problems)
+    return now.evolve(problems=(*report.problems, *later))
 
 
 def _with_failure(report: PluginReport, reason: str | None) -> PluginReport:

@@ -7,10 +7,15 @@ between two samples of a turn, and when a request did not fit the window.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import Compactor, OpHandler, hookimpl
-from codex_plugin_compaction.request import Compact, Compacting
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_compaction.request import Compact, Compacting
+else:
+    __getattr__ = exported(__name__, {"request": "Compact Compacting"})
 
 __all__ = ["Compact", "Compacting", "codex_compactors", "codex_ops"]
 

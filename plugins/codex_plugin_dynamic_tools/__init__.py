@@ -7,17 +7,30 @@ client's answer is what the model reads.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, OpHandler, hookimpl
-from codex_plugin_dynamic_tools.calls import (
-    DynamicToolAnswer,
-    DynamicToolCallRequest,
-    DynamicToolCallResponseEvent,
-    DynamicToolResponse,
-    ImageContent,
-    TextContent,
-)
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_dynamic_tools.calls import (
+        DynamicToolAnswer,
+        DynamicToolCallRequest,
+        DynamicToolCallResponseEvent,
+        DynamicToolResponse,
+        ImageContent,
+        TextContent,
+    )
+else:
+    __getattr__ = exported(
+        __name__,
+        {
+            "calls": (
+                "DynamicToolAnswer DynamicToolCallRequest DynamicToolCallResponseEvent DynamicToolResponse"
+                " ImageContent TextContent"
+            )
+        },
+    )
 
 __all__ = [
     "DynamicToolAnswer",

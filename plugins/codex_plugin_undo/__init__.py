@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, EventMsg, OpHandler, PluginContext, hookimpl
-from codex_plugin_undo.events import UndoCompletedEvent, UndoStartedEvent
-from codex_plugin_undo.ops import ThreadRollback, Undo
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_undo.events import UndoCompletedEvent, UndoStartedEvent
+    from codex_plugin_undo.ops import ThreadRollback, Undo
+else:
+    __getattr__ = exported(__name__, {"events": "UndoCompletedEvent UndoStartedEvent", "ops": "ThreadRollback Undo"})
 
 __all__ = [
     "ThreadRollback",
@@ -32,6 +37,8 @@ def codex_settings() -> type[Any]:
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
     """Declare ``undo_started`` and ``undo_completed``."""
+    from codex_plugin_undo.events import UndoCompletedEvent, UndoStartedEvent
+
     return [UndoStartedEvent, UndoCompletedEvent]
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import OpHandler, hookimpl
-from codex_plugin_user_shell.request import RunUserShellCommand
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_user_shell.request import RunUserShellCommand
+else:
+    __getattr__ = exported(__name__, {"request": "RunUserShellCommand"})
 
 __all__ = ["RunUserShellCommand", "codex_ops"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from codex_framework import ProviderInfo
 from codex_framework.contract.hookspecs import GROUP
+from codex_framework.plugins.discovery import source_of
+from codex_framework.plugins.hook_checks import hook_problems
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import (
     Offer,
@@ -131,6 +134,13 @@ def test_network_proxy(proxy):
 @pytest.mark.parametrize("agent", [offer.item for offer in REGISTRY.agents.values()], ids=list(REGISTRY.agents))
 def test_agent(agent):
     check_agent(agent)
+
+
+@pytest.mark.parametrize("source", [source_of(point) for point in BUNDLED], ids=lambda source: source.name)
+def test_the_hooks_of_a_bundled_plugin_need_no_check_at_each_start(source):
+    """The loader relies on it: it checks the hooks of other plugins only, and reads some declarations of bundled ones late."""
+    assert source.bundled
+    assert hook_problems(importlib.import_module(source.target)) == []
 
 
 def test_every_role_that_a_bundled_plugin_plays_is_checked_here():

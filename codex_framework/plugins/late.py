@@ -1,0 +1,39 @@
+"""A table that is made when it is first read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TypeVar
+
+__all__ = ["LateTable"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LateTable(Mapping[K, V]):
+    """A mapping that a function returns at the first look into it.
+
+    Args:
+        make: Returns the mapping. It is called at most once.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[K, V]:
+        return self._make()
+
+    def __getitem__(self, key: K) -> V:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(self._made)
