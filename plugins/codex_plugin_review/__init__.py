@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import EventMsg, ExecCommand, OpHandler, hookimpl
-from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
-from codex_plugin_review.ops import Review, ReviewRequest
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
+    from codex_plugin_review.ops import Review, ReviewRequest
+else:
+    __getattr__ = exported(
+        __name__, {"events": "EnteredReviewModeEvent ExitedReviewModeEvent", "ops": "Review ReviewRequest"}
+    )
 
 __all__ = [
     "EnteredReviewModeEvent",
@@ -23,6 +30,8 @@ __all__ = [
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
     """Declare ``entered_review_mode`` and ``exited_review_mode``."""
+    from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
+
     return [EnteredReviewModeEvent, ExitedReviewModeEvent]
 
 
