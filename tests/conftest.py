@@ -6,6 +6,7 @@ import faulthandler
 import fcntl
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -188,3 +189,18 @@ def fresh_venv(tmp_path: Path, uv: str) -> Callable[..., Venv]:
         return made
 
     return make
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 and localhost that signs itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("making a certificate needs openssl")
+    folder = tmp_path_factory.mktemp("certificate")
+    files = (folder / "cert.pem", folder / "key.pem")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run(
+        [*command, "-days", "2", "-out", files[0], "-keyout", files[1], *names], check=True, capture_output=True
+    )
+    return files

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def httpx_module() -> Any:
 def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
     """Return the TLS context for clients, which trusts the same certificates as httpx.
 
-    These are those of ``$SSL_CERT_FILE``, else of the folder ``$SSL_CERT_DIR``, else of ``certifi``. They are loaded once for each
-    value of the variables, so do not change the context that you get.
+    These are those of ``$SSL_CERT_FILE``, else of the folder ``$SSL_CERT_DIR``, else of ``certifi``. A file that
+    ``$CODEX_CA_CERTIFICATE`` names comes before the others, as in Codex, and is trusted in addition to ``certifi``. They are loaded
+    once for each value of the variables, so do not change the context that you get.
 
     Args:
         environ: The environment variables, such as ``PluginContext.environ``. None means those of the process.
@@ -57,16 +59,34 @@ def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
         ValueError: The variables name no valid path.
     """
     variables = os.environ if environ is None else environ
-    file = variables.get("SSL_CERT_FILE") or None
-    return _loaded_context(file, None if file else variables.get("SSL_CERT_DIR") or None)
+    own = variables.get("CODEX_CA_CERTIFICATE") or None
+    file = None if own else variables.get("SSL_CERT_FILE") or None
+    return _loaded_context(own, file, None if own or file else variables.get("SSL_CERT_DIR") or None)
 
 
 @cache
-def _loaded_context(file: str | None, folder: str | None) -> ssl.SSLContext:
+def _loaded_context(own: str | None, file: str | None, folder: str | None) -> ssl.SSLContext:
     import ssl
 
     if file or folder:
-        return ssl.create_default_context(cafile=file, capath=folder)
+        context = ssl.create_default_context(cafile=file, capath=folder)
+    else:
+        context = ssl.create_default_context(cafile=_certifi_file())
+        if own:
+            context.load_verify_locations(cafile=own)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _certifi_file() -> str:
+    """Return the path of certifi's certificates, without the import of ``importlib.resources`` where they are a plain file."""
+    from importlib.util import find_spec
+
+    spec = find_spec("certifi")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        file = Path(folder, "cacert.pem")
+        if file.is_file():
+            return str(file)
     import certifi
 
-    return ssl.create_default_context(cafile=certifi.where())
+    return certifi.where()

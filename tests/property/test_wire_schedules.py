@@ -1,7 +1,7 @@
 """Conversations over a network that delays, cuts, garbles and resets: nothing is lost, nothing comes twice, nothing hangs.
 
 A server has items to say, some of them calls. It sees from each request what has arrived, and sends the rest, the first times over a
-wire with faults. The same schedules run over both APIs and both transports.
+wire with faults. The same schedules run over both APIs, with and without TLS.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -336,12 +337,21 @@ class World:
     api: str
 
 
-@pytest.fixture(params=["responses-plain", "responses-httpx", "chat-plain", "chat-httpx"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+@pytest.fixture(params=["responses-http", "responses-https", "chat-http", "chat-https"])
+def world(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    certificate: tuple[Path, Path],
+) -> Iterator[World]:
     """A kernel and its server, in one event loop."""
     monkeypatch.setattr("codex_framework.threads.turn.machine.BACKOFF_BASE_S", 0.0005)
     loop, server = asyncio.new_event_loop(), Server()
-    api, _, transport = request.param.partition("-")
+    api, _, scheme = request.param.partition("-")
+    context = None
+    if scheme == "https":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
 
     @tool
     async def note(text: str) -> str:
@@ -350,8 +360,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return f"noted {text}"
 
     async def begin() -> tuple[asyncio.Server, Kernel]:
-        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
+        url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         limits = f"request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}"
         more = f'wire_api="{api}", base_url="{url}", {limits}'
         overrides = (
@@ -360,9 +370,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
             f"model_providers.once={{{more}, stream_max_retries=0}}",
         )
         (tmp_path / "home").mkdir()
-        environ = {"CODEX_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
-        if transport == "httpx":  # the variable selects the transport; the proxy would come from the process's own
-            environ["HTTP_PROXY"] = "http://proxy.invalid"
+        home = str(tmp_path / "home")
+        environ = {"CODEX_HOME": home, "PATH": "/usr/bin:/bin", "SSL_CERT_FILE": str(certificate[0])}
         config = load_config(cwd=tmp_path, environ=environ, overrides=overrides)
         plugins = [codex_plugin_openai, codex_plugin_chat, Offer(tools=[note])]
         return listening, await Kernel.create(config, environ=environ, plugins=plugins, entry_points=())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.toolkit.model_server.opening import open_transport
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.faults import KnownFault
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.token_source import TokenSource
-    from codex_framework.toolkit.model_server.transport import Answer, Transport
+    from codex_framework.toolkit.model_server.transport import Answer
 
     class Splitter(Protocol):
         """Splits the body of a response into events."""
@@ -58,6 +59,9 @@ class ServerClient:
         endpoint: The end of the URL's path, for telemetry.
         load_reading: Imports what only a response needs. Called when a request is on its way.
         known: Recognises failures that the API has codes or words of its own for.
+
+    Raises:
+        ModelError: A variable of the environment names no usable proxy.
     """
 
     def __init__(
@@ -73,7 +77,6 @@ class ServerClient:
         known: KnownFault | None = None,
     ) -> None:
         self._info = info
-        self._env = env
         self._url = url
         self._headers = dict(headers)
         self._tokens = tokens
@@ -81,7 +84,7 @@ class ServerClient:
         self._endpoint = endpoint
         self._load_reading = load_reading
         self._known = known
-        self._transport: Transport | None = None
+        self._transport = open_transport(url, env)
         self._tails: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, thread_id: str, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
@@ -131,9 +134,7 @@ class ServerClient:
             tail.cancel()
         if tails:
             await asyncio.wait(tails)
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
+        await self._transport.aclose()
 
     async def _end_tail(self, thread_id: str) -> None:
         """Make a thread's last connection reusable, or close it.
@@ -167,10 +168,6 @@ class ServerClient:
         return await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        if self._transport is None:
-            from codex_framework.toolkit.model_server.opening import open_transport
-
-            self._transport = open_transport(self._url, self._env)
         try:
             return await self._transport.post(
                 self._url,

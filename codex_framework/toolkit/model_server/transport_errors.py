@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CONNECT_S", "BadAnswerError", "CutError", "SendError", "SilenceError"]
+__all__ = ["CONNECT_S", "CutError", "SendError", "SilenceError"]
 
 CONNECT_S = 15.0
 """Time limit in seconds for opening a connection."""
@@ -18,7 +18,3 @@ class CutError(Exception):
 
 class SilenceError(Exception):
     """Nothing arrived within the time limit."""
-
-
-class BadAnswerError(Exception):
-    """The data is not a valid HTTP response."""

@@ -70,10 +70,10 @@ def delta(reason: str | None = None, /, **fields: Any) -> dict[str, Any]:
     return {"id": "c1", "choices": [{"index": 0, "delta": fields, "finish_reason": reason}]}
 
 
-@pytest.fixture(params=["plain", "httpx"])
-def env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """An environment that makes the client take this transport. (The proxy itself would come from the process's own.)"""
-    return {"HTTP_PROXY": "http://proxy.invalid"} if request.param == "httpx" else {}
+@pytest.fixture
+def env() -> dict[str, str]:
+    """An environment without proxies and certificates."""
+    return {}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A provider that is asked over both of its transports."""
+"""A provider that is asked for responses."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Outcome:
         return answer
 
 
-@pytest.fixture(params=["plain", "httpx"])
-def env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """An environment that makes the client take this transport. (The proxy itself would come from the process's own.)"""
-    return {"HTTP_PROXY": "http://proxy.invalid"} if request.param == "httpx" else {}
+@pytest.fixture
+def env() -> dict[str, str]:
+    """An environment without proxies and certificates."""
+    return {}
 
 
 @pytest.fixture
-def ask(env: dict[str, str]) -> Callable[..., Outcome]:
+def ask() -> Callable[..., Outcome]:
     def asked(replies: Iterable[ReplySource], *requests: ModelRequest, **table: Any) -> Outcome:
         async def run(server: ResponsesServer) -> list[list[ModelEvent] | ModelError]:
-            client = ResponsesProvider().open(provider_at(server.url, **table), env)
+            client = ResponsesProvider().open(provider_at(server.url, **table), {})
             answers: list[list[ModelEvent] | ModelError] = []
             for request in requests or (model_request(),):
                 try:

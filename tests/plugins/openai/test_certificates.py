@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import socket
 from pathlib import Path
 
 import pytest
 
-from codex_framework import ModelError
-from codex_framework.toolkit.model_server import httpx_transport
+from codex_framework import ModelError, ProviderInfo
+from codex_framework.testing.requests import ask, model_request
+from codex_plugin_openai.provider import ResponsesProvider
 
 
-@pytest.fixture
-def fresh() -> Iterator[None]:
-    """No context made before, and none kept after."""
-    httpx_transport._load_certificates.cache_clear()
-    yield
-    httpx_transport._load_certificates.cache_clear()
-
-
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"])
 @pytest.mark.parametrize("content", [None, "no certificate"])
 def test_a_certificate_file_that_is_missing_or_wrong_is_told(
-    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str | None, variable: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "wrong.pem"
     if content is not None:
         file.write_text(content)
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    with pytest.raises(ModelError, match="cannot be loaded") as caught:
-        httpx_transport.HttpxTransport(secure=True)
-    assert "SSL_CERT_FILE" in caught.value.hint
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"https://127.0.0.1:{server.getsockname()[1]}/v1"
+        info = ProviderInfo(id="x", base_url=url, request_max_retries=0)
+        asking = ask(ResponsesProvider(), info, model_request(), env={variable: str(file)})
+        with pytest.raises(ModelError, match="cannot be loaded") as caught:
+            asyncio.run(asking)
+    assert caught.value.slug == "certificates"
+    assert variable in caught.value.hint

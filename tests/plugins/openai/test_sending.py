@@ -16,7 +16,7 @@ from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_openai.provider import ResponsesProvider
 
-_READS = ("events", "faults", "http1", "rate_limits", "sse")
+_READS = ("events", "faults", "rate_limits", "sse")
 
 PROGRAM = """
 import asyncio, socket, sys
@@ -52,7 +52,7 @@ def test_the_request_leaves_before_other_tasks_run_and_before_its_reader_is_load
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
     modules, start, slug = result.stdout.splitlines()
-    assert "codex_framework.toolkit.model_server.plain_transport" in modules
+    assert "codex_framework.toolkit.model_server.http_transport" in modules
     assert [name for name in _READS if f".{name}'" in modules] == []
     assert start == "b'POST'"
     assert slug == "unreachable"

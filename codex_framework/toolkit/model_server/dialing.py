@@ -1,0 +1,185 @@
+"""Opening connections: directly, through a proxy, with TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, SendError
+
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.certificates import Certificates
+    from codex_framework.toolkit.model_server.proxies import Proxy
+
+__all__ = ["Dialer"]
+
+_AT_ONCE_S = 0.005
+"""Time limit in seconds for connecting to a server on this machine, which blocks the event loop. 0.0001 is typical."""
+
+
+class Dialer:
+    """Opens connections to one server.
+
+    Args:
+        url: A URL of the server.
+        proxy: The proxy. None means that the server is reached directly.
+        certificates: The trusted certificates. None means that neither server nor proxy use TLS.
+
+    Attributes:
+        prefix: What comes before the path in a request. It is empty unless an HTTP proxy forwards requests.
+        headers: The headers for a proxy that forwards requests.
+    """
+
+    def __init__(self, url: str, proxy: Proxy | None, certificates: Certificates | None) -> None:
+        parts = urlsplit(url)
+        self._secure = parts.scheme in ("https", "wss")
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        self._proxy = proxy
+        self._certificates = certificates
+        self.prefix = ""
+        self.headers: dict[str, str] = {}
+        if proxy is not None and not proxy.is_socks and parts.scheme == "http":
+            self.prefix = f"http://{parts.netloc.rpartition('@')[2]}"
+            self.headers = _authorization(proxy)
+
+    def sent_at_once(self, message: bytes) -> tuple[socket.socket | None, int]:
+        """Connect to a server on this machine without waiting, and send as much of a request as its socket takes.
+
+        Returns:
+            The socket, and the number of bytes sent. The socket is None if the server is elsewhere or does not accept at once.
+            Errors are not reported here, because the regular connection attempt that follows reports them.
+        """
+        if self._secure or self._proxy is not None:
+            return None, 0
+        local = _connected_at_once(self._host, self._port)
+        return local, 0 if local is None else _sent(local, message)
+
+    async def dial(self, local: socket.socket | None = None) -> Connection:
+        """Open a connection, or use a socket that is already connected.
+
+        Raises:
+            ModelError: The certificates cannot be loaded.
+            SendError: The server or the proxy cannot be reached, or refuses the connection.
+        """
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                connection = await self._reach(local)
+                if self._proxy is not None:
+                    if self._proxy.scheme == "https":
+                        await self._encrypt(connection, self._proxy.host)
+                    await self._pass_proxy(connection, self._proxy)
+                if self._secure:
+                    await self._encrypt(connection, self._host)
+                return connection
+        except TimeoutError as error:
+            _cut(connection)
+            raise SendError(f"no connection within {CONNECT_S:.0f} s") from error
+        except OSError as error:
+            _cut(connection)
+            raise SendError(_reason(error)) from error
+        except BaseException:
+            _cut(connection)
+            raise
+
+    async def _reach(self, local: socket.socket | None) -> Connection:
+        """Open a connection to whatever is next on the way, while the certificates may still be loading."""
+        loop = asyncio.get_running_loop()
+        if local is not None:
+            _, connection = await loop.create_connection(_beginning, sock=local)
+            return connection
+        host, port = (self._host, self._port) if self._proxy is None else (self._proxy.host, self._proxy.port)
+        _, connection = await loop.create_connection(Connection, host, port, happy_eyeballs_delay=0.25)
+        return connection
+
+    async def _encrypt(self, connection: Connection, host: str) -> None:
+        assert self._certificates is not None
+        context = await self._certificates.context()
+        loop = asyncio.get_running_loop()
+        transport = await loop.start_tls(connection.transport, connection, context, server_hostname=host)
+        if transport is None:
+            raise SendError("the server closed the connection")
+        connection.wrapped(transport)
+
+    async def _pass_proxy(self, connection: Connection, proxy: Proxy) -> None:
+        """Make a new connection to a proxy one to the server."""
+        if proxy.is_socks:
+            from codex_framework.toolkit.model_server.socks import pass_socks
+
+            await pass_socks(connection, proxy, self._host, self._port)
+        elif self._secure:
+            await self._tunnel(connection, proxy)
+
+    async def _tunnel(self, connection: Connection, proxy: Proxy) -> None:
+        name = f"[{self._host}]" if ":" in self._host else self._host
+        lines = [f"CONNECT {name}:{self._port} HTTP/1.1", f"host: {name}:{self._port}"]
+        lines.extend(f"{name}: {value}" for name, value in _authorization(proxy).items())
+        connection.begin()
+        await connection.send("\r\n".join([*lines, "\r\n"]).encode("latin-1"), CONNECT_S, _nothing)
+        if not 200 <= connection.status < 300:
+            raise SendError(f"the proxy refused the connection: {connection.status} {connection.phrase}".rstrip())
+
+
+def _beginning() -> Connection:
+    """Return a connection that expects a response at once, because the request is already on its way."""
+    connection = Connection()
+    connection.begin()
+    return connection
+
+
+def _cut(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.cut()
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _authorization(proxy: Proxy) -> dict[str, str]:
+    if not proxy.user:
+        return {}
+    from base64 import b64encode
+
+    pair = f"{proxy.user}:{proxy.password}".encode()
+    return {"proxy-authorization": f"Basic {b64encode(pair).decode()}"}
+
+
+def _connected_at_once(host: str, port: int) -> socket.socket | None:
+    """Connect to a loopback address whose server accepts without delay, and return the socket. Return None otherwise."""
+    if not host.startswith("127.") and host != "::1":
+        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.inet_pton(family, host)
+        connected = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:  # the host is a name, or no socket is available
+        return None
+    connected.settimeout(_AT_ONCE_S)
+    try:
+        connected.connect((host, port))
+    except OSError:
+        connected.close()
+        return None
+    connected.settimeout(0)  # the event loop requires a non-blocking socket
+    return connected
+
+
+def _sent(connected: socket.socket, message: bytes) -> int:
+    """Send as much as fits into the socket's buffer, and return the number of bytes sent."""
+    try:
+        return connected.send(message)
+    except OSError:  # the error occurs again when the rest is sent
+        return 0
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's reasons for a failed connection. A host with several addresses has one error per address."""
+    import re
+
+    numbers = dict.fromkeys(int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error)))
+    return ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)

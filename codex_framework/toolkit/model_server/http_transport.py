@@ -1,0 +1,139 @@
+"""The transport: HTTP/1.1 over asyncio, with TLS and proxies.
+
+httptools parses (llhttp, the parser of Node.js), asyncio connects and encrypts, socksio speaks to SOCKS proxies. Together they take
+3 ms to import, where httpx takes 25 and the event-loop layer below it another 35, and a chunk of a response costs 0.1 microseconds
+to parse, where h11 takes 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.dialing import Dialer
+from codex_framework.toolkit.model_server.transport_errors import SendError
+
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.certificates import Certificates
+    from codex_framework.toolkit.model_server.proxies import Proxy
+
+__all__ = ["HttpTransport"]
+
+_KEPT_S = 60.0
+"""How long an unused connection is kept, in seconds."""
+
+_KEPT = 20
+"""How many unused connections are kept."""
+
+
+class HttpTransport:
+    """A :class:`~codex_framework.toolkit.model_server.transport.Transport` over HTTP/1.1.
+
+    Args:
+        url: A URL of the server. All requests go to this server.
+        proxy: The proxy. None means that the server is reached directly.
+        certificates: The trusted certificates. None means that neither server nor proxy use TLS.
+    """
+
+    def __init__(self, url: str, proxy: Proxy | None, certificates: Certificates | None) -> None:
+        self._dialer = Dialer(url, proxy, certificates)
+        self._idle: dict[Connection, asyncio.TimerHandle] = {}
+        self._busy: set[Connection] = set()
+
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
+    ) -> HttpAnswer:
+        """Send a request; see :meth:`Transport.post <codex_framework.toolkit.model_server.transport.Transport.post>`."""
+        message = self._message(url, headers, body)
+        connection = self._take_idle()
+        if connection is not None:
+            try:
+                return await self._exchange(connection, message, head_s, on_sent)
+            except SendError:
+                if connection.heard:
+                    raise
+                # The server closed the unused connection before it got the request, so the request can be repeated.
+        # Send before the event loop continues, where that is possible. Other tasks that are ready, such as preparing the sandbox,
+        # then run while the server responds, and do not delay the request.
+        local, sent = self._dialer.sent_at_once(message)
+        connection = await self._dialer.dial(local)
+        return await self._exchange(connection, message[sent:], head_s, on_sent)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for alarm in self._idle.values():
+            alarm.cancel()
+        for connection in (*self._idle, *self._busy):
+            connection.cut()
+        self._idle.clear()
+        self._busy.clear()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
+
+    def _message(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        lines = [f"POST {self._dialer.prefix}{target} HTTP/1.1", f"host: {host}"]
+        lines.extend(f"{name}: {value}" for name, value in (*headers.items(), *self._dialer.headers.items()))
+        lines.append(f"content-length: {len(body)}\r\n\r\n")
+        return "\r\n".join(lines).encode("latin-1") + body
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection, alarm = self._idle.popitem()
+            alarm.cancel()
+            connection.on_lost = None
+            if connection.reusable:
+                return connection
+            connection.cut()
+        return None
+
+    async def _exchange(
+        self, connection: Connection, message: bytes, head_s: float, on_sent: Callable[[], None]
+    ) -> HttpAnswer:
+        self._busy.add(connection)
+        try:
+            connection.begin()
+            await connection.send(message, head_s, on_sent)
+        except BaseException:
+            self.give_back(connection)
+            raise
+        return HttpAnswer(self, connection)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for a while if it is reusable. Otherwise close it."""
+        self._busy.discard(connection)
+        if not connection.reusable or len(self._idle) >= _KEPT:
+            connection.cut()
+            return
+        connection.on_lost = self._forget
+        self._idle[connection] = asyncio.get_running_loop().call_later(_KEPT_S, connection.cut)
+
+    def _forget(self, connection: Connection) -> None:
+        alarm = self._idle.pop(connection, None)
+        if alarm is not None:
+            alarm.cancel()
+
+
+class HttpAnswer:
+    """An :class:`~codex_framework.toolkit.model_server.transport.Answer` over HTTP/1.1."""
+
+    def __init__(self, transport: HttpTransport, connection: Connection) -> None:
+        self._transport: HttpTransport | None = transport
+        self._connection = connection
+        self.status = connection.status
+        self.phrase = connection.phrase
+        self.headers: Mapping[str, str] = connection.headers
+
+    async def read(self, within_s: float) -> bytes:
+        """Return the next piece of the body, or ``b""`` at its end."""
+        return await self._connection.read(within_s)
+
+    async def aclose(self) -> None:
+        """Release the connection."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.give_back(self._connection)
