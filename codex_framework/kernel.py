@@ -369,6 +369,7 @@ class Kernel:
                 warn=self.warn,
                 agent=self.agent,
                 resume=self.resume_thread,
+                open_model=self._host.open_model,
                 services=self._services,
                 state=self._state,
                 background=self._background,

@@ -22,12 +22,13 @@ _MAX_RETRIES = 100
 _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "options"}
 
 
-def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> ProviderInfo:
-    """Return the selected provider.
+def provider_info(config: Config, builtin: Mapping[str, ProviderInfo], name: str | None = None) -> ProviderInfo:
+    """Return a provider.
 
     Args:
         config: A checked configuration.
         builtin: Providers that exist without a table, by id.
+        name: Its id. None means the selected one.
 
     Raises:
         ConfigError: The provider does not exist, or its table contradicts itself.
@@ -42,7 +43,7 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo]) -> Provid
                 + (" To change only the URL, set openai_base_url." if reserved == "openai" else ""),
                 slug="provider",
             )
-    name = config.get("model_provider", DEFAULT_PROVIDER)
+    name = config.get("model_provider", DEFAULT_PROVIDER) if name is None else name
     if name in tables:
         return _from_table(config, name, tables[name], builtin.get(name))
     if name not in builtin:

@@ -22,6 +22,10 @@ class ItemsPrompt(Value):
         """Return the items as a JSON array in UTF-8."""
         return b"[" + b",".join(encode_item(item) for item in self.items) + b"]"
 
+    def for_provider(self, provider: str) -> ItemsPrompt:  # noqa: ARG002
+        """Return the same prompt."""
+        return self
+
 
 def model_request(*items: ResponseItem | str, **changes: Any) -> ModelRequest:
     """Return a small request. A text is a user message. ``changes`` are fields of :class:`~codex_framework.ModelRequest`."""

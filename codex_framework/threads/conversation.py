@@ -41,6 +41,7 @@ from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.offered_tools import OfferedTools
+from codex_framework.threads.origins import Origins
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.prompt_context import ContextUpdate, context_update, sources_of
@@ -85,6 +86,8 @@ class Conversation:
         offered_tools: The deferred tools that the model is offered.
         deliveries: Delivered items that no turn has recorded yet.
         trail: The record of who changed what.
+        origins: Which provider wrote reasoning.
+        losses: What requests left out, as far as the user was told.
         context: The thread's context for a plugin, by the plugin's name.
         spawn: Starts a child.
     """
@@ -101,6 +104,7 @@ class Conversation:
         origin: Origin = "new",
         services: Mapping[ServiceKey[Any], object] | None = None,
         usage: TokenUsage = TokenUsage(),  # noqa: B008  # frozen
+        inherited: Origins | None = None,
     ) -> None:
         self.id = meta.id
         self.meta = meta
@@ -124,6 +128,8 @@ class Conversation:
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services)
         self.trail = Trail(journal)
+        self.origins = journal.history.origins = Origins(journal, meta.model_provider, inherited)
+        self.losses: set[tuple[str, str, str]] = set()
         self.notices = Notices(journal.warn)
         self.background = Background(journal.warn)
         self.requests: RequestDesk = RequestDesk(

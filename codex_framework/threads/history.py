@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.protocol.items import (
     PACKED,
@@ -27,6 +28,9 @@ from codex_framework.contract.protocol.items import (
 from codex_framework.contract.protocol.wire import encode_item, encode_json
 from codex_framework.contract.value import Value, field
 
+if TYPE_CHECKING:
+    from codex_framework.threads.origins import Origins
+
 __all__ = ["History", "HistoryPrompt"]
 
 _BYTES_PER_TOKEN = 4
@@ -42,20 +46,45 @@ fill the memory."""
 
 
 class HistoryPrompt(Value):
-    """The history for one request (see ``roles.models.Prompt``)."""
+    """The history for one request (see ``roles.models.Prompt``).
+
+    Attributes:
+        parts: The items' JSON.
+        origins: Tells who wrote reasoning. None means that nobody asks.
+        whole: The prompt from which items of other providers were taken out. None means that this one is whole.
+    """
 
     items: Sequence[ResponseItem]
     parts: Sequence[bytes] = field(repr=False)
+    origins: Origins | None = field(default=None, repr=False, eq=False)
+    whole: HistoryPrompt | None = field(default=None, repr=False, eq=False)
 
     def encoded(self) -> bytes:
         """Return the items as a JSON array in UTF-8."""
         return b"[" + b",".join(self.parts) + b"]"
 
+    def for_provider(self, provider: str) -> HistoryPrompt:
+        """Return the prompt for a provider, without what only another one can use."""
+        source = self.whole or self
+        if source.origins is None or source.origins.is_pure(provider):
+            return source
+        foreign = source.origins.foreign(source.items, provider)
+        if not foreign:
+            return source
+        places = [place for place in range(len(source.items)) if place not in foreign]
+        items, parts = [source.items[place] for place in places], [source.parts[place] for place in places]
+        return HistoryPrompt(items, parts, source.origins, source)
+
 
 class History:
-    """The items of a conversation, oldest first."""
+    """The items of a conversation, oldest first.
+
+    Attributes:
+        origins: Tells who wrote reasoning. None means that nobody asks.
+    """
 
     def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
+        self.origins: Origins | None = None
         self._items: list[ResponseItem] = []
         self._parts: list[bytes] = []
         self._said: list[Message] = []  # those of the user and the developer, which are few
@@ -112,13 +141,13 @@ class History:
         """Return a normalised snapshot: every call is followed by exactly one output, and every output has a call."""
         if self._orphans or self._open_calls:
             return self.prompt_of(self._items)
-        return HistoryPrompt(self._items.copy(), self._parts.copy())
+        return HistoryPrompt(self._items.copy(), self._parts.copy(), self.origins)
 
     def prompt_of(self, items: Sequence[ResponseItem]) -> HistoryPrompt:
         """Return a normalised prompt of other items. Items of the history are not encoded again."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
         whole = with_paired_outputs(items)
-        return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole])
+        return HistoryPrompt(whole, [known.get(id(item)) or encode_item(item) for item in whole], self.origins)
 
     def last_with(self, start: str) -> str | None:
         """Return the newest text part of a user or developer message that starts with ``start``, or None.

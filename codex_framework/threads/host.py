@@ -11,8 +11,10 @@ from codex_framework.commands.deciding import Deciding
 from codex_framework.commands.programs import ProgramFolder
 from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
+from codex_framework.config.provider_table import provider_info
+from codex_framework.config.settings import settings_from
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.roles.models import OpenModel, ProviderInfo
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.value import Value
@@ -74,6 +76,16 @@ class Host(Value, kw_only=True):
         )
         shells, sandboxes = self.confinements.closing()
         return [*self.models.closing(), *proxies, *shells], list(sandboxes)
+
+    def named_provider(self, name: str | None) -> ProviderInfo:
+        """Return a provider by its id. None means that of the configuration. Raises ConfigError."""
+        return provider_info(self.config, self.registry.builtin_providers, name)
+
+    def open_model(self, model: str, provider: str | None = None) -> OpenModel:
+        """Return a model with the client of its provider. Raises CodexError."""
+        settings = settings_from(self.config, self.registry.builtin_providers)
+        settings = settings.evolve(model=model, provider=self.named_provider(provider))
+        return OpenModel(self.models.info(settings), settings.provider, self.models.client(settings.provider))
 
     def named_permissions(self, name: str) -> Permissions:
         """Return the permissions of a profile. Raises ConfigError."""

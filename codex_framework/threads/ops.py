@@ -196,7 +196,8 @@ class Ops:
 
     def _apply(self, submission: str, overrides: ThreadSettingsOverrides) -> None:
         conversation = self._conversation
-        changed = changed_settings(conversation.settings, overrides, conversation.host.named_permissions)
+        host = conversation.host
+        changed = changed_settings(conversation.settings, overrides, host.named_permissions, host.named_provider)
         if changed is not None:
             conversation.settings = changed
             conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(changed)))

@@ -11,6 +11,7 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.protocol.wire import WireError, read
 from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.models import OpenModel
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient
 from codex_framework.plugins.registry import Registry
@@ -37,6 +38,7 @@ class PluginKernel:
         warn: Callable[[str], None],
         agent: Callable[[str], Agent[Any]],
         resume: Callable[[str], Awaitable[ThreadClient]],
+        open_model: Callable[[str, str | None], OpenModel],
         services: Services,
         state: PluginState,
         background: Background,
@@ -47,6 +49,7 @@ class PluginKernel:
         self._warn = warn
         self._agent = agent
         self._resume = resume
+        self._open_model = open_model
         self._services = services
         self._state = state
         self._background = background
@@ -68,6 +71,10 @@ class PluginKernel:
     async def resume_thread(self, thread_id: str) -> ThreadClient:
         """Resume a stored thread."""
         return await self._resume(thread_id)
+
+    def open_model(self, model: str, provider: str | None = None) -> OpenModel:
+        """Return a model of any provider with its client."""
+        return self._open_model(model, provider)
 
     def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Any:
         """Run a coroutine function on the kernel's event loop, from another operating-system thread."""

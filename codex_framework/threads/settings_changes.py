@@ -11,6 +11,7 @@ from codex_framework.contract.permissions.profile import Permissions, permission
 from codex_framework.contract.protocol.events import EventMsg, SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import ThreadSettingsOverrides
 from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
@@ -21,12 +22,15 @@ _RENAMED = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
 
 
 def changed_settings(
-    settings: Settings, overrides: ThreadSettingsOverrides, named_permissions: Callable[[str], Permissions]
+    settings: Settings,
+    overrides: ThreadSettingsOverrides,
+    named_permissions: Callable[[str], Permissions],
+    named_provider: Callable[[str], ProviderInfo],
 ) -> Settings | None:
     """Return the settings with overrides applied, or None if these change nothing.
 
     Raises:
-        CodexError: Two overrides contradict each other, or no profile has the given name.
+        CodexError: Two overrides contradict each other, or no profile, or no provider, has the given name.
     """
     given = {each.name: getattr(overrides, each.name) for each in fields_of(type(overrides))}
     changes = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
@@ -34,6 +38,8 @@ def changed_settings(
         return None
     if "cwd" in changes:
         changes["cwd"] = Path(changes["cwd"])
+    if "model_provider" in changes:
+        changes["provider"] = named_provider(changes.pop("model_provider"))
     return settings.evolve(**_with_permissions(settings, changes, named_permissions))
 
 

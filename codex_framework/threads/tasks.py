@@ -247,8 +247,10 @@ class Tasks:
         if context:
             for warning in self._conversation.update_context(scope.facts):
                 scope.emit(WarningEvent(warning))
-        snapshot = settings_snapshot(self._conversation.settings)
-        self._conversation.journal.turn_context({"turn_id": scope.turn_id, **snapshot})
+        snapshot = {"turn_id": scope.turn_id, **settings_snapshot(self._conversation.settings)}
+        if scope.provider.id != self._conversation.meta.model_provider:
+            snapshot["model_provider"] = scope.provider.id
+        self._conversation.journal.turn_context(snapshot)
 
     def _refuse_turn(self, turn_id: str, arrived: InputArrived, error: Exception) -> None:
         """End a turn that cannot start. Its input is kept."""

@@ -157,6 +157,7 @@ class Threads:
             origin=origin,
             services=services,
             usage=usage_so_far(past),
+            inherited=parent.origins if parent is not None and items else None,
         )
         if stored is not None:
             conversation.previous_model = host.models.last(stored, settings)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelRequest
+from codex_framework.contract.roles.models import LeftOut
 from codex_framework.toolkit.model_server.functions import Projection
-from codex_plugin_chat.conversation import Conversations
+from codex_plugin_chat.conversation import Conversation, Conversations
 from codex_plugin_chat.messages import Style, utf8
 from codex_plugin_chat.options import ChatOptions
 
@@ -30,12 +31,9 @@ class BodyWriter:
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
-        style = Style(
-            images=request.model.supports_images and "image" in self._options.input_modalities,
-            developer_role=self._options.developer_role,
-            send_reasoning=self._options.send_reasoning,
-        )
-        lead, messages = self._conversations.of(request.thread_id, style).messages(request.prompt.items)
+        conversation = self._conversation(request)
+        style = conversation.style
+        lead, messages = conversation.messages(request.prompt.items)
         if text := "\n\n".join(part for part in (request.instructions, lead) if part):
             role = "developer" if style.developer_role == "developer" else "system"
             messages.insert(0, utf8({"role": role, "content": text}))
@@ -52,6 +50,18 @@ class BodyWriter:
                 utf8(self._settings(request, has_tools=bool(projection.functions)))[1:],
             )
         )
+
+    def losses(self, request: ModelRequest) -> list[LeftOut]:
+        """Return what a request leaves out of its history, as far as earlier ones of its thread have not told it."""
+        return self._conversation(request).losses.new(request.prompt.items)
+
+    def _conversation(self, request: ModelRequest) -> Conversation:
+        style = Style(
+            images=request.model.supports_images and "image" in self._options.input_modalities,
+            developer_role=self._options.developer_role,
+            send_reasoning=self._options.send_reasoning,
+        )
+        return self._conversations.of(request.thread_id, style)
 
     def projection(self, request: ModelRequest) -> Projection:
         """Return the tools of a request as functions."""

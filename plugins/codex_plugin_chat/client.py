@@ -75,6 +75,8 @@ class ChatClient:
         splitter, reply = BodySplitter(), Reply(projection)
         reader = self._server.events(thread_id, answer, splitter, _meter(measure))
         try:
+            for loss in self._bodies.losses(request):
+                yield loss
             complete = False
             while not complete:
                 for data in await self._batch(reader, splitter, reply):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from codex_framework import Message, ResponseItem
 from codex_framework.toolkit.model_server.exchanges import group_ends
+from codex_framework.toolkit.model_server.losses import Losses, lost_in_messages
 from codex_framework.toolkit.model_server.private_data import private_data
 from codex_plugin_chat.messages import API, Style, exchange, is_instruction, lead_text, other_message, utf8
 
@@ -38,10 +39,14 @@ class Conversation:
     """The messages of one thread.
 
     A group is kept when another one follows it. The last one is encoded for each request, because it may grow.
+
+    Attributes:
+        losses: What requests leave out.
     """
 
     def __init__(self, style: Style) -> None:
         self.style = style
+        self.losses = Losses(lambda item: lost_in_messages(item, API, images=style.images))
         self._items: list[ResponseItem] = []
         self._lead: list[str] = []
         self._groups: list[Group] = []

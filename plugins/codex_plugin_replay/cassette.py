@@ -19,16 +19,18 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from codex_framework.contract.errors import ConfigError, ModelError, described
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.wire import read_item, to_wire
 from codex_framework.contract.roles.models import (
+    AnsweredBy,
     Completed,
     ItemAdded,
     ItemDone,
+    LeftOut,
     ModelEvent,
     ModelRequest,
     RateLimits,
@@ -262,6 +264,10 @@ def _neutral(text: str) -> str:
     return text
 
 
+Recorded: TypeAlias = (
+    ItemAdded | ItemDone | TextDelta | ReasoningDelta | ReasoningPartAdded | ToolInputDelta | RateLimits | Completed
+)
+
 _DELTAS: dict[str, type[TextDelta | ReasoningDelta | ToolInputDelta]] = {
     "text_deltas": TextDelta,
     "reasoning_deltas": ReasoningDelta,
@@ -277,6 +283,8 @@ def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for event in events:
+        if isinstance(event, (LeftOut, AnsweredBy)):
+            continue  # about the request and its provider, not about the answer
         wire = _event_to_wire(event)
         last = found[-1] if found else {}
         if "pieces" in wire and {**wire, "text": "", "pieces": 0} == {**last, "text": "", "pieces": 0}:
@@ -287,7 +295,7 @@ def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
     return found
 
 
-def _event_to_wire(event: ModelEvent) -> dict[str, Any]:
+def _event_to_wire(event: Recorded) -> dict[str, Any]:
     match event:
         case ItemAdded(item):
             return {"type": "item_added", "item": to_wire(item)}

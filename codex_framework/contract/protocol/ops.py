@@ -96,6 +96,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     Attributes:
         sandbox_policy, permission_profile, permissions: Three forms of the permissions; ``permissions`` is the name of a profile.
             At most one can be given.
+        model_provider: The id of a provider, built in or a table of the configuration. Codex has no such field.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
     """
 
@@ -106,6 +107,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     permissions: str | None = None
     workspace_roots: tuple[str, ...] | None = None
     model: str | None = None
+    model_provider: str | None = None
     effort: str | None = None
     summary: str | None = None
 

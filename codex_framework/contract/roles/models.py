@@ -13,15 +13,18 @@ from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.contract.value import Value, field
 
 __all__ = [
+    "AnsweredBy",
     "Completed",
     "ItemAdded",
     "ItemDone",
+    "LeftOut",
     "ModelClient",
     "ModelEvent",
     "ModelInfo",
     "ModelPrices",
     "ModelProvider",
     "ModelRequest",
+    "OpenModel",
     "Prompt",
     "ProviderInfo",
     "RateLimits",
@@ -140,6 +143,13 @@ class Prompt(Protocol):
         """Return the items as a JSON array in UTF-8. This is cheap, because each item is encoded only once."""
         ...
 
+    def for_provider(self, provider: str) -> Prompt:
+        """Return the prompt for another provider, by its id: with the reasoning that it wrote, and without that of others.
+
+        The prompt of a request is already the one for its provider.
+        """
+        ...
+
 
 class Measure(Protocol):
     """Reports to telemetry what happened during a request."""
@@ -235,6 +245,47 @@ class RateLimits(Value):
     snapshot: Mapping[str, Any]
 
 
+class LeftOut(Value):
+    """The request does not carry a part of the history. The user is warned once per thread and cause.
+
+    Attributes:
+        what: A word for it: ``reasoning``, ``images``, ``hosted tools``, ...
+        count: How many.
+        reason: Why, as a clause: ``the model takes no images``.
+    """
+
+    what: str
+    count: int
+    reason: str
+
+
+class AnsweredBy(Value):
+    """Another provider answers. Yield it before what it answers.
+
+    Attributes:
+        provider, model: Who answers from here on. The items that follow are recorded as written by this provider.
+        reason: Why, as a clause, for a warning to the user. Empty gives no warning.
+    """
+
+    provider: str
+    model: str
+    reason: str = ""
+
+
+class OpenModel(Value):
+    """A model of any provider, ready to be asked.
+
+    Attributes:
+        info: The properties of the model.
+        provider: The provider's table.
+        client: The client of the provider. The kernel closes it.
+    """
+
+    info: ModelInfo
+    provider: ProviderInfo
+    client: ModelClient
+
+
 class Completed(Value):
     """The response is complete. ``end_turn`` False asks for another request although no tool was called."""
 
@@ -244,7 +295,16 @@ class Completed(Value):
 
 
 ModelEvent: TypeAlias = (
-    ItemAdded | ItemDone | TextDelta | ReasoningDelta | ReasoningPartAdded | ToolInputDelta | RateLimits | Completed
+    ItemAdded
+    | ItemDone
+    | TextDelta
+    | ReasoningDelta
+    | ReasoningPartAdded
+    | ToolInputDelta
+    | RateLimits
+    | LeftOut
+    | AnsweredBy
+    | Completed
 )
 
 

@@ -18,6 +18,7 @@ from codex_framework.contract.roles.agents import Agent, RunResult, TaskRole
 from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import OpenModel
 from codex_framework.contract.roles.outcomes import HistoryEdit, Outcome
 from codex_framework.contract.roles.scopes import Scope, Trace
 from codex_framework.contract.roles.settings import Settings
@@ -67,6 +68,18 @@ class KernelContext(Scope, Protocol):
 
     async def resume_thread(self, thread_id: str) -> ThreadClient:
         """Resume a stored thread. Raises ThreadError."""
+        ...
+
+    def open_model(self, model: str, provider: str | None = None) -> OpenModel:
+        """Return a model of any provider with a client, which the kernel shares with its threads and closes.
+
+        Args:
+            provider: The provider's id. None means that of the configuration.
+
+        Raises:
+            ConfigError: There is no such provider.
+            CodexError: Its client cannot be created, for example because a key is missing.
+        """
         ...
 
     def call_from_thread(self, function: Callable[[], Awaitable[T]]) -> Awaitable[T]:

@@ -18,13 +18,16 @@ from codex_framework.contract.protocol.events.message import (
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
 )
+from codex_framework.contract.protocol.events.thread import ModelFallbackEvent, WarningEvent
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
 from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem, UnknownItem
 from codex_framework.contract.protocol.turn_items import older_events, turn_item
 from codex_framework.contract.roles.models import (
+    AnsweredBy,
     Completed,
     ItemAdded,
     ItemDone,
+    LeftOut,
     ModelClient,
     ModelEvent,
     ModelRequest,
@@ -76,6 +79,7 @@ class Sampling:
         self._previews: dict[str, tuple[str, str, list[str]]] = {}
         self._previewed_at = 0.0
         self.first_token_at: float | None = None
+        self._answering = (scope.provider.id, scope.model.slug)
 
     async def run(self, request: ModelRequest) -> Completed | None:
         """Send the request and read the response to its end, so that its connection can be reused.
@@ -160,7 +164,7 @@ class Sampling:
 
     def _model_event(self, event: ModelEvent) -> None:
         """Handle one event of the response."""
-        if self.first_token_at is None:
+        if self.first_token_at is None and not isinstance(event, (LeftOut, AnsweredBy)):
             self.first_token_at = time.monotonic()
         if not self._announce:
             self._quiet_event(event)
@@ -181,10 +185,15 @@ class Sampling:
                 self._item_added(item)
             case ItemDone(item):
                 self._check(item)
+                self._note(item)
                 self._take(item)
                 self._item_done(item)
             case RateLimits(snapshot):
                 scope.last_rate_limits = snapshot
+            case LeftOut():
+                scope.left_out(event, *self._answering)
+            case AnsweredBy():
+                self._answered_by(event)
             case Completed():
                 pass  # handled by run()
             case _:
@@ -195,12 +204,29 @@ class Sampling:
         match event:
             case ItemDone(item):
                 self._check(item)
+                self._note(item)
                 self._take(item)
             case RateLimits(snapshot):
                 self._scope.last_rate_limits = snapshot
+            case LeftOut():
+                self._scope.left_out(event, *self._answering)
+            case AnsweredBy():
+                self._answered_by(event)
             case _:
                 if not isinstance(event, _EVENTS):
                     self._refuse(event)
+
+    def _note(self, item: ResponseItem) -> None:
+        scope = self._scope
+        scope.conversation.origins.note(item, self._answering[0], scope.turn_id)
+
+    def _answered_by(self, event: AnsweredBy) -> None:
+        scope, (provider, model) = self._scope, self._answering
+        self._answering = (event.provider, event.model)
+        if event.reason:
+            text = f"`{model}` of `{provider}` failed ({event.reason}); going on with `{event.model}` of `{event.provider}`"
+            scope.emit(WarningEvent(text))
+            scope.emit(ModelFallbackEvent(provider, model, event.provider, event.model, event.reason))
 
     def _refuse(self, event: object) -> NoReturn:
         """Refuse what is no event of a model.

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
 from codex_framework.contract.errors import PluginError
-from codex_framework.contract.protocol.events import EventMsg, Request, TokenUsage, TokenUsageInfo, UserMessageEvent
+from codex_framework.contract.protocol.events import (
+    EventMsg,
+    Request,
+    TokenUsage,
+    TokenUsageInfo,
+    UserMessageEvent,
+    WarningEvent,
+)
 from codex_framework.contract.protocol.events.requests import Closed
+from codex_framework.contract.protocol.events.thread import HistoryLossEvent
 from codex_framework.contract.protocol.items import ContentItem, InputText, Message, ResponseItem
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.roles.compactors import Compactor, ContextStatus
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.models import ModelClient, ModelRequest
+from codex_framework.contract.roles.models import LeftOut, ModelClient, ModelRequest
 from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.settings import Settings
@@ -136,6 +144,8 @@ class TurnScope:
     def _request(self, prompt: HistoryPrompt) -> ModelRequest:
         settings = self.settings
         meta = self.conversation.meta
+        if not self.conversation.origins.is_pure(self.provider.id):
+            prompt = self._for_provider(prompt)
         return ModelRequest(
             model=self.model,
             instructions=self._instructions,
@@ -153,6 +163,28 @@ class TurnScope:
             metadata={"originator": meta.originator, "source": meta.source},
             measure=self.happened if self.conversation.host.broadcast.measures else None,
         )
+
+    def _for_provider(self, prompt: HistoryPrompt) -> HistoryPrompt:
+        """Return the prompt without what only another provider can use, and report how much that is."""
+        carried = prompt.for_provider(self.provider.id)
+        if count := len(prompt.items) - len(carried.items):
+            self.left_out(LeftOut("reasoning", count, "only the provider that wrote it can use it"))
+        return carried
+
+    def left_out(self, loss: LeftOut, provider: str = "", model: str = "") -> None:
+        """Report that a request does not carry a part of the history, once per thread, cause and provider."""
+        provider, model = provider or self.provider.id, model or self.model.slug
+        cause = (loss.what, loss.reason, provider)
+        if cause in self.conversation.losses:
+            return
+        self.conversation.losses.add(cause)
+        what = f"{loss.what} ({loss.count})"
+        self.emit(
+            WarningEvent(
+                f"left out of requests to `{model}` of the provider `{provider}`: {what}, because {loss.reason}"
+            )
+        )
+        self.emit(HistoryLossEvent(loss.what, loss.count, loss.reason, provider, model))
 
     def refresh_tools(self) -> None:
         """Rebuild the table of tools if the thread's tools have changed."""

@@ -51,6 +51,8 @@ from codex_framework.contract.protocol.events.thread import (
     BackgroundEvent,
     ContextCompactedEvent,
     DeprecationNoticeEvent,
+    HistoryLossEvent,
+    ModelFallbackEvent,
     SessionConfiguredEvent,
     ShutdownCompleteEvent,
     ThreadRolledBackEvent,
@@ -95,10 +97,12 @@ __all__ = [
     "ExecCommandEndEvent",
     "ExecCommandOutputDeltaEvent",
     "FileChange",
+    "HistoryLossEvent",
     "ItemCompletedEvent",
     "ItemStartedEvent",
     "KernelEvent",
     "MessageEvent",
+    "ModelFallbackEvent",
     "PatchApplyBeginEvent",
     "PatchApplyEndEvent",
     "PatchApplyUpdatedEvent",
@@ -153,6 +157,8 @@ ThreadEvent: TypeAlias = (
     SessionConfiguredEvent
     | ThreadSettingsAppliedEvent
     | WarningEvent
+    | HistoryLossEvent
+    | ModelFallbackEvent
     | DeprecationNoticeEvent
     | BackgroundEvent
     | ContextCompactedEvent

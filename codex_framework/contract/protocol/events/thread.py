@@ -59,6 +59,39 @@ class WarningEvent(EventMsg):
     message: str
 
 
+class HistoryLossEvent(EventMsg):
+    """A request could not carry a part of the history. A warning says so as well, once per thread and cause.
+
+    Attributes:
+        what: A word for it: ``reasoning``, ``images``, ``hosted tools``, ...
+        count: How many there were at the first request that left them out.
+        reason: Why, as a clause.
+        provider, model: Who was asked.
+    """
+
+    type: ClassVar[Literal["history_loss"]] = "history_loss"
+    what: str
+    count: int
+    reason: str
+    provider: str
+    model: str
+
+
+class ModelFallbackEvent(EventMsg):
+    """Another model goes on, because one has failed for good. A warning says so as well.
+
+    Attributes:
+        reason: Why, as a clause.
+    """
+
+    type: ClassVar[Literal["model_fallback"]] = "model_fallback"
+    from_provider: str
+    from_model: str
+    to_provider: str
+    to_model: str
+    reason: str
+
+
 class DeprecationNoticeEvent(EventMsg):
     """A setting or flag that will be removed."""
 

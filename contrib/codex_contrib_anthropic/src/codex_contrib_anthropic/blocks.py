@@ -23,7 +23,16 @@ from codex_framework.toolkit.model_server.exchanges import call_ids
 from codex_framework.toolkit.model_server.functions import function_call
 from codex_framework.toolkit.model_server.private_data import private_data
 
-__all__ = ["API", "answer_blocks", "is_instruction", "said_blocks", "text_of", "utf8", "words_blocks"]
+__all__ = [
+    "API",
+    "answer_blocks",
+    "has_unsupported_image",
+    "is_instruction",
+    "said_blocks",
+    "text_of",
+    "utf8",
+    "words_blocks",
+]
 
 API = "messages"
 """The API whose private data is in reasoning items: ``signature`` or ``redacted``, and ``response``, the response's id.
@@ -51,6 +60,18 @@ def is_instruction(item: ResponseItem) -> bool:
 def text_of(parts: Iterable[ContentItem]) -> str:
     """Return the text of content, with notes for everything else."""
     return "\n".join(text for text in map(_part_text, parts) if text)
+
+
+def has_unsupported_image(item: ResponseItem) -> bool:
+    """Return whether an image of an item is in a format that the API does not take."""
+    match item:
+        case Message(content=parts):
+            pass
+        case FunctionCallOutput(output=parts) | CustomToolCallOutput(output=parts) if not isinstance(parts, str):
+            pass
+        case _:
+            return False
+    return any(isinstance(part, InputImage) and _source(part.image_url) is None for part in parts)
 
 
 def words_blocks(item: Message, *, images: bool) -> list[bytes]:
@@ -146,13 +167,16 @@ def _content(parts: Sequence[ContentItem], *, images: bool) -> list[dict[str, An
 
 
 def _image(part: InputImage) -> dict[str, Any]:
-    url = part.image_url
+    source = _source(part.image_url)
+    return _text(_FORMAT_NOTE) if source is None else {"type": "image", "source": source}
+
+
+def _source(url: str) -> dict[str, str] | None:
+    """Return where an image is, or None if its format is unsupported."""
     if url.startswith("https://"):
-        return {"type": "image", "source": {"type": "url", "url": url}}
+        return {"type": "url", "url": url}
     found = _DATA_URL.fullmatch(url)
-    if found is None:
-        return _text(_FORMAT_NOTE)
-    return {"type": "image", "source": {"type": "base64", "media_type": found[1], "data": found[2]}}
+    return None if found is None else {"type": "base64", "media_type": found[1], "data": found[2]}
 
 
 def _text(text: str) -> dict[str, Any]:

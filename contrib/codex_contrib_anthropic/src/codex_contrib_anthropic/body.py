@@ -6,9 +6,10 @@ from typing import Any
 
 from codex_contrib_anthropic.blocks import utf8
 from codex_contrib_anthropic.catalogue import Abilities, abilities
-from codex_contrib_anthropic.conversation import Conversations
+from codex_contrib_anthropic.conversation import Conversation, Conversations
 from codex_contrib_anthropic.options import MessagesOptions
 from codex_framework import ModelRequest
+from codex_framework.contract.roles.models import LeftOut
 from codex_framework.toolkit.model_server.functions import Projection
 
 __all__ = ["BodyWriter"]
@@ -38,8 +39,7 @@ class BodyWriter:
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
-        images = request.model.supports_images and "image" in self._options.input_modalities
-        conversation = self._conversations.of(request.thread_id, self._mark, images=images)
+        conversation = self._conversation(request)
         lead, messages, may_think = conversation.messages(request.prompt.items)
         able = abilities(request.model.slug)
         projection = self.projection(request)
@@ -56,6 +56,14 @@ class BodyWriter:
                 utf8(settings)[1:],
             )
         )
+
+    def losses(self, request: ModelRequest) -> list[LeftOut]:
+        """Return what a request leaves out of its history, as far as earlier ones of its thread have not told it."""
+        return self._conversation(request).losses.new(request.prompt.items)
+
+    def _conversation(self, request: ModelRequest) -> Conversation:
+        images = request.model.supports_images and "image" in self._options.input_modalities
+        return self._conversations.of(request.thread_id, self._mark, images=images)
 
     def projection(self, request: ModelRequest) -> Projection:
         """Return the tools of a request as functions."""

@@ -78,6 +78,8 @@ class MessagesClient:
         splitter, reply = BodySplitter(), Reply(projection)
         reader = self._server.events(thread_id, answer, splitter, _meter(measure))
         try:
+            for loss in self._bodies.losses(request):
+                yield loss
             while not reply.complete:
                 for data in await self._batch(reader, splitter, reply):
                     for event in reply.feed(data):

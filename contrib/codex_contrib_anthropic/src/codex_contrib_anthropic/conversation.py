@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from codex_contrib_anthropic.blocks import answer_blocks, is_instruction, said_blocks, text_of, utf8, words_blocks
+from codex_contrib_anthropic.blocks import (
+    API,
+    answer_blocks,
+    has_unsupported_image,
+    is_instruction,
+    said_blocks,
+    text_of,
+    utf8,
+    words_blocks,
+)
 from codex_framework import Message, ResponseItem
 from codex_framework.toolkit.model_server.exchanges import group_ends
+from codex_framework.toolkit.model_server.losses import Cause, Losses, lost_in_messages
 
 __all__ = ["Conversation", "Conversations", "Messages"]
 
@@ -50,12 +60,17 @@ class Conversation:
     Messages alternate between the user and the model. A group of items is kept when another one follows it. The last one is encoded
     for each request, because it may grow.
 
+    Attributes:
+        style: What the messages depend on.
+        losses: What requests leave out.
+
     Args:
         mark: Goes into the last block of the last messages, for the server's cache. Empty means none.
     """
 
     def __init__(self, mark: bytes, *, images: bool) -> None:
         self.style = mark, images
+        self.losses = Losses(lambda item: _lost(item, images=images))
         self._mark = mark
         self._images = images
         self._forget()
@@ -144,6 +159,12 @@ class Conversations:
                 self._known.popitem(last=False)
         self._known.move_to_end(thread_id)
         return conversation
+
+
+def _lost(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
+    yield from lost_in_messages(item, API, images=images)
+    if images and has_unsupported_image(item):
+        yield "images", "their format is unsupported"
 
 
 def _may_think(turns: Sequence[Turn]) -> bool:
