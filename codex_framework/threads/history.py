@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from codex_framework.contract.protocol.items import (
     PACKED,
@@ -28,9 +28,6 @@ from codex_framework.contract.protocol.items import (
 from codex_framework.contract.protocol.wire import encode_item, encode_json
 from codex_framework.contract.value import Value, field
 
-if TYPE_CHECKING:
-    from codex_framework.threads.origins import Origins
-
 __all__ = ["History", "HistoryPrompt"]
 
 _BYTES_PER_TOKEN = 4
@@ -45,6 +42,18 @@ _MOST_STARTS = 64
 fill the memory."""
 
 
+class Writers(Protocol):
+    """Tells which provider wrote reasoning (see ``origins``)."""
+
+    def is_pure(self, provider: str) -> bool:
+        """Return whether this provider has written all reasoning."""
+        ...
+
+    def foreign(self, items: Sequence[ResponseItem], provider: str) -> set[int]:
+        """Return the places of the items that only another provider can use."""
+        ...
+
+
 class HistoryPrompt(Value):
     """The history for one request (see ``roles.models.Prompt``).
 
@@ -56,7 +65,7 @@ class HistoryPrompt(Value):
 
     items: Sequence[ResponseItem]
     parts: Sequence[bytes] = field(repr=False)
-    origins: Origins | None = field(default=None, repr=False, eq=False)
+    origins: Writers | None = field(default=None, repr=False, eq=False)
     whole: HistoryPrompt | None = field(default=None, repr=False, eq=False)
 
     def encoded(self) -> bytes:
@@ -84,7 +93,7 @@ class History:
     """
 
     def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
-        self.origins: Origins | None = None
+        self.origins: Writers | None = None
         self._items: list[ResponseItem] = []
         self._parts: list[bytes] = []
         self._said: list[Message] = []  # those of the user and the developer, which are few

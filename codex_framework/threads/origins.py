@@ -8,7 +8,7 @@ provider needs no record of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.items import Reasoning, ResponseItem, UnknownItem
@@ -52,7 +52,7 @@ class Origins:
         self._others[key] = provider
         self._write({_PROVIDER: provider, _ITEMS: [key]}, turn_id)
 
-    def foreign(self, items: Iterable[ResponseItem], provider: str) -> set[int]:
+    def foreign(self, items: Sequence[ResponseItem], provider: str) -> set[int]:
         """Return the places of the items that only another provider can use."""
         return {
             place
