@@ -206,6 +206,9 @@ OPS = {
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
     "list_skills": (ListSkills(), []),
+    "add_to_history": None,  # start no turns: tests/plugins/message_history
+    "get_history_entry_request": None,
+    "get_history_metadata": None,
     "dynamic_tool_response": None,  # answers a call that is open: tests/plugins/dynamic_tools
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,

@@ -57,6 +57,7 @@ WORKING_PARTS = {
         "tools",
         "transports.stdio",
     ),
+    "message_history": ("history",),
     "network_proxy": ("gate", "rules", "wire"),
     "openai": ("body", "client", "events", "reading"),
     "otel": ("configuration", "process", "telemetry", "worker.main"),

@@ -55,6 +55,8 @@ ELSEWHERE = {
     "view_image": "a tool",
     "tool_search": "a tool and a plugin",
     "undo": "an op and a plugin",
+    "persistence": "claimed by the plugin message_history",
+    "max_bytes": "claimed by the plugin message_history",
     "web_search": "a kind of item, which traces show",
     "content_item_kinds": "a field of the metadata of items",
     "network_proxy": "a plugin",

@@ -1,0 +1,68 @@
+"""``codex-framework history``."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections import deque
+from datetime import UTC, datetime
+
+import click
+
+from codex_framework import PluginContext
+
+__all__ = ["command", "history"]
+
+
+@click.command("history")
+@click.argument("text", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=25, show_default=True, help="How many prompts.")
+@click.option(
+    "--session", "session", metavar="ID", help="Only prompts of this session, or of those whose ids begin so."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@click.pass_obj
+def history(context: PluginContext, /, text: str | None, *, limit: int, session: str | None, as_json: bool) -> None:
+    """Show the prompts that interfaces have kept, those with TEXT if it is given, newest last. Case does not matter."""
+    from codex_plugin_message_history.history import history_of
+
+    found = history_of(context.codex_home, context.config)
+    wanted = (text or "").casefold()
+    entries = deque(
+        (
+            (offset, entry)
+            for offset, entry in found.entries()
+            if wanted in entry.text.casefold() and entry.session_id.startswith(session or "")
+        ),
+        maxlen=limit,
+    )
+    log_id = found.metadata()[0] if as_json else 0
+    for offset, entry in entries:
+        if as_json:
+            line = {
+                "log_id": log_id,
+                "offset": offset,
+                "session_id": entry.session_id,
+                "ts": entry.ts,
+                "text": entry.text,
+            }
+            click.echo(json.dumps(line, ensure_ascii=False))
+        else:
+            shown = " ".join(entry.text.split())
+            printable = "".join(itertools.islice((char for char in shown if char.isprintable()), 200))
+            click.echo(f"{_stamp(entry.ts)}  {entry.session_id[:8]}  {printable}")
+
+
+def command(context: PluginContext) -> click.Command:
+    """Return the command for one kernel."""
+    own = copy.copy(history)
+    own.context_settings = {**history.context_settings, "obj": context}
+    return own
+
+
+def _stamp(seconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "?"
