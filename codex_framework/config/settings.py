@@ -70,9 +70,9 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
 def fallback_model(slug: str) -> ModelInfo:
     """Return the assumptions about a model that no provider knows.
 
-    They are those of Codex: a window of 272,000 tokens, 10,000 bytes of a tool's output, one call at a time, no reasoning
-    settings. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would refuse the
-    whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
+    They are those of Codex: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
+    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
+    refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
     """
     return ModelInfo(
         slug=slug,
@@ -80,9 +80,10 @@ def fallback_model(slug: str) -> ModelInfo:
         context_window=272_000,
         truncation=("bytes", 10_000),
         apply_patch="function",
-        parallel_tool_calls=False,
-        reasoning=False,
+        parallel_tool_calls=True,
+        reasoning=True,
         default_effort=None,
+        default_summary="auto",
     )
 
 

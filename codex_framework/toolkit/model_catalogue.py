@@ -1,42 +1,87 @@
-"""The built-in list of models."""
+"""The built-in list of models.
+
+Its facts are those of the catalogue that Codex 0.169 bundles and, for the models before ``gpt-5.5``, of earlier ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from codex_framework.contract.roles.models import ModelInfo
 
-__all__ = ["known_model"]
+__all__ = ["bundled_models", "known_model"]
 
+_EFFORTS = ("low", "medium", "high", "xhigh", "max", "ultra")
 
-def _model(
-    slug: str, truncation: tuple[str, int] = ("tokens", 10_000), *, original: bool = False, search: bool = False
-) -> ModelInfo:
-    # The context window, truncation, tool forms and image detail come from Codex's bundled catalogue. Verbosity and effort are
-    # the values that Codex sends.
-    return ModelInfo(
-        slug=slug,
-        context_window=272_000,
-        truncation=truncation,
-        default_effort="medium",
-        verbosity="low",
-        supports_images=True,
-        image_detail_original=original,
-        tool_search=search,
-        namespaces=True,
-    )
+_NEW = {
+    # slug: name, default effort, number of efforts, context window, largest window, hidden
+    "gpt-6.1-sol": ("GPT-6.1-Sol", "low", 6, 272_000, 872_000, False),
+    "gpt-6-astra": ("GPT-6-Astra", "low", 6, 272_000, 872_000, False),
+    "gpt-6-sol": ("GPT-6-Sol", "medium", 6, 272_000, 872_000, False),
+    "gpt-6-luna": ("GPT-6-Luna", "medium", 5, 272_000, 872_000, False),
+    "gpt-5.6-sol": ("GPT-5.6-Sol", "low", 6, 272_000, 872_000, False),
+    "gpt-6.1-terra": ("GPT-6.1 Terra", "low", 6, 500_000, 872_000, False),
+    "gpt-5.6-terra": ("GPT-5.6-Terra", "medium", 6, 272_000, 872_000, False),
+    "gpt-5.6-luna": ("GPT-5.6-Luna", "medium", 5, 272_000, 872_000, False),
+    "gpt-daybreak-blue-latest": ("Daybreak Blue", "low", 6, 272_000, 872_000, True),
+    "gpt-daybreak-red-latest": ("Daybreak Red", "medium", 6, 372_000, 372_000, True),
+    "codex-auto-review": ("Codex Auto Review", "medium", 5, 272_000, 872_000, True),
+}
+"""Models that take requests in the shorter form, by Codex's priority."""
 
-
-_MODELS = {
-    model.slug: model
-    for model in (
-        _model("gpt-5.5", original=True, search=True),
-        _model("gpt-5.4"),
-        _model("gpt-5.4-mini"),
-        _model("gpt-5.3-codex"),
-        _model("gpt-5.2", ("bytes", 10_000)),
-    )
+_OLD = {
+    # slug: name, largest window, output limit, image detail, tool search
+    "gpt-5.5": ("GPT-5.5", 272_000, ("tokens", 10_000), True, True),
+    "gpt-5.4": ("GPT-5.4", 1_000_000, ("tokens", 10_000), False, False),
+    "gpt-5.4-mini": ("GPT-5.4-Mini", 272_000, ("tokens", 10_000), False, False),
+    "gpt-5.3-codex": ("GPT-5.3-Codex", 272_000, ("tokens", 10_000), False, False),
+    "gpt-5.2": ("GPT-5.2", 272_000, ("bytes", 10_000), False, False),
 }
 
 
 def known_model(slug: str) -> ModelInfo | None:
     """Return the description of a model, or None if it is not in the list."""
-    return _MODELS.get(slug)
+    if slug in _NEW:
+        return _new(slug)
+    return _old(slug) if slug in _OLD else None
+
+
+def bundled_models() -> Iterable[ModelInfo]:
+    """Yield all models of the list, the recommended ones first."""
+    for slug in (*_NEW, *_OLD):
+        model = known_model(slug)
+        assert model is not None
+        yield model
+
+
+def _new(slug: str) -> ModelInfo:
+    name, effort, efforts, window, largest, hidden = _NEW[slug]
+    return ModelInfo(
+        slug=slug,
+        display_name=name,
+        context_window=window,
+        max_context_window=largest,
+        parallel_tool_calls=False,
+        default_effort=effort,
+        efforts=_EFFORTS[:efforts],
+        verbosity="high" if slug == "gpt-daybreak-red-latest" else "low",
+        image_detail_original=True,
+        namespaces=True,
+        lite=True,
+        hidden=hidden,
+    )
+
+
+def _old(slug: str) -> ModelInfo:
+    name, largest, truncation, original, search = _OLD[slug]
+    return ModelInfo(
+        slug=slug,
+        display_name=name,
+        max_context_window=largest,
+        truncation=truncation,
+        efforts=_EFFORTS[:4] if slug == "gpt-5.5" else (),
+        verbosity="low",
+        image_detail_original=original,
+        tool_search=search,
+        namespaces=True,
+    )

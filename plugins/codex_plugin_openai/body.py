@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
-from codex_framework.toolkit.model_server.private_data import encoded_without_foreign
+from codex_plugin_openai.sendable import SendableItems
 
 __all__ = ["NOT_METADATA", "BodyWriter"]
 
@@ -27,11 +27,16 @@ class BodyWriter:
         self._tools: tuple[ToolSpec, ...] | None = None
         self._grouped = False
         self._tools_json = b"[]"
+        self._lite_tools: tuple[ToolSpec, ...] | None = None
+        self._lite_json = b""
         self._instructions = ""
         self._instructions_json = b""
+        self._items = SendableItems(store=store)
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
+        if request.model.lite:
+            return self._lite_body(request)
         is_new = request.tools is not self._tools and request.tools != self._tools
         if is_new or request.model.namespaces != self._grouped:
             self._tools, self._grouped = request.tools, request.model.namespaces
@@ -47,12 +52,30 @@ class BodyWriter:
                 _json(request.model.slug),
                 self._instructions_json,
                 b',"input":',
-                encoded_without_foreign(request.prompt, "responses"),
+                self._items.encoded(request.prompt),
                 b',"tools":',
                 self._tools_json,
                 b",",
                 _json(self._settings(request))[1:],
             )
+        )
+
+    def _lite_body(self, request: ModelRequest) -> bytes:
+        """Return a body in the shorter form, in which tools and instructions are the first items of the input."""
+        if request.tools is not self._lite_tools and request.tools != self._lite_tools:
+            self._lite_tools = request.tools
+            self._lite_json = _json(
+                {"type": "additional_tools", "role": "developer", "tools": _lite_tools(request.tools)}
+            )
+        first = [self._lite_json]
+        if request.instructions:
+            text = {"type": "input_text", "text": request.instructions}
+            first.append(_json({"type": "message", "role": "developer", "content": [text]}))
+        items = self._items.encoded(request.prompt)
+        rest = b"" if items == b"[]" else b"," + items[1:-1]
+        settings = _json(self._settings(request))[1:]
+        return b"".join(
+            (b'{"model":', _json(request.model.slug), b',"input":[', b",".join(first), rest, b"],", settings)
         )
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
@@ -66,6 +89,8 @@ class BodyWriter:
         }
         if request.model.reasoning:
             settings["reasoning"] = _reasoning(request)
+            if request.model.lite:
+                settings["reasoning"]["context"] = "all_turns"
         if request.service_tier:
             settings["service_tier"] = request.service_tier
         if text := _text(request):
@@ -79,8 +104,9 @@ def _reasoning(request: ModelRequest) -> dict[str, str]:
     reasoning: dict[str, str] = {}
     if effort := request.reasoning_effort or request.model.default_effort:
         reasoning["effort"] = effort
-    if request.reasoning_summary and request.reasoning_summary != "none":
-        reasoning["summary"] = request.reasoning_summary
+    summary = request.reasoning_summary or request.model.default_summary
+    if summary and summary != "none":
+        reasoning["summary"] = summary
     return reasoning
 
 
@@ -113,6 +139,15 @@ def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
             tools.append({"type": "namespace", **described})
         groups[group.name].append(inner)
     return tools
+
+
+def _lite_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return the tools in groups. Those without a namespace are in the group ``functions``; tools of the server stay by themselves."""
+    groups = _in_groups(specs)
+    plain = [tool for tool in groups if tool["type"] in ("function", "custom")]
+    rest = [tool for tool in groups if tool["type"] not in ("function", "custom")]
+    own = [{"type": "namespace", "name": "functions", "description": "", "tools": plain}] if plain else []
+    return [*own, *rest]
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

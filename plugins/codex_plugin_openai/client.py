@@ -105,6 +105,8 @@ class ResponsesClient:
 
     def _head(self, request: ModelRequest) -> dict[str, str]:
         headers = request_headers(request, self._env)
+        if request.model.lite:
+            headers["x-openai-internal-codex-responses-lite"] = "true"
         turn_id, state = self._turn_states.get(request.thread_id, ("", ""))
         if state and turn_id == request.turn_id:
             headers[_TURN_STATE] = state

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from codex_framework import Completed, ItemAdded, ItemDone, ModelEvent, ReasoningDelta, TextDelta
 from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
 from codex_framework.toolkit.model_server.faults import failed_response, garbled_event, incomplete_response
@@ -95,11 +96,19 @@ def _reasoning_part_added(payload: Payload) -> ModelEvent:
 
 
 def _item_added(payload: Payload) -> ModelEvent:
-    return ItemAdded(read_item(payload["item"]))
+    return ItemAdded(_item(payload))
 
 
 def _item_done(payload: Payload) -> ModelEvent:
-    return ItemDone(read_item(payload["item"]))
+    return ItemDone(_item(payload))
+
+
+def _item(payload: Payload) -> ResponseItem:
+    """Read an item. In the shorter form of requests, tools without a namespace are sent in the group ``functions``."""
+    item = read_item(payload["item"])
+    if type(item) is FunctionCall and item.namespace == "functions":
+        return item.evolve(namespace=None)
+    return item
 
 
 def _completed(payload: Payload) -> ModelEvent:

@@ -110,6 +110,14 @@ class ModelInfo(Value, kw_only=True):
         apply_patch: ``freeform``, ``function`` or None.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
         namespaces: Whether the model and its provider take tools in groups (``FunctionSpec.namespace``).
+        lite: Whether requests have the shorter form of the newest models: tools and instructions are items of the input (wire:
+            ``use_responses_lite``).
+        display_name: The name shown to users. Empty means the slug.
+        default_effort: The reasoning effort if none is configured. None leaves it to the server.
+        efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
+        default_summary: The form of reasoning summaries if none is configured. None requests none.
+        max_context_window: The largest window that ``model_context_window`` can set, in tokens. None means that it is unknown.
+        hidden: Whether lists of models leave it out unless everything is asked for.
         prices: What the model costs. None means that it is unknown, which is not the same as 0.
     """
 
@@ -127,6 +135,12 @@ class ModelInfo(Value, kw_only=True):
     image_detail_original: bool = False
     tool_search: bool = False
     namespaces: bool = False
+    lite: bool = False
+    display_name: str = ""
+    efforts: tuple[str, ...] = ()
+    default_summary: str | None = None
+    max_context_window: int | None = None
+    hidden: bool = False
     base_instructions: str | None = None
     prices: ModelPrices | None = None
 

@@ -13,7 +13,7 @@ from codex_framework.contract.protocol.items import Reasoning, ResponseItem
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.models import Prompt
 
-__all__ = ["encoded_without_foreign", "marked", "private_data"]
+__all__ = ["encoded_without_foreign", "is_foreign", "marked", "private_data"]
 
 _KEY = "provider_private"
 
@@ -31,11 +31,12 @@ def private_data(item: ResponseItem, api: str) -> Mapping[str, Any] | None:
 
 def encoded_without_foreign(prompt: Prompt, api: str) -> bytes:
     """Return a prompt's items as a JSON array, without reasoning that has private data of another API."""
-    foreign = {id(item) for item in prompt.items if type(item) is Reasoning and item.extra and _is_foreign(item, api)}
+    foreign = {id(item) for item in prompt.items if type(item) is Reasoning and item.extra and is_foreign(item, api)}
     if not foreign:
         return prompt.encoded()
     return b"[" + b",".join(encode_item(item) for item in prompt.items if id(item) not in foreign) + b"]"
 
 
-def _is_foreign(item: Reasoning, api: str) -> bool:
+def is_foreign(item: Reasoning, api: str) -> bool:
+    """Return whether an item has private data of another API."""
     return _KEY in item.extra and private_data(item, api) is None

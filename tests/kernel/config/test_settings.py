@@ -286,9 +286,10 @@ def test_a_model_that_nobody_knows(place):
         context_window=272_000,
         truncation=("bytes", 10_000),
         apply_patch="function",
-        parallel_tool_calls=False,
-        reasoning=False,
+        parallel_tool_calls=True,
+        reasoning=True,
         default_effort=None,
+        default_summary="auto",
     )
     assert fallback_warning("x") == (
         "Model metadata for `x` not found. Defaulting to fallback metadata; this can degrade performance and cause issues."

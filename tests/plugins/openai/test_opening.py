@@ -109,5 +109,7 @@ def test_models_it_knows_have_their_limits() -> None:
         default_effort="medium",
         verbosity="low",
         namespaces=True,
+        display_name="GPT-5.2",
+        max_context_window=272_000,
     )
     assert ResponsesProvider().model("gpt-none") is None
