@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         Completed,
         ItemAdded,
         ItemDone,
+        ModelCatalogue,
         ModelClient,
         ModelEvent,
         ModelInfo,
@@ -152,8 +153,8 @@ _HOMES = {
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
     "codex_framework.contract.roles.models": (
-        "Completed ItemAdded ItemDone ModelClient ModelEvent ModelInfo ModelPrices ModelProvider ModelRequest"
-        " ProviderInfo ReasoningDelta TextDelta"
+        "Completed ItemAdded ItemDone ModelCatalogue ModelClient ModelEvent ModelInfo ModelPrices ModelProvider"
+        " ModelRequest ProviderInfo ReasoningDelta TextDelta"
     ),
     "codex_framework.contract.roles.networks": "NetworkGate NetworkProxy NetworkTarget ProxyPorts",
     "codex_framework.contract.roles.observers": "Measurement Notification Notifier Observer Telemetry",
@@ -235,6 +236,7 @@ __all__ = [
     "Limits",
     "Measurement",
     "Message",
+    "ModelCatalogue",
     "ModelClient",
     "ModelError",
     "ModelEvent",

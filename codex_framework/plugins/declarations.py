@@ -28,6 +28,7 @@ DECIDING = frozenset(
 
 
 _NOT_FOR_PROJECTS = DECIDING | {
+    "codex_model_catalogues",
     "codex_model_providers",
     "codex_notifiers",
     "codex_observers",

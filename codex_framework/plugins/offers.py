@@ -30,6 +30,7 @@ T = TypeVar("T")
 ROLES: Mapping[str, str] = {
     "codex_tools": "tools",
     "codex_model_providers": "providers",
+    "codex_model_catalogues": "catalogues",
     "codex_sandboxes": "sandboxes",
     "codex_network_proxies": "network_proxies",
     "codex_notifiers": "notifiers",

@@ -16,7 +16,7 @@ from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.interceptors import Interceptor
-from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider, ProviderInfo
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.contract.roles.ops import OpHandler
@@ -94,6 +94,7 @@ class Registry(Value, kw_only=True):
     tools_by_call: Mapping[str, RegisteredTool] = field(factory=dict)
     providers: Mapping[str, ModelProvider] = field(factory=dict)
     builtin_providers: Mapping[str, ProviderInfo] = field(factory=dict)
+    catalogues: Mapping[str, ModelCatalogue] = field(factory=dict)
     sandboxes: Mapping[str, Sandbox] = field(factory=dict)
     network_proxies: Mapping[str, NetworkProxy] = field(factory=dict)
     thread_stores: Mapping[str, ThreadStore] = field(factory=dict)
@@ -164,7 +165,7 @@ class Registry(Value, kw_only=True):
         changes["ops"] = LateTable(lambda: _of_others(self.ops, failed))
         for offered in ("notifiers", "telemetry", "observers", "reviewers"):
             changes[offered] = tuple(offer for offer in getattr(self, offered) if offer.plugin not in failed)
-        for role in ("providers", "sandboxes", "network_proxies", "thread_stores"):
+        for role in ("providers", "catalogues", "sandboxes", "network_proxies", "thread_stores"):
             mapping = getattr(self, role)
             changes[role] = {
                 name: item for name, item in mapping.items() if self.owners.get((role, name)) not in failed
@@ -330,6 +331,7 @@ def load_registry(
         tools_by_call=offers.by_call(tools),
         providers=_items(found["providers"]),
         builtin_providers=offers.builtin_providers(found["providers"]),
+        catalogues=_items(found["catalogues"]),
         sandboxes=_items(found["sandboxes"]),
         network_proxies=_items(found["network_proxies"]),
         thread_stores=_items(found["thread_stores"]),

@@ -12,7 +12,7 @@ from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.interceptors import Interceptor
-from codex_framework.contract.roles.models import ModelProvider
+from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.contract.roles.ops import OpHandler
@@ -41,6 +41,7 @@ class Offer:
         *,
         tools: Iterable[Tool] = (),
         providers: Iterable[ModelProvider] = (),
+        catalogues: Iterable[ModelCatalogue] = (),
         sandboxes: Iterable[Sandbox] = (),
         network_proxies: Iterable[NetworkProxy] = (),
         context: Iterable[ContextSource] = (),
@@ -63,6 +64,7 @@ class Offer:
         )  # the loader uses it as the name of a plugin without an entry point
         self._tools = tuple(tools)
         self._providers = tuple(providers)
+        self._catalogues = tuple(catalogues)
         self._sandboxes = tuple(sandboxes)
         self._network_proxies = tuple(network_proxies)
         self._context = tuple(context)
@@ -88,6 +90,11 @@ class Offer:
     def codex_model_providers(self) -> Iterable[ModelProvider]:
         """Offer them."""
         return self._providers
+
+    @hookimpl
+    def codex_model_catalogues(self) -> Iterable[ModelCatalogue]:
+        """Offer them."""
+        return self._catalogues
 
     @hookimpl
     def codex_sandboxes(self) -> Iterable[Sandbox]:

@@ -67,11 +67,20 @@ class Models:
         """Return the properties of the settings' model, overridden by the configuration.
 
         Raises:
-            PluginError: The provider failed.
+            PluginError: A catalogue or the provider failed.
         """
-        plugin = self._registry.providers.get(settings.provider.wire_api)
-        info = None if plugin is None else _properties(self.label(settings.provider), plugin.model, settings.model)
-        return settings.with_overrides(info or fallback_model(settings.model))
+        return settings.with_overrides(self._known(settings) or fallback_model(settings.model))
+
+    def _known(self, settings: Settings) -> ModelInfo | None:
+        """Return what the first catalogue that knows the model says, or else its provider. Raises PluginError."""
+        slug, provider = settings.model, settings.provider
+        for name, catalogue in self._registry.catalogues.items():
+            owner = self._registry.owners.get(("catalogues", name), "")
+            info = _properties(Label("model catalogue", name, owner), catalogue.model, slug, provider)
+            if info is not None:
+                return info
+        plugin = self._registry.providers.get(provider.wire_api)
+        return None if plugin is None else _properties(self.label(provider), plugin.model, slug)
 
     def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
         """Return the properties of the model that a stored thread used last. None means that the record does not name it."""
@@ -109,14 +118,14 @@ def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: obj
     return client
 
 
-def _properties(label: Label, call: Callable[[str], ModelInfo | None], slug: str) -> ModelInfo | None:
-    """Ask a provider for the properties of a model.
+def _properties(label: Label, call: Callable[..., ModelInfo | None], *arguments: object) -> ModelInfo | None:
+    """Ask a catalogue or a provider for the properties of a model.
 
     Raises:
         PluginError: It failed.
     """
     try:
-        info = call(slug)
+        info = call(*arguments)
         return None if info is None else checked(info, ModelInfo, "it", call)
     except CodexError:
         raise

@@ -885,6 +885,13 @@ of_class(
     "Compactor",
     "def due(self, status, turn): return 'full'\nasync def compact(self, turn, reason): return []  # <-",
 )
+of_class(
+    "a catalogue that returns a table",
+    "...model catalogue 'x' of plugin 'acme': model() failed: it returned dict instead of ModelInfo {at}. Return a ModelInfo.",
+    "codex_model_catalogues",
+    "ModelCatalogue",
+    "def model(self, slug, provider): return {'slug': slug}  # <-",
+)
 STORE = {
     "create": "def create(self, meta, home): return self",
     "append": "def append(self, entries): pass",

@@ -33,6 +33,7 @@ from codex_framework.contract.hookspecs.declarations import (
 from codex_framework.contract.hookspecs.markers import GROUP, hookimpl, hookspec
 from codex_framework.contract.hookspecs.model import (
     codex_context_sources,
+    codex_model_catalogues,
     codex_model_providers,
     codex_tools,
 )
@@ -64,6 +65,7 @@ DECLARATIONS: tuple[Callable[..., Any], ...] = (
 HOOKS: tuple[Callable[..., Any], ...] = (
     codex_tools,
     codex_model_providers,
+    codex_model_catalogues,
     codex_sandboxes,
     codex_network_proxies,
     codex_notifiers,

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from codex_framework.contract.hookspecs.markers import hookspec
 from codex_framework.contract.roles.context import ContextSource
-from codex_framework.contract.roles.models import ModelProvider
+from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
 from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.contract.roles.tools import Tool
 
-__all__ = ["codex_context_sources", "codex_model_providers", "codex_tools"]
+__all__ = ["codex_context_sources", "codex_model_catalogues", "codex_model_providers", "codex_tools"]
 
 
 @hookspec
@@ -68,6 +68,32 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:  # 
         @hookimpl
         def codex_model_providers():
             return [Echo()]
+        ```
+    """
+
+
+@hookspec
+def codex_model_catalogues(plugin: PluginContext) -> Iterable[ModelCatalogue]:  # type: ignore[empty-body]
+    """Offer catalogues, which know the properties of models: context windows, tool forms, reasoning efforts, prices.
+
+    Example:
+        ```python
+        from codex_framework import ModelCatalogue, ModelInfo, hookimpl
+
+
+        class House(ModelCatalogue):
+            name = "house"
+
+            def model(self, slug, provider):
+                return ModelInfo(slug=slug, context_window=64_000) if slug == "house-model" else None
+
+            def models(self, provider):
+                return [self.model("house-model", provider)]
+
+
+        @hookimpl
+        def codex_model_catalogues():
+            return [House()]
         ```
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ __all__ = [
     "ItemAdded",
     "ItemDone",
     "LeftOut",
+    "ModelCatalogue",
     "ModelClient",
     "ModelEvent",
     "ModelInfo",
@@ -367,3 +368,28 @@ class ModelProvider:
     def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # for those who override it
         """Return the properties of a model. None means that the provider does not know the name."""
         return None
+
+
+class ModelCatalogue:
+    """Knows the properties of models, whichever provider serves them.
+
+    What a catalogue says precedes what the provider itself knows (:meth:`ModelProvider.model`). If several catalogues know a model,
+    the first one decides, in the order of plugins.
+
+    Attributes:
+        name: The name, which lists of models show as the source.
+    """
+
+    name: str
+
+    @abstractmethod
+    def model(self, slug: str, provider: ProviderInfo) -> ModelInfo | None:
+        """Return the properties of a model at a provider. None means that the catalogue does not know it.
+
+        Called for each turn, so it must not wait for a network.
+        """
+        raise NotImplementedError
+
+    def models(self, provider: ProviderInfo) -> Iterable[ModelInfo]:  # noqa: ARG002  # for those who override it
+        """Return all models of a provider that the catalogue knows, for lists, the recommended ones first."""
+        return ()

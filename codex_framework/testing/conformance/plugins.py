@@ -159,6 +159,7 @@ def _loading(report: PluginReport) -> Iterator[PluginCheck]:
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "tools": ("tool", check_tool, ""),
     "providers": ("provider", None, "check_provider(provider, table) with the fixture responses_server"),
+    "catalogues": ("model catalogue", None, "the fixture make_kernel, and check the properties of a turn's model"),
     "sandboxes": ("sandbox", check_sandbox, ""),
     "network_proxies": ("network proxy", check_network_proxy, ""),
     "notifiers": ("notifier", check_notifier, ""),

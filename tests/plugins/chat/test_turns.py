@@ -156,7 +156,7 @@ def test_structured_output_is_asked_for(make_kernel: Any, model_server: Start, a
 
 
 def test_a_thread_may_change_the_api_in_both_directions(make_kernel: Any, model_server: Start) -> None:
-    think = reply(*(reasoning("think") + call("exec_command", cmd="echo hi")).items)
+    think = reply(*(reasoning("think", encrypted_content="e") + call("exec_command", cmd="echo hi")).items)
     server = model_server([think, say("One."), think, say("Two."), say("Three.")])
     both = config(server.url) + f'[model_providers.other]\nbase_url = "{server.url}"\n'
 
