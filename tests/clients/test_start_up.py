@@ -36,7 +36,7 @@ codex_framework.config.overriding
 codex_plugin_compaction.request codex_plugin_dynamic_tools.calls codex_plugin_mcp.ops codex_plugin_prompts.events
 codex_plugin_prompts.request codex_plugin_skills.events codex_plugin_skills.request codex_plugin_undo.events codex_plugin_undo.ops
 codex_plugin_user_shell.request codex_plugin_mcp.settings codex_plugin_notify.settings codex_plugin_otel.settings
-codex_plugin_usage.settings
+codex_plugin_usage.settings codex_plugin_fallbacks.settings
 codex_framework.threads.task_run
 codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting

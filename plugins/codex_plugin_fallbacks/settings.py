@@ -1,0 +1,93 @@
+"""The settings of the plugin. Only the user's own count, not those of a project: they decide where conversations are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import PluginContext, Value
+from codex_framework.contract.errors import ConfigError
+
+__all__ = ["Fallback", "Settings", "settings_of"]
+
+_TABLE = ("framework", "plugins", "fallbacks")
+
+
+class Fallback(Value, kw_only=True):
+    """A model that goes on for another one.
+
+    Attributes:
+        model: Its name.
+        provider: The id of its provider. None means the one of the configuration (``model_provider``).
+    """
+
+    model: str
+    provider: str | None = None
+
+
+class Settings(Value, kw_only=True):
+    """The table ``[framework.plugins.fallbacks]``.
+
+    Attributes:
+        model_fallbacks: The models to go on with, in order.
+        return_after_s: How long a model that has failed is left out, in seconds. Afterwards a new turn tries it again.
+        longest_wait_s: The longest delay that a server may ask for before its model counts as failed, in seconds.
+    """
+
+    model_fallbacks: tuple[Fallback, ...] = ()
+    return_after_s: float = 300.0
+    longest_wait_s: float = 60.0
+
+
+def settings_of(plugin: PluginContext) -> tuple[Settings, bool]:
+    """Return the user's settings, and whether a project has settings that are ignored.
+
+    Raises:
+        ConfigError: A setting has the wrong type.
+    """
+    table: dict[str, Any] = {}
+    ignored = False
+    for layer in plugin.layers:
+        found = _lookup(layer.table)
+        if not isinstance(found, Mapping) or not found:
+            continue
+        if layer.name == "project":
+            ignored = True
+        else:
+            table.update(found)
+    numbers = {name: _number(name, table[name]) for name in ("return_after_s", "longest_wait_s") if name in table}
+    return Settings(model_fallbacks=_models(table.get("model_fallbacks", ())), **numbers), ignored
+
+
+def _lookup(tables: Mapping[str, Any]) -> Any:
+    found: Any = tables
+    for key in _TABLE:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _models(value: Any) -> tuple[Fallback, ...]:
+    hint = 'Write model_fallbacks = [{ model = "gpt-5.4", provider = "azure" }].'
+    if not isinstance(value, (list, tuple)):
+        raise _wrong("model_fallbacks", "is not a list", hint)
+    found: list[Fallback] = []
+    for number, entry in enumerate(value, 1):
+        known = isinstance(entry, Mapping) and not set(entry) - {"model", "provider"}
+        if not known or not isinstance(entry.get("model"), str) or not entry["model"].strip():
+            raise _wrong("model_fallbacks", f"has an entry (number {number}) that is no table with a model", hint)
+        provider = entry.get("provider")
+        if provider is not None and not isinstance(provider, str):
+            raise _wrong("model_fallbacks", f"has an entry (number {number}) whose provider is not a text", hint)
+        found.append(Fallback(model=entry["model"], provider=provider))
+    return tuple(found)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise _wrong(name, f"is {value!r}, which is not a number of seconds", "Write 0 or more seconds.")
+    return float(value)
+
+
+def _wrong(key: str, what: str, hint: str) -> ConfigError:
+    name = ".".join((*_TABLE, key))
+    return ConfigError(f"`{name}` {what}", key=name, hint=hint, slug="config-type")
