@@ -28,6 +28,7 @@ BUILT_IN = {
     "config": ("codex_framework.cli.config", "command"),
     "trust": ("codex_framework.cli.trust", "command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
+    "debug": ("codex_framework.cli.debug", "command"),
     "demo": ("codex_framework.cli.demo", "command"),
     "sandbox": ("codex_framework.cli.sandbox", "command"),
     "completion": ("codex_framework.cli.completion", "command"),

@@ -58,6 +58,10 @@ class Models:
         self._clients.append((provider, client))
         return client
 
+    def use(self, provider: ProviderInfo, client: ModelClient) -> None:
+        """Use a client for a provider instead of opening one."""
+        self._clients.insert(0, (provider, client))
+
     def label(self, provider: ProviderInfo) -> Label:
         """Return the name of a provider and of its plugin, for messages."""
         plugin = self._registry.owners.get(("providers", provider.wire_api), "")

@@ -16,7 +16,7 @@ def test_each_shell_gets_a_script(cli: Any, shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("codex-framework de", {"plain,demo"}),
+        ("codex-framework de", {"plain,demo", "plain,debug", "plain,delete"}),
         ("codex-framework exec --out", {"plain,--output-schema", "plain,--output-last-message"}),
         ("codex-framework plugins s", {"plain,show"}),
     ],

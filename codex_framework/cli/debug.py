@@ -1,0 +1,147 @@
+"""``codex-framework debug``: what a turn would send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from codex_framework.cli.plugin_files import plugin_files
+
+if TYPE_CHECKING:
+    from codex_framework.cli.debug_prompt import Caught
+
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_WIDTH = 60
+
+
+@click.group("debug")
+def command() -> None:
+    """Look into the agent."""
+
+
+def _options(function: F) -> F:
+    for option in (
+        click.argument("prompt", required=False),
+        click.option("-i", "--image", "images", multiple=True, metavar="FILE", help="An image of the prompt."),
+        click.option(
+            "--session", metavar="SESSION", help="Continue this session: its id, name or file. It does not change."
+        ),
+        click.option("-C", "--cd", "folder", metavar="DIR", help="The working folder."),
+        click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings."),
+        click.option("-m", "--model", metavar="MODEL", help="The model to use."),
+        click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature."),
+        click.option("--enable", multiple=True, metavar="FEATURE", help="Enable a feature."),
+        click.option(
+            "-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("prompt")
+@_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole texts.")
+@click.pass_context
+def prompt_(context: click.Context, /, *, as_json: bool, **options: Any) -> None:
+    """Show what a turn with PROMPT would send, with the source and the estimated tokens of each part.
+
+    Nothing is sent to the model and nothing is saved. Whatever adds to a request takes part: hooks run, and MCP servers are started.
+    """
+    found = _caught(context, **options)
+    if as_json:
+        parts = [{**_facts(part), "text": part.text} for part in found.parts]
+        total = sum(part.tokens for part in found.parts)
+        click.echo(
+            json.dumps({"model": found.model, "provider": found.provider, "tokens": total, "parts": parts}, indent=2)
+        )
+    else:
+        for line in _table(found):
+            click.echo(line)
+    _warn(found.warnings)
+
+
+@command.command("prompt-input")
+@_options
+@click.pass_context
+def prompt_input(context: click.Context, /, **options: Any) -> None:
+    """Print the input of the request that a turn with PROMPT would send, as a JSON list of items."""
+    found = _caught(context, **options)
+    click.echo(json.dumps(found.input, indent=2))
+    _warn(found.warnings)
+
+
+def _caught(
+    context: click.Context,
+    *,
+    prompt: str | None,
+    images: Sequence[str],
+    session: str | None,
+    folder: str | None,
+    profile: str | None,
+    model: str | None,
+    overrides: Sequence[str],
+    enable: Sequence[str],
+    disable: Sequence[str],
+) -> Caught:
+    from codex_framework.cli.debug_prompt import caught
+
+    given = [*overrides, *(f"features.{name}=true" for name in enable), *(f"features.{name}=false" for name in disable)]
+    if model is not None:
+        given.append(f"model={json.dumps(model)}")
+    cwd = Path.cwd() if folder is None else Path(folder).absolute()
+    if not cwd.is_dir():
+        raise click.UsageError(f"the folder {cwd} does not exist")
+    files = [str(Path(image).absolute()) for image in images]
+    return asyncio.run(
+        caught(
+            prompt,
+            overrides=given,
+            profile=profile,
+            cwd=cwd,
+            images=files,
+            session=session,
+            plugins=list(plugin_files(context)),
+        )
+    )
+
+
+def _facts(part: Any) -> dict[str, Any]:
+    return {
+        "kind": part.kind,
+        "name": part.name or None,
+        "source": part.source,
+        "plugin": part.plugin or None,
+        "tokens": part.tokens,
+    }
+
+
+def _table(found: Caught) -> list[str]:
+    rows = [("Tokens", "Kind", "Source", "Text")]
+    for part in found.parts:
+        text = " ".join(part.text.split())
+        shown = "".join(char if char.isprintable() else " " for char in text)
+        source = f"{part.source} (plugin {part.plugin})" if part.plugin else part.source
+        rows.append(
+            (f"{part.tokens:,}", part.kind, source, shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…")
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{row[0].rjust(widths[0])}  {row[1].ljust(widths[1])}  {row[2].ljust(widths[2])}  {row[3]}".rstrip()
+        for row in rows
+    ]
+    total = sum(part.tokens for part in found.parts)
+    return [*lines, f"\nAbout {total:,} tokens, to {found.model} of {found.provider}. Nothing was sent."]
+
+
+def _warn(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        click.echo(f"warning: {sentence}", err=True)

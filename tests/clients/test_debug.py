@@ -1,0 +1,129 @@
+"""``codex-framework debug``: what a turn would send, and who gave each part of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework.testing.replies import say
+
+PLUGIN = """
+from codex_framework import hookimpl, Interceptor, tool
+from codex_framework.contract.roles.context import ContextSource, Fragment
+
+class Weather(ContextSource):
+    name = "weather"
+    def fragments(self, facts):
+        yield Fragment(role="developer", text="<weather>sunny</weather>", start="<weather>", order=900)
+
+class Polite(Interceptor):
+    name = "polite"
+    async def input(self, input, turn):
+        turn.because("good manners")
+        from codex_framework.contract.protocol.items import user_message
+        return input.evolve(items=[user_message("Please: " + input.items[0].content[0].text)])
+
+@tool
+async def shine() -> str:
+    '''Shine.'''
+    return ""
+
+@hookimpl
+def codex_context_sources():
+    return [Weather()]
+
+@hookimpl
+def codex_interceptors():
+    return [Polite()]
+
+@hookimpl
+def codex_tools():
+    return [shine]
+"""
+
+
+@pytest.fixture
+def plugin(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "weather_plugin.py").write_text(PLUGIN)
+    path = cli.home / "config.toml"
+    text = path.read_text() if path.exists() else ""
+    path.write_text(f'{text}\n[framework.plugins]\npaths = ["{tmp_path}/weather_plugin.py"]\n')
+
+
+def test_each_part_of_a_request_names_its_source(cli: Any, plugin: None) -> None:
+    (cli.work / "AGENTS.md").write_text("Use tabs.")
+    ran = cli.run("debug", "prompt", "--json", "fix it")
+    assert (ran.status, ran.err) == (0, "")
+    shown = json.loads(ran.out)
+    parts = {(part["kind"], part["source"]): part for part in shown["parts"]}
+    assert parts["developer", "context source weather"]["plugin"] == "weather_plugin"
+    assert parts["developer", "context source weather"]["text"] == "<weather>sunny</weather>"
+    (rules,) = (part for part in shown["parts"] if "Use tabs." in part["text"])
+    assert (rules["kind"], rules["plugin"]) == ("user", "context")
+    last = shown["parts"][-1]
+    assert (last["kind"], last["text"]) == ("user", "Please: fix it")
+    assert last["source"] == "interceptor polite (because of good manners)"
+    tools = {part["name"]: part["plugin"] for part in shown["parts"] if part["kind"] == "tool"}
+    assert tools["shine"] == "weather_plugin"
+    assert tools["exec_command"] == "unified_exec"
+    assert shown["parts"][0]["kind"] == "instructions"
+    assert shown["tokens"] == sum(part["tokens"] for part in shown["parts"])
+    assert cli.rollouts() == [], "nothing is saved"
+
+
+def test_it_is_the_request_that_exec_sends(cli: Any) -> None:
+    server = cli.serve(say("one"), say("two"))
+    shown = cli.run("debug", "prompt-input", "-c", 'approval_policy="never"', "fix it")
+    assert server.requests == []
+    thread = cli.json("fix it").events[0]["thread_id"]
+    assert json.loads(shown.out) == server.inputs[0]
+    table = cli.run("debug", "prompt", "--session", thread, "-c", 'approval_policy="never"', "and now?").out
+    before = cli.rollouts()[0].read_bytes()
+    cli.json("resume", thread, "and now?")
+    assert cli.rollouts()[0].read_bytes().startswith(before)
+    assert table.count("  the session  ") == len(server.inputs[1]) - 1
+    assert "Nothing was sent." in table
+
+
+def test_without_a_prompt_the_context_is_shown(cli: Any) -> None:
+    ran = cli.run("debug", "prompt-input")
+    assert ran.status == 0
+    assert [item["role"] for item in json.loads(ran.out)] == ["developer", "user"]
+
+
+def test_what_cannot_be_shown_is_told(cli: Any, tmp_path: Path) -> None:
+    ran = cli.run("debug", "prompt", "--session", "nothing", "x")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith("Error: no rollout found for thread id nothing\n")
+    assert "does not exist" in cli.run("debug", "prompt", "-C", str(tmp_path / "no"), "x").err
+    assert cli.run("debug", "prompt", "-c", "modle=1", "x").status == 1
+
+
+def test_codex_shows_the_same_items(cli: Any, tmp_path: Path) -> None:
+    binary = os.environ.get("CODEX_BINARY")
+    if not binary:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    done = subprocess.run(
+        [binary, "debug", "prompt-input", "hello"],
+        cwd=cli.work,
+        env={**cli.env, "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    theirs = [item for item in json.loads(done.stdout) if item["type"] == "message"]
+    ours = json.loads(cli.run("debug", "prompt-input", "hello").out)
+    assert {item["role"] for item in ours} == {
+        item["role"] for item in theirs
+    }  # its bundled skills are further messages
+    marks = ["<permissions instructions>", "<environment_context>"]
+    for items in (ours, theirs):
+        assert all(any(mark in json.dumps(item) for item in items) for mark in marks)
+    assert [part["text"] for part in ours[-1]["content"]] == [part["text"] for part in theirs[-1]["content"]]
+    assert {tuple(item) for item in ours} == {("type", "role", "content")}
