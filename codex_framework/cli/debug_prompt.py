@@ -139,9 +139,10 @@ class _NoClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002
         """Refuse: the request was caught before."""
-        if self:
-            raise StopTurn(_CAUGHT)
-        yield  # makes it a generator
+        nothing: tuple[ModelEvent, ...] = ()
+        for event in nothing:  # makes it a generator
+            yield event
+        raise StopTurn(_CAUGHT)
 
     async def aclose(self) -> None:
         """Do nothing."""

@@ -54,6 +54,7 @@ NOT_FROM_PROJECTS = (
         ("framework", word)
         for word in (
             "keep_variables",
+            "limits",
             "sandbox",
             "sandbox_floor",
             "sandbox_limits",

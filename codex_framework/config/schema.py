@@ -10,28 +10,9 @@ A key is *used* if it has an effect in this distribution, and *refused* if it is
 
 from __future__ import annotations
 
-from codex_framework.contract.value import Value
+from codex_framework.config.key import Key, limit_keys
 
 __all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features", "is_name"]
-
-
-class Key(Value):
-    """A setting.
-
-    Attributes:
-        type: The type, in the notation above.
-        meaning: A description of one line.
-        default: The default in TOML notation; empty if there is none.
-        used: Whether the key has an effect here.
-        refused: Whether the key is an error where it would be used, because ignoring it would do something else than was asked for.
-    """
-
-    type: str
-    meaning: str
-    default: str = ""
-    used: bool = False
-    refused: bool = False
-
 
 _USED = True
 
@@ -260,10 +241,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "agents.*.allowed_tools": Key("list[str]", "patterns of the only tools to offer", "", _USED),
         "agents.*.disallowed_tools": Key("list[str]", "patterns of tools not to offer", "[]", _USED),
         "agents.*.context": Key("list[str]", "the only context sources to ask", "", _USED),
-        "agents.*.limits.requests": Key("int>=1", "maximum number of requests to a model", "", _USED),
-        "agents.*.limits.tokens": Key("int>=1", "maximum number of tokens", "", _USED),
-        "agents.*.limits.tool_calls": Key("int>=1", "maximum number of calls of tools", "", _USED),
-        "agents.*.limits.seconds": Key("float", "maximum time of running turns in seconds", "", _USED),
+        **limit_keys("agents.*"),
         "agents.*.config_file": Key("str", "a file with further settings of the agent", "", _USED),
         "agents.*.nickname_candidates": Key("list[str]", "names to show users"),
         "skills": Key("table", "skills"),
@@ -373,6 +351,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "framework.sandbox_loopback": Key(
             "bool", "allow the loopback address even if the network is off", "false", _USED
         ),
+        **limit_keys("framework"),
         "framework.thread_store": Key("str", "where sessions are stored", '"rollout"', _USED),
         "framework.unknown_keys": Key(
             '"error" | "warn"', "how to treat keys that are not on this page", '"error"', _USED

@@ -3,11 +3,45 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from codex_framework.contract.protocol.events import (
+    EventMsg,
+    TokenCountEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+)
 from codex_framework.contract.protocol.events.turn import TokenUsage
-from codex_framework.contract.roles.outcomes import Limits, Usage
+from codex_framework.contract.roles.models import ModelInfo, ModelPrices
+from codex_framework.contract.roles.outcomes import Limits
+from codex_framework.contract.roles.stores import PluginEntry
+from codex_framework.contract.value import Value
 
-__all__ = ["Budget"]
+__all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "spent_so_far", "tighter"]
+
+BUDGET_KIND = "budget"
+"""The kind of the kernel's entries with what a thread has spent."""
+
+_FIELDS = ("requests", "turns", "tokens", "tool_calls", "seconds", "cost")
+
+
+class Spent(Value, kw_only=True):
+    """What a thread and its children have spent.
+
+    Attributes:
+        tokens: The total of input and output.
+        seconds: Time in which turns were running.
+        cost: Money, in the currency of the models' prices.
+    """
+
+    requests: int = 0
+    turns: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
 
 
 class Budget:
@@ -16,51 +50,61 @@ class Budget:
     Args:
         limits: The limits.
         parent: The budget of the thread that spawned this one.
-        usage: The previous usage.
+        spent: What the thread has spent before.
+        keep: Writes what has been spent, at the end of each turn. Only called if there are limits.
+        warn: Tells the user a sentence.
     """
 
-    def __init__(self, limits: Limits = Limits(), *, parent: Budget | None = None, usage: Usage = Usage()) -> None:  # noqa: B008  # frozen
+    def __init__(
+        self,
+        limits: Limits = Limits(),  # noqa: B008  # frozen
+        *,
+        parent: Budget | None = None,
+        spent: Spent = Spent(),  # noqa: B008
+        keep: Callable[[Mapping[str, Any]], None] | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
         self.limits = limits
         self._limited = limits != Limits()
-        self._requests = usage.requests
-        self._tool_calls = usage.tool_calls
-        self._tokens = usage.tokens
+        self._spent = {name: getattr(spent, name) for name in _FIELDS}
         self._parent = parent
-        self._seconds = 0.0
+        self._keep = keep
+        self._warn = warn
+        self._unpriced: set[str] = set()
         self._running_since: float | None = None
 
     @property
-    def usage(self) -> Usage:
-        """What has been used so far."""
-        return Usage(self._requests, self._tool_calls, self._tokens)
+    def spent(self) -> Spent:
+        """What has been spent so far."""
+        return Spent(**{**self._spent, "seconds": self._elapsed()})
 
     def request(self) -> None:
         """Count a request."""
-        self._requests += 1
-        if self._parent is not None:
-            self._parent.request()
+        self._add("requests", 1)
 
     def tool_call(self) -> None:
         """Count a call of a tool."""
-        self._tool_calls += 1
-        if self._parent is not None:
-            self._parent.tool_call()
+        self._add("tool_calls", 1)
 
-    def tokens(self, usage: TokenUsage) -> None:
-        """Count the tokens of a response."""
-        self._tokens += usage
-        if self._parent is not None:
-            self._parent.tokens(usage)
+    def tokens(self, usage: TokenUsage, model: ModelInfo) -> None:
+        """Count the tokens of a response, and what they cost."""
+        self._add("tokens", usage.total_tokens)
+        if model.prices is not None:
+            self._add("cost", cost_of(usage, model.prices))
+        else:
+            self._tell_unpriced(model.slug)
 
     def begin(self) -> None:
-        """Start to count the time of a turn."""
+        """Count a turn, and start to count its time."""
+        self._spent["turns"] += 1
         self._running_since = time.monotonic()
 
     def end(self) -> None:
         """Stop to count the time of a turn."""
-        if self._running_since is not None:
-            self._seconds += time.monotonic() - self._running_since
-            self._running_since = None
+        self._spent["seconds"] = self._elapsed()
+        self._running_since = None
+        if self._limited and self._keep is not None:
+            self._keep({name: round(value, 6) for name, value in self._spent.items()})
 
     def reached(self) -> str | None:
         """Return a sentence that names a limit reached here or by an ancestor. None means that no limit is reached."""
@@ -69,18 +113,69 @@ class Budget:
             return found
         return self._parent.reached()
 
+    def _add(self, name: str, amount: float) -> None:
+        self._spent[name] += amount
+        if self._parent is not None:
+            self._parent._add(name, amount)  # noqa: SLF001  # another budget
+
     def _reached(self) -> str | None:
-        limits = self.limits
-        for most, used, noun in (
-            (limits.requests, self._requests, "requests"),
-            (limits.tokens, self._tokens.total_tokens, "tokens"),
-            (limits.tool_calls, self._tool_calls, "tool calls"),
-            (limits.seconds, self._elapsed(), "seconds"),
-        ):
-            if most is not None and used >= most:
-                return f"the limit of {most:g} {noun} is reached"
+        for name in _FIELDS:
+            most = getattr(self.limits, name)
+            used = self._elapsed() if name == "seconds" else self._spent[name]
+            # The running turn has been counted already, and may be the last one.
+            if most is not None and (used > most if name == "turns" else used >= most):
+                return f"the limit of {most:g} {_NOUNS.get(name, name)} is reached"
         return None
 
     def _elapsed(self) -> float:
         running = 0.0 if self._running_since is None else time.monotonic() - self._running_since
-        return self._seconds + running
+        return float(self._spent["seconds"] + running)
+
+    def _tell_unpriced(self, model: str) -> None:
+        """Warn once for each model that a limit of money does not cover."""
+        if self.limits.cost is not None and self._warn is not None and model not in self._unpriced:
+            self._warn(f"no price is known for the model {model}, so the limit of its cost has no effect")
+        self._unpriced.add(model)
+        if self._parent is not None:
+            self._parent._tell_unpriced(model)  # noqa: SLF001
+
+
+_NOUNS = {"tool_calls": "tool calls", "cost": "units of money"}
+
+
+def cost_of(usage: TokenUsage, prices: ModelPrices) -> float:
+    """Return what the tokens of a response cost, in the currency of the prices."""
+    cached = min(usage.cached_input_tokens, usage.input_tokens)
+    written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
+    cached_price = prices.input if prices.cached_input is None else prices.cached_input
+    write_price = prices.input if prices.cache_write is None else prices.cache_write
+    plain = usage.input_tokens - cached - written
+    amount = plain * prices.input + cached * cached_price + written * write_price + usage.output_tokens * prices.output
+    return amount / 1_000_000
+
+
+def tighter(one: Limits, other: Limits) -> Limits:
+    """Return the smaller of two limits, field by field."""
+    both = {name: [most for most in (getattr(one, name), getattr(other, name)) if most is not None] for name in _FIELDS}
+    return Limits(**{name: min(found) for name, found in both.items() if found})
+
+
+def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Spent:
+    """Return what a stored thread has spent: as its last turn with limits has kept it, or else what its events tell."""
+    for entry in reversed(entries):
+        if entry.kind == BUDGET_KIND and not entry.plugin:
+            kept = {name: entry.data[name] for name in _FIELDS if isinstance(entry.data.get(name), (int, float))}
+            return Spent(**kept)
+    requests = turns = tokens = duration_ms = 0
+    for msg in past:
+        match msg:
+            case TurnStartedEvent():
+                turns += 1
+            case TokenCountEvent(info=info) if info is not None:
+                requests += 1
+                tokens = info.total_token_usage.total_tokens
+            case TurnCompleteEvent() | TurnAbortedEvent():
+                duration_ms += msg.duration_ms or 0
+            case _:
+                pass
+    return Spent(requests=requests, turns=turns, tokens=tokens, seconds=duration_ms / 1000)

@@ -29,12 +29,12 @@ from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.contract.roles.stores import ThreadMeta
+from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value, field
 from codex_framework.contract.version import __version__
 from codex_framework.threads.background import Background
-from codex_framework.threads.budget import Budget
+from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent, tighter
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
@@ -104,6 +104,7 @@ class Conversation:
         origin: Origin = "new",
         services: Mapping[ServiceKey[Any], object] | None = None,
         usage: TokenUsage = TokenUsage(),  # noqa: B008  # frozen
+        spent: Spent = Spent(),  # noqa: B008  # frozen
         inherited: Origins | None = None,
     ) -> None:
         self.id = meta.id
@@ -138,8 +139,13 @@ class Conversation:
             attended=journal.attended,
             parent=None if parent is None else parent.requests,
         )
+        limits = Limits() if agent is None else agent.limits
         self.budget: Budget = Budget(
-            Limits() if agent is None else agent.limits, parent=None if parent is None else parent.budget
+            limits if parent is not None else tighter(limits, Limits(**(host.config.get("framework.limits") or {}))),
+            parent=None if parent is None else parent.budget,
+            spent=spent,
+            keep=lambda data: journal.keep(PluginEntry(plugin="", kind=BUDGET_KIND, data=data)),
+            warn=journal.warn,
         )
         self.parts = ThreadParts((), self.notices)
         self.output = None if agent is None or agent.output_type is str else Output(agent)

@@ -14,6 +14,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
+from codex_framework.threads.budget import Spent, spent_so_far
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.faults import Label, no_store
 from codex_framework.threads.history import History
@@ -157,6 +158,7 @@ class Threads:
             origin=origin,
             services=services,
             usage=usage_so_far(past),
+            spent=Spent() if stored is None else spent_so_far(past, stored.entries),
             inherited=parent.origins if parent is not None and items else None,
         )
         if stored is not None:

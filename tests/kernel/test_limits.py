@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
-from codex_framework import Agent, Limits, Status, ToolError, tool
-from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCallEndEvent
+from codex_framework import Agent, Limits, ModelInfo, Status, ToolError, tool
+from codex_framework.config import load_config
+from codex_framework.contract.protocol.events import (
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+    WarningEvent,
+)
+from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage, TokenUsageInfo
+from codex_framework.contract.roles.models import ModelPrices
+from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.testing import call, say
+from codex_framework.threads.budget import Budget, Spent, cost_of, spent_so_far, tighter
 
 
 @tool
@@ -59,3 +72,136 @@ def test_clients_hear_of_a_call_and_whether_it_succeeded(make_kernel):
         ("rest", "no rest", False),
     ]
     assert result.status is Status.COMPLETED
+
+
+PRICED = ModelInfo(slug="test-model", prices=ModelPrices(input=1.0, output=10.0, cached_input=0.1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ({"tokens": 130}, "the limit of 130 tokens is reached"),
+        ({"requests": 2}, "the limit of 2 requests is reached"),
+        ({"tool_calls": 2}, "the limit of 2 tool calls is reached"),
+        ({"seconds": 0.0}, "the limit of 0 seconds is reached"),
+    ],
+    ids=str,
+)
+def test_limits_of_the_configuration_hold_for_every_thread(make_kernel, limits, text):
+    async def main():
+        given = tuple(f"framework.limits.{name}={value}" for name, value in limits.items())
+        replies = [call("rest"), call("rest"), call("rest"), say("done")]
+        async with make_kernel(replies, entry_points=(), config=given) as kernel:
+            result = await kernel.run(Agent(name="a", tools=(rest,), limits=Limits(tokens=1_000_000)), "go")
+        aborted = [event for event in result.events if isinstance(event, TurnAbortedEvent)]
+        warnings = [event.message for event in result.events if isinstance(event, WarningEvent)]
+        assert (result.status, result.error) == (Status.LIMITED, text)
+        assert [event.reason for event in aborted] == ["budget_limited"]
+        assert warnings[-1] == text
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_turns_are_limited_and_a_raised_limit_goes_on(make_kernel):
+    async def main():
+        async with make_kernel([say("one"), say("two"), say("three")], entry_points=()) as kernel:
+            thread = await kernel.start_thread(agent=Agent(name="a", limits=Limits(turns=2)))
+            results = [await thread.run(text) for text in ("a", "b", "c")]
+            assert [result.status for result in results] == [Status.COMPLETED, Status.COMPLETED, Status.LIMITED]
+            assert results[2].error == "the limit of 2 turns is reached"
+            thread.conversation.budget.limits = Limits(turns=9)
+            again = await thread.run("d")
+            assert (again.status, again.final_message) == (Status.COMPLETED, "three")
+            said = json.dumps(kernel.model.requests[-1].prompt.encoded().decode())
+            assert all(f'\\"{text}\\"' in said for text in "abcd"), "what was said while the limit was reached is kept"
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_limit_of_money_uses_the_prices_of_the_model(make_kernel):
+    usage = TokenUsage(1000, 600, 100, 0, 1100, 100)
+    assert cost_of(usage, PRICED.prices) == pytest.approx((300 * 1.0 + 600 * 0.1 + 100 * 1.0 + 100 * 10.0) / 1e6)
+    assert cost_of(TokenUsage(10, 99, 0, 0, 10), PRICED.prices) == pytest.approx(10 * 0.1 / 1e6), "never below nothing"
+    budget = Budget(Limits(cost=0.002), warn=pytest.fail)
+    budget.tokens(usage, PRICED)
+    assert budget.reached() is None
+    budget.tokens(usage, PRICED)
+    assert budget.reached() == "the limit of 0.002 units of money is reached"
+
+
+def test_a_model_without_prices_is_told_once(make_kernel):
+    told = []
+    budget = Budget(Limits(cost=1.0), warn=told.append)
+    child = Budget(parent=budget)
+    for _ in range(3):
+        child.tokens(TokenUsage(1, 0, 1, 0, 2), ModelInfo(slug="x"))
+    assert told == ["no price is known for the model x, so the limit of its cost has no effect"]
+    assert (budget.reached(), child.reached()) == (None, None)
+
+
+def test_a_child_draws_on_what_its_parent_has_left():
+    parent = Budget(Limits(tokens=100, tool_calls=5))
+    parent.tokens(TokenUsage(40, 0, 10, 0, 50), PRICED)
+    child = Budget(Limits(tokens=1000), parent=parent)
+    child.tokens(TokenUsage(40, 0, 9, 0, 49), PRICED)
+    assert (child.reached(), parent.reached()) == (None, None)
+    child.tokens(TokenUsage(1, 0, 0, 0, 1), PRICED)
+    assert child.reached() == parent.reached() == "the limit of 100 tokens is reached"
+    sibling = Budget(parent=parent)
+    assert sibling.reached() == "the limit of 100 tokens is reached"
+    assert (child.spent.tokens, parent.spent.tokens) == (50, 100)
+
+
+def test_what_was_spent_counts_on_after_a_resume(make_kernel, tmp_path):
+    async def main():
+        replies = [call("rest"), say("one"), say("two"), say("three")]
+        agent = Agent(name="a", tools=(rest,), limits=Limits(requests=3, tool_calls=9))
+        async with make_kernel(replies, entry_points=None) as kernel:
+            thread = await kernel.start_thread(agent=agent)
+            assert (await thread.run("a")).status is Status.COMPLETED
+            spent = thread.conversation.budget.spent
+            assert (spent.requests, spent.turns, spent.tool_calls) == (2, 1, 1)
+            await thread.shutdown()
+            resumed = await kernel.resume_thread(thread.id, agent=agent)
+            now = resumed.conversation.budget.spent
+            assert (now.requests, now.turns, now.tool_calls, now.tokens) == (2, 1, 1, spent.tokens)
+            assert (await resumed.run("b")).status is Status.COMPLETED
+            assert (await resumed.run("c")).status is Status.LIMITED
+            await resumed.shutdown()
+            raised = await kernel.resume_thread(thread.id, agent=agent.evolve(limits=Limits(requests=9)))
+            assert (await raised.run("d")).final_message == "three"
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_session_without_limits_is_counted_from_its_events():
+    info = TokenUsageInfo(TokenUsage(total_tokens=70), TokenUsage(total_tokens=40))
+    past = [
+        TurnStartedEvent("t", 0),
+        TokenCountEvent(info),
+        TokenCountEvent(info),
+        TurnCompleteEvent("t", "hi", 0, 1500),
+        TurnStartedEvent("u", 0),
+        TurnAbortedEvent("u", "interrupted", 0, 500),
+    ]
+    assert spent_so_far(past, []) == Spent(requests=2, turns=2, tokens=70, seconds=2.0)
+    kept = PluginEntry(plugin="", kind="budget", data={"requests": 7, "tokens": 9, "odd": 1, "cost": "x"})
+    foreign = PluginEntry(plugin="other", kind="budget", data={"requests": 99})
+    assert spent_so_far(past, [kept, foreign]) == Spent(requests=7, tokens=9)
+
+
+def test_a_project_cannot_raise_limits(tmp_path):
+    home, work = tmp_path / "home", tmp_path / "work"
+    (work / ".codex").mkdir(parents=True)
+    (work / ".git").mkdir()
+    home.mkdir()
+    (home / "config.toml").write_text(f'[framework.limits]\ntokens = 5\n[projects."{work}"]\ntrust_level = "trusted"\n')
+    (work / ".codex" / "config.toml").write_text("[framework.limits]\ntokens = 500\n")
+    config = load_config(cwd=work, environ={"CODEX_HOME": str(home), "HOME": str(tmp_path)})
+    assert config.get("framework.limits") == {"tokens": 5}
+
+
+def test_the_smaller_limit_counts():
+    assert tighter(Limits(tokens=5, cost=2.0), Limits(tokens=9, turns=3, cost=1.0)) == Limits(
+        tokens=5, turns=3, cost=1.0
+    )

@@ -98,16 +98,21 @@ class SampleResult(Value, kw_only=True):
 class Limits(Value, kw_only=True):
     """Limits of a thread together with its children. None means no limit.
 
-    When a limit is reached, the turn ends as ``limited`` at its next sample.
+    When a limit is reached, the turn ends as ``limited`` at its next sample. What a thread has spent counts on after a resume.
 
     Attributes:
         requests: Requests to a model.
+        turns: Turns, without those of children. One more makes no request.
         tokens: Tokens as the provider counts them.
         tool_calls: Calls of tools.
         seconds: Time in which turns were running, in seconds.
+        cost: Money, in the currency of the prices of the models (``ModelInfo.prices``). Models without prices do not count, which is
+            a warning.
     """
 
     requests: int | None = None
+    turns: int | None = None
     tokens: int | None = None
     tool_calls: int | None = None
     seconds: float | None = None
+    cost: float | None = None

@@ -288,7 +288,7 @@ class TurnScope:
         conversation = self.conversation
         self.turn_usage += last
         conversation.total_usage += last
-        conversation.budget.tokens(last)
+        conversation.budget.tokens(last, self.model)
         if of_history:
             conversation.journal.history.counted(last.total_tokens)
         return TokenUsageInfo(conversation.total_usage, last, self.model.context_window)
