@@ -109,8 +109,8 @@ class HumanOutput:
                 self._delta(delta)
             case ItemStartedEvent(item=item) | ItemCompletedEvent(item=item) if item.get("type") == "McpToolCall":
                 self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
-            case ItemCompletedEvent(item=item):
-                self._item(item)
+            case ItemStartedEvent() | ItemCompletedEvent():
+                self._item(msg)
             case ExecCommandBeginEvent() | ExecCommandEndEvent() | ToolCallBeginEvent() | ToolCallEndEvent():
                 self._call(msg)
             case PatchApplyBeginEvent():
@@ -181,8 +181,13 @@ class HumanOutput:
             self._streaming = True
         self._write(_clean(delta))
 
-    def _item(self, item: Mapping[str, Any]) -> None:
-        if item.get("type") == "Reasoning":
+    def _item(self, msg: ItemStartedEvent | ItemCompletedEvent) -> None:
+        item = msg.item
+        if isinstance(msg, ItemStartedEvent):
+            if item.get("type") == "CollabAgentToolCall":
+                words = "".join(word.capitalize() for word in str(item.get("tool")).split("_"))
+                self._line(self._styled(f"collab: {words}", "italic", "magenta"))
+        elif item.get("type") == "Reasoning":
             text = item_text(item)
             if text and self._reasoning:
                 self._line(self._styled(_clean(text), "dim"))

@@ -104,6 +104,8 @@ class JsonEvents:
         item = msg.item
         if item.get("type") == "McpToolCall":
             yield from self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
+        if item.get("type") == "CollabAgentToolCall":
+            yield from self._agent_call(item, begun=isinstance(msg, ItemStartedEvent))
         if isinstance(msg, ItemStartedEvent):
             return
         match item.get("type"):
@@ -128,6 +130,25 @@ class JsonEvents:
             structured = result.get("structuredContent")
             fields["result"] = {"content": result.get("content", []), "structured_content": structured}
         key = f"tool call {item.get('id')}"
+        if begun:
+            yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
+        else:
+            yield _completed(self._end(key), fields)
+
+    def _agent_call(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
+        states = item.get("agents_states")
+        fields: JsonEvent = {
+            "type": "collab_tool_call",
+            "tool": item.get("tool"),
+            "sender_thread_id": item.get("sender_thread_id"),
+            "receiver_thread_ids": item.get("receiver_thread_ids"),
+            "prompt": item.get("prompt"),
+            "agents_states": {key: _agent_state(state) for key, state in states.items()}
+            if isinstance(states, Mapping)
+            else {},
+            "status": item.get("status"),
+        }
+        key = f"agent call {item.get('id')}"
         if begun:
             yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
         else:
@@ -214,6 +235,14 @@ def with_details(msg: StreamErrorEvent) -> str:
 
 def _completed(item_id: str, item: JsonEvent) -> JsonEvent:
     return {"type": "item.completed", "item": {"id": item_id, **item}}
+
+
+def _agent_state(status: Any) -> JsonEvent:
+    """Return the status of an agent as an object: ``{"completed": text}`` becomes a status and a message."""
+    if isinstance(status, Mapping):
+        word, message = next(iter(status.items()), ("unknown", None))
+        return {"status": word, "message": message}
+    return {"status": status, "message": None}
 
 
 def _changes(changes: Mapping[str, FileChange]) -> list[JsonEvent]:

@@ -87,9 +87,14 @@ def keep_approval_policy(stored: StoredThread, settings: Settings) -> tuple[Sett
 
 
 def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
-    """Return the part of a history that a child starts with: the last ``turns`` turns. None means the whole history."""
+    """Return the part of a history that a child starts with: the last ``turns`` turns. None means the whole history.
+
+    Calls without an output are left out: the call that starts the child is one of them.
+    """
+    answered = {getattr(item, "call_id", None) for item in items if item.type.endswith("_output")}
+    items = [item for item in items if not item.type.endswith("_call") or getattr(item, "call_id", None) in answered]
     if turns is None:
-        return list(items)
+        return items
     if turns < 1:
         return ()
     starts = [place for place, item in enumerate(items) if _is_of_person(item)]

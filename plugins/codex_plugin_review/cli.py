@@ -7,7 +7,6 @@ from typing import Any
 
 from codex_framework import CodexError, CommandOption, ExecCommand, ExecRequest
 from codex_plugin_review.ops import Review, ReviewRequest
-from codex_plugin_review.targets import target_of
 
 __all__ = ["COMMAND"]
 
@@ -27,6 +26,8 @@ def _request(options: Mapping[str, str | bool], argument: str | None) -> ExecReq
         raise ValueError(f"the argument '{given[0]}' cannot be used with '{given[1]}'")
     if "title" in options and "commit" not in options:
         raise ValueError("the following required arguments were not provided:\n  --commit <SHA>")
+    from codex_plugin_review.targets import target_of
+
     target = target_of(_wire(options, argument))
     return ExecRequest(op=Review(ReviewRequest(target.wire)), shown=target.hint)
 

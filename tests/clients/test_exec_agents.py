@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codex_framework.testing.replies import call, say
+from codex_framework.testing.server import ResponsesServer
 
 AGENTS = """
 [agents.poet]
@@ -67,3 +68,31 @@ def test_a_resumed_thread_may_have_an_agent(cli: Any) -> None:
     assert (ran.status, ran.out) == (0, "Two.\n"), ran.err
     bodies = [request.json for request in server.requests if request.method == "POST"]
     assert [tool["name"] for tool in bodies[1]["tools"]] == ["update_plan"]
+
+
+def test_calls_about_agents_have_codexs_items(cli: Any) -> None:
+    def reply(request: Any) -> Any:
+        text = request.body.decode()
+        if '"Do it."' in text and "agent_id" not in text and "function_call" not in text:
+            return say("agent answer")
+        if "agent_id" not in text:
+            return call("spawn_agent", message="Do it.")
+        if "timed_out" not in text:
+            return call("wait_agent", targets=[text.split('{\\"agent_id\\":\\"')[1].split('\\"')[0]])
+        return say("done")
+
+    server = ResponsesServer([reply] * 12).start()
+    cli.servers.append(server)
+    cli.configure(base_url=server.url)
+    ran = cli.json("Go!")
+    assert ran.status == 0, ran.err
+    items = ran.items("collab_tool_call")
+    assert [(item["tool"], item["status"]) for item in items] == [("spawn_agent", "completed"), ("wait", "completed")]
+    (agent,) = items[0]["receiver_thread_ids"]
+    assert items[0]["agents_states"] == {agent: {"status": "pending_init", "message": None}}
+    assert items[1]["agents_states"] == {agent: {"status": "completed", "message": "agent answer"}}
+    assert list(items[0]) == [
+        *("type", "tool", "sender_thread_id", "receiver_thread_ids", "prompt", "agents_states", "status"),
+    ]
+    text = cli.exec("Go!")
+    assert "collab: SpawnAgent\ncollab: Wait\n" in text.err

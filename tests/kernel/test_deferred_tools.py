@@ -53,7 +53,8 @@ def ran(make_kernel: Any, tools: Sequence[Tool], *replies: Any, resume: Any = No
     """Return the names offered in each request, the outputs, and the warnings."""
 
     async def main() -> Any:
-        async with make_kernel([*replies], plugins=[Offer(tools=tools)], config=['model="other"']) as kernel:
+        config = ['model="other"', "features.multi_agent=false"]  # no deferred tools of others
+        async with make_kernel([*replies], plugins=[Offer(tools=tools)], config=config) as kernel:
             thread = await kernel.start_thread()
             result = await thread.run("go")
             if resume is not None:

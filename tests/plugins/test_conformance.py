@@ -45,6 +45,7 @@ from codex_plugin_review import Review, ReviewRequest
 from codex_plugin_review.targets import target_of
 from codex_plugin_review.task import Reviewing
 from codex_plugin_skills.request import ListSkills
+from codex_plugin_sub_agents.component import SubAgents
 from codex_plugin_undo import Undo
 from codex_plugin_undo.component import UndoComponent
 from codex_plugin_user_shell.request import RunUserShellCommand
@@ -185,12 +186,16 @@ def test_component_mcp():
     check_component(lambda: Mcp({}))
 
 
+def test_component_sub_agents():
+    check_component(SubAgents)
+
+
 def test_component_undo(tmp_path):
     check_component(lambda: UndoComponent(tmp_path, {}))
 
 
 def test_every_component_is_checked():
-    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp", "undo"}
+    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp", "sub_agents", "undo"}
 
 
 def test_compactor_summary():
@@ -213,6 +218,7 @@ OPS = {
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
+    "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents
     "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp
 }
 

@@ -93,6 +93,7 @@ WORKING_PARTS = {
         "scanning",
         "yaml_tree",
     ),
+    "sub_agents": ("arguments", "family", "items", "names", "tools", "tree", "waiting"),
     "tool_search": ("ranking",),
     "trace": ("cli", "page.document", "reading.trace", "writing.trace_file", "writing.watchers"),
     "unified_exec": ("report", "sessions"),

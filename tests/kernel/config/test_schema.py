@@ -58,6 +58,7 @@ ELSEWHERE = {
     "persistence": "claimed by the plugin message_history",
     "max_bytes": "claimed by the plugin message_history",
     "web_search": "a kind of item, which traces show",
+    "collab": "a word of an error message",
     "content_item_kinds": "a field of the metadata of items",
     "network_proxy": "a plugin",
     "steer": "a word for when input arrives",

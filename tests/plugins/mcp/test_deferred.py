@@ -37,7 +37,7 @@ def test_a_server_with_many_tools_is_searched(make_thread, tmp_path):
     requests, (found, output) = asyncio.run(main())
     before, after = ({spec.name: spec for spec in request.tools} for request in requests[:2])
     assert not any(name.startswith("mcp__srv") for name in before)
-    assert before["tool_search"].description.endswith("The tools come from:\n- srv: Everything about the sky.")
+    assert "The tools come from:\n- srv: Everything about the sky.\n" in before["tool_search"].description
     assert json.loads(found)["tools"][0]["name"] == "mcp__srv__tool_77"
     assert [name for name in after if name.startswith("mcp__srv")] == ["mcp__srv__tool_77"]
     assert 'tool_77 {\\"city\\": \\"Oslo\\"}' in str(output) or 'tool_77 {"city": "Oslo"}' in str(output)

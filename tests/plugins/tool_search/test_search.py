@@ -53,7 +53,8 @@ def played(scene, replies, *config, tools=(WEATHER, MAIL), again=False):
             await thread.run("Go on.")
         return result
 
-    return scene.play(story, replies, *config, plugins=[Plugin(*tools)])
+    alone = "features.multi_agent=false"  # no deferred tools of others
+    return scene.play(story, replies, alone, *config, plugins=[Plugin(*tools)])
 
 
 def names(body):

@@ -1,0 +1,126 @@
+"""The arguments that tools share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codex_framework import Agent, Argument, ToolContext, ToolError
+from codex_framework.contract.protocol.ops import (
+    MAX_USER_INPUT_TEXT_CHARS,
+    ImageInput,
+    MentionInput,
+    TextInput,
+    UserInputItem,
+)
+from codex_framework.toolkit.model_catalogue import bundled_models, known_model
+
+__all__ = ["AGENT_ITEMS", "agent_for", "check_fork", "given_input"]
+
+AGENT_ITEMS = Argument(
+    "objects",
+    "Structured input in place of a message, such as images and mentions.",
+    fields={
+        "type": Argument("string", "text, image or mention.", required=True),
+        "text": Argument("string", "The text, for text."),
+        "image_url": Argument("string", "The address of the image, for image."),
+        "name": Argument("string", "The name to show, for mention."),
+        "path": Argument("string", "What is mentioned, such as app://ID, for mention."),
+    },
+)
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+"""The reasoning efforts of a model whose own ones are unknown."""
+
+_MAX_ITEMS = 100
+
+
+def given_input(given: Mapping[str, Any]) -> tuple[Sequence[UserInputItem], str]:
+    """Return the input of a call, and its text for clients.
+
+    Raises:
+        ToolError: There is none, or it cannot be used. The texts are Codex's where it has one.
+    """
+    message, items = given.get("message"), given.get("items")
+    if message is not None and items is not None:
+        raise ToolError("Provide either message or items, but not both")
+    if items is None:
+        if message is None:
+            raise ToolError("Provide one of: message or items")
+        return [TextInput(_text(message))], message
+    if not items:
+        raise ToolError("Items can't be empty")
+    if len(items) > _MAX_ITEMS:
+        raise ToolError(f"at most {_MAX_ITEMS} items can be sent at once")
+    found = [_item(item) for item in items]
+    return found, "\n".join(item.text if isinstance(item, TextInput) else f"[{item.type}]" for item in found)
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ToolError("Empty message can't be sent to an agent")
+    if len(text) > MAX_USER_INPUT_TEXT_CHARS:
+        raise ToolError(f"the message has {len(text)} characters; at most {MAX_USER_INPUT_TEXT_CHARS} are allowed")
+    return text
+
+
+def _item(item: Mapping[str, Any]) -> TextInput | ImageInput | MentionInput:
+    """Return an input item. Files are not read for a model here: an agent reads them with its own tools and permissions."""
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return TextInput(_text(text))
+        case {"type": "image", "image_url": str(url)} if url.startswith(("https://", "data:image/")):
+            return ImageInput(url)
+        case {"type": "mention", "name": str(name), "path": str(path)}:
+            return MentionInput(name, path)
+        case _:
+            kind = str(item.get("type"))[:80]
+            raise ToolError(
+                f"an item of the type {kind!r} is incomplete or not available: use text (text), image (image_url: https: or"
+                " data:) or mention (name, path). Name files in the text."
+            )
+
+
+def check_fork(given: Mapping[str, Any]) -> None:
+    """Check that an agent that starts with the whole conversation is like the one that starts it, as in Codex.
+
+    Raises:
+        ToolError: It asks for something else.
+    """
+    for name, words in (("agent_type", "agent type"), ("model", "model"), ("reasoning_effort", "reasoning effort")):
+        if given.get(name) is not None:
+            raise ToolError(
+                f"Full-history forked agents inherit the parent {words}; omit {name}, or spawn without a full-history fork."
+            )
+
+
+def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext) -> Agent[Any]:
+    """Return an agent with the model and effort of a call. Those of its type have precedence.
+
+    Raises:
+        ToolError: The model or the effort is unknown.
+    """
+    model, effort = given.get("model"), given.get("reasoning_effort")
+    own = context.model.slug
+    if model is not None:
+        models = _models(context.config, own)
+        if model not in models:
+            raise ToolError(f"Unknown model `{model[:80]}` for spawn_agent. Available models: {', '.join(models)}")
+    chosen = context.model if model in (None, own) else known_model(model)
+    efforts = (chosen.efforts if chosen is not None else ()) or _EFFORTS
+    if effort is not None and effort not in efforts:
+        raise ToolError(
+            f"Reasoning effort `{effort[:80]}` is not supported for model `{model or own}`."
+            f" Supported reasoning efforts: {', '.join(efforts)}"
+        )
+    return agent.evolve(model=agent.model or model, reasoning_effort=agent.reasoning_effort or effort)
+
+
+def _models(config: Mapping[str, Any], own: str) -> Sequence[str]:
+    """Return the models that an agent may be started with: this thread's, those of the configuration, and the known ones."""
+    agents = config.get("agents")
+    tables = agents.values() if isinstance(agents, Mapping) else ()
+    named = [config.get("model")]
+    named += [table.get("model") for table in tables if isinstance(table, Mapping)]
+    bundled = (model.slug for model in bundled_models() if not model.hidden)
+    return list(dict.fromkeys((own, *(name for name in named if isinstance(name, str)), *bundled)))

@@ -1,0 +1,43 @@
+"""The settings of the plugin. The limits are Codex's: ``agents.max_threads`` and ``agents.max_depth``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework import Value
+
+__all__ = ["Settings", "is_on", "most_deep", "most_threads"]
+
+
+class Settings(Value, kw_only=True):
+    """The table ``[framework.plugins.sub_agents]``.
+
+    Attributes:
+        shortest_wait_ms: The shortest time limit of ``wait_agent``, in milliseconds. A shorter one that the model asks for is
+            raised to it, because a model that polls costs a request each time (Codex's limit: 10000).
+    """
+
+    shortest_wait_ms: int = 10_000
+
+
+def is_on(config: Mapping[str, Any]) -> bool:
+    """Return whether ``features.multi_agent`` is on. As in Codex, it is on by default."""
+    features = config.get("features")
+    return not isinstance(features, Mapping) or features.get("multi_agent") is not False
+
+
+def most_threads(config: Mapping[str, Any]) -> int:
+    """Return the maximum number of open sub-agents below one root thread."""
+    return _number(config, "max_threads", 6)
+
+
+def most_deep(config: Mapping[str, Any]) -> int:
+    """Return how deep sub-agents may be nested. 0 means that there are none."""
+    return _number(config, "max_depth", 1)
+
+
+def _number(config: Mapping[str, Any], key: str, default: int) -> int:
+    agents = config.get("agents")
+    value = agents.get(key) if isinstance(agents, Mapping) else None
+    return value if isinstance(value, int) else default
