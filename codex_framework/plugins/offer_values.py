@@ -15,7 +15,9 @@ from codex_framework.contract.roles.scopes import ServiceKey
 
 __all__ = ["BUILT_IN_COMMANDS", "agent_problems", "value_problems"]
 
-BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion"})
+BUILT_IN_COMMANDS = frozenset(
+    {"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion", "debug"}
+)
 """Names of the command line that plugins cannot take."""
 
 

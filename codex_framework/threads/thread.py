@@ -15,11 +15,8 @@ from codex_framework.contract.protocol.events import (
     ErrorEvent,
     EventMsg,
     Request,
-    SessionConfiguredEvent,
     ShutdownCompleteEvent,
     TokenUsage,
-    TurnAbortedEvent,
-    TurnCompleteEvent,
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import ResponseItem
@@ -34,6 +31,7 @@ from codex_framework.contract.roles.threads import Delivery
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import delivered
 from codex_framework.threads.faults import explained
+from codex_framework.threads.following import UNLIMITED, followed
 from codex_framework.threads.history import History
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
@@ -48,9 +46,6 @@ __all__ = ["Answerer", "Thread"]
 
 Answerer = Callable[[Request[Any]], Awaitable[object | None]]
 """Answers requests in a program. None leaves a request to other listeners, and finally to ``unattended()``."""
-
-_UNLIMITED = 1 << 62
-"""The program that runs a turn reads its events itself, so none has to be dropped."""
 
 
 class Thread:
@@ -223,7 +218,7 @@ class Thread:
         Raises:
             ThreadError: The thread was shut down.
         """
-        return self._following(lambda: self.submit(op), answers=answers)
+        return followed(self.events(limit=UNLIMITED, answers=answers), lambda: self.submit(op), self._tasks)
 
     async def _followed(
         self, prompt: str | Sequence[UserInputItem], output_schema: Mapping[str, Any] | None, *, answers: bool
@@ -236,26 +231,8 @@ class Thread:
             self._ops.start(turn_id, self._given(first, output_schema))
             return turn_id
 
-        async for msg in self._following(start, answers=answers):
+        async for msg in followed(self.events(limit=UNLIMITED, answers=answers), start, self._tasks):
             yield msg
-
-    async def _following(self, start: Callable[[], Awaitable[str]], *, answers: bool) -> AsyncIterator[EventMsg]:
-        subscription = self.events(limit=_UNLIMITED, answers=answers)
-        before = self._tasks.begun
-        try:
-            turn_id = await start()
-            if self._tasks.begun == before and not self._tasks.pending:
-                subscription.end()  # no turn comes; the queue has the refusal, if there was one
-            head = True
-            async for event in subscription:
-                if head and isinstance(event.msg, SessionConfiguredEvent):
-                    head = False
-                    continue
-                yield event.msg
-                if event.id == turn_id and isinstance(event.msg, (TurnCompleteEvent, TurnAbortedEvent)):
-                    return
-        finally:
-            subscription.close()
 
     def _given(self, first: InputArrived, schema: Mapping[str, Any] | None) -> RegularInput:
         output = self._conversation.output
