@@ -20,16 +20,17 @@ class SubAgents(Component):
         if not is_on(thread.config) or not most_deep(thread.config):
             return None
         from codex_plugin_sub_agents.family import Family
+        from codex_plugin_sub_agents.tools import tools_of
         from codex_plugin_sub_agents.tree import Tree
 
         settings = thread.plugin_settings(Settings)
         parent = thread.parent
         if parent is None:
-            return Family(thread, Tree(most_threads(thread.config)), settings)
+            return Family(thread, Tree(most_threads(thread.config)), settings, tools_of)
         if not _is_spawned(thread.meta.extra.get("source_detail")):
             return None
         try:
-            return Family(thread, parent.component(Family).tree, settings)
+            return Family(thread, parent.component(Family).tree, settings, tools_of)
         except ServiceError:
             return None
 

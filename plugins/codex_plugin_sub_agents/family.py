@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codex_framework import (
@@ -58,27 +57,35 @@ def checked_id(text: str) -> str:
 class Family(ThreadComponent):
     """The agents of one thread: those that are open, and the record of all of them.
 
+    Args:
+        tools: Makes the tools, all of them or those for mail.
+
     Attributes:
         tree: The open agents of all threads below the same root.
         shortest_wait_ms: The shortest time limit of a wait.
     """
 
-    def __init__(self, thread: ThreadContext, tree: Tree, settings: Settings) -> None:
+    def __init__(
+        self,
+        thread: ThreadContext,
+        tree: Tree,
+        settings: Settings,
+        tools: Callable[[Family, bool], Sequence[Tool]],
+    ) -> None:
         self.thread = thread
         self.tree = tree
         self.shortest_wait_ms = settings.shortest_wait_ms
         self.children: dict[str, Member] = {}
         self._closing = False
         self._offers_all = thread.depth < most_deep(thread.config)
-        self._tools: Sequence[Tool] | None = None
+        self._tools = tools
+        self._made: Sequence[Tool] | None = None
 
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
         """Return the tools. At the greatest depth they are those for mail."""
-        if self._tools is None:
-            from codex_plugin_sub_agents.tools import tools_of
-
-            self._tools = tools_of(self, everything=self._offers_all)
-        return self._tools
+        if self._made is None:
+            self._made = self._tools(self, self._offers_all)
+        return self._made
 
     async def start(self) -> None:
         """Bring back the agents that were open when the thread's process ended."""
@@ -220,9 +227,7 @@ class Family(ThreadComponent):
         self.children[member.id] = member
         self.tree.add(member)
         self._tell_record(member, is_open=True)
-        listening: asyncio.Event = asyncio.Event()
         events = member.client.events(answers=False)
-        listening.set()
         self.thread.background(self._watch(member, events), name=f"agent {member.name}")
 
     async def _watch(self, member: Member, events: Any) -> None:

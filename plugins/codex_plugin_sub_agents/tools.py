@@ -32,7 +32,7 @@ _GROUP = ToolNamespace("multi_agent_v1", "Tools for starting sub-agents and work
 _MAX_TARGETS = 64
 
 
-def tools_of(family: Family, *, everything: bool) -> Sequence[Tool]:
+def tools_of(family: Family, everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # a family calls it
     """Return the tools of a thread.
 
     Args:
