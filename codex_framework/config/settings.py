@@ -9,11 +9,11 @@ from codex_framework.config.config import Config
 from codex_framework.config.permissions import starting_permissions
 from codex_framework.config.provider_table import provider_info
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
-from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
+from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 
-__all__ = ["DEFAULT_MODEL", "fallback_model", "fallback_warning", "settings_from", "with_overrides"]
+__all__ = ["DEFAULT_MODEL", "fallback_warning", "settings_from", "with_overrides"]
 
 DEFAULT_MODEL = "gpt-5.5"
 """The model if none is configured: the newest one of Codex's catalogue that accepts plain tools."""
@@ -67,28 +67,8 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
     return settings.evolve(**{name: checked_override(settings, name, value) for name, value in overrides.items()})
 
 
-def fallback_model(slug: str) -> ModelInfo:
-    """Return the assumptions about a model that no provider knows.
-
-    They are those of Codex: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
-    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
-    refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
-    """
-    return ModelInfo(
-        slug=slug,
-        known=False,
-        context_window=272_000,
-        truncation=("bytes", 10_000),
-        apply_patch="function",
-        parallel_tool_calls=True,
-        reasoning=True,
-        default_effort=None,
-        default_summary="auto",
-    )
-
-
 def fallback_warning(slug: str) -> str:
-    """Return the warning for the use of :func:`fallback_model`. It is Codex's sentence, which clients look for."""
+    """Return the warning for a model that nobody knows. It is Codex's sentence, which clients look for."""
     return (
         f"Model metadata for `{slug}` not found."
         " Defaulting to fallback metadata; this can degrade performance and cause issues."

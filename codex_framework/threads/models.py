@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from codex_framework.config import Config
-from codex_framework.config.settings import fallback_model
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.models import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
@@ -14,6 +13,7 @@ from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
 from codex_framework.threads.instructions import base_instructions
+from codex_framework.toolkit.model_catalogue import fallback_model
 
 __all__ = ["Models"]
 

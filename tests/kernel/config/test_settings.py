@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from codex_framework.config import plugin_settings, settings_from
-from codex_framework.config.settings import fallback_model, fallback_warning
+from codex_framework.config.settings import fallback_warning
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import (
@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.policies import (
 )
 from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.toolkit.model_catalogue import fallback_model
 
 OPENAI = ProviderInfo(id="openai", name="OpenAI", base_url="https://api.openai.com/v1", requires_openai_auth=True)
 REPLAY = ProviderInfo(id="replay", name="Replay", wire_api="replay", options={"speed": 1})

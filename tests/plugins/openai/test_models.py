@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from codex_framework import FreeformFormat, FreeformSpec, FunctionSpec, ModelInfo, NativeSpec, ToolNamespace
-from codex_framework.config.settings import fallback_model
 from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, Reasoning
 from codex_framework.contract.roles.models import ItemDone
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.model_catalogue import bundled_models, known_model
+from codex_framework.toolkit.model_catalogue import bundled_models, fallback_model, known_model
 from codex_plugin_openai.body import BodyWriter
 from codex_plugin_openai.events import decode
 

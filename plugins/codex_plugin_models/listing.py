@@ -1,0 +1,133 @@
+"""Which models are known, what is known about each, and where each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from codex_framework import ModelCatalogue, ModelInfo, ModelProvider, PluginContext, ProviderInfo, Value
+from codex_framework.contract.value import fields_of
+from codex_framework.toolkit.model_catalogue import bundled_models, fallback_model
+
+__all__ = ["Known", "Property", "known_model", "known_models", "properties"]
+
+_BYTES_PER_TOKEN = 4
+_SETTINGS = {
+    "context_window": "model_context_window",
+    "truncation": "tool_output_token_limit",
+    "reasoning": "model_supports_reasoning_summaries",
+    "default_effort": "model_reasoning_effort",
+    "default_summary": "model_reasoning_summary",
+    "verbosity": "model_verbosity",
+}
+"""The settings that override properties."""
+
+_LEFT_OUT = ("slug", "known", "base_instructions")
+
+
+class Known(Value):
+    """A model and where its properties come from.
+
+    Attributes:
+        source: The catalogue's name, ``built in``, or ``fallback`` if nobody knows the model.
+    """
+
+    model: ModelInfo
+    source: str
+
+
+class Property(Value):
+    """One property of a model.
+
+    Attributes:
+        value: The value that requests use, as plain data.
+        source: What it comes from.
+    """
+
+    name: str
+    value: Any
+    source: str
+
+
+def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[str] = ()) -> Iterator[Known]:
+    """Yield the models that can be used at a provider. The first source that knows a model describes it.
+
+    Args:
+        names: Names of models that the server has. Those that nobody knows are yielded with fallback properties.
+
+    Raises:
+        CodexError: A catalogue cannot be read.
+    """
+    told: set[str] = set()
+    for catalogue in _catalogues(plugin):
+        for model in catalogue.models(provider):
+            if model.slug not in told:
+                told.add(model.slug)
+                yield Known(model, catalogue.name)
+    serving = _serving(plugin, provider)
+    for each in bundled_models():
+        model = None if serving is None else serving.model(each.slug)
+        if model is not None and model.slug not in told:
+            told.add(model.slug)
+            yield Known(model, "built in")
+    for name in names:
+        if name not in told:
+            told.add(name)
+            yield known_model(plugin, provider, name)
+
+
+def known_model(plugin: PluginContext, provider: ProviderInfo, slug: str) -> Known:
+    """Return what requests to a provider assume about a model.
+
+    Raises:
+        CodexError: A catalogue cannot be read.
+    """
+    for catalogue in _catalogues(plugin):
+        model = catalogue.model(slug, provider)
+        if model is not None:
+            return Known(model, catalogue.name)
+    serving = _serving(plugin, provider)
+    model = None if serving is None else serving.model(slug)
+    return Known(fallback_model(slug), "fallback") if model is None else Known(model, "built in")
+
+
+def properties(plugin: PluginContext, known: Known) -> Iterator[Property]:
+    """Yield the properties of a model, with what the configuration overrides."""
+    for field in fields_of(ModelInfo):
+        if field.name in _LEFT_OUT:
+            continue
+        value, source = getattr(known.model, field.name), known.source
+        key = _SETTINGS.get(field.name)
+        given = plugin.config.get(key) if key else None
+        if key and given is not None and not (field.name == "reasoning" and not given):
+            value, source = _overridden(field.name, given, value), _place(plugin, key)
+        yield Property(field.name, _plain(value), source)
+
+
+def _overridden(name: str, given: Any, value: Any) -> Any:
+    if name == "truncation":
+        unit = value[0]
+        return unit, given * (_BYTES_PER_TOKEN if unit == "bytes" else 1)
+    return given
+
+
+def _place(plugin: PluginContext, key: str) -> str:
+    """Return the file or option that sets a setting."""
+    path = next((layer.path for layer in reversed(plugin.layers) if key in layer.table), "configuration")
+    return f"{key} in {path}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        return {field.name: getattr(value, field.name) for field in fields_of(type(value))}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _catalogues(plugin: PluginContext) -> list[ModelCatalogue]:
+    return [offer.item for offer in plugin.offered(ModelCatalogue).values()]
+
+
+def _serving(plugin: PluginContext, provider: ProviderInfo) -> ModelProvider | None:
+    offers: Mapping[str, Any] = plugin.offered(ModelProvider)
+    offer = offers.get(provider.wire_api)
+    return None if offer is None else offer.item

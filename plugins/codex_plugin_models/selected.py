@@ -1,0 +1,24 @@
+"""The provider that the configuration selects."""
+
+from __future__ import annotations
+
+from codex_framework import ModelProvider, PluginContext, ProviderInfo
+from codex_framework.contract.value import fields_of
+
+__all__ = ["selected_provider"]
+
+_FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "options"}
+
+
+def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
+    """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name."""
+    name = name or plugin.config.get("model_provider", "openai")
+    known = {key: info for offer in plugin.offered(ModelProvider).values() for key, info in offer.item.builtin.items()}
+    table = plugin.config.get("model_providers", {}).get(name)
+    if table is None:
+        info = known.get(name)
+        url = plugin.config.get("openai_base_url")
+        return info.evolve(base_url=url) if info is not None and url and name == "openai" else info
+    fields = {key: value for key, value in table.items() if key in _FIELDS}
+    options = {key: value for key, value in table.items() if key not in _FIELDS}
+    return ProviderInfo(**{"id": name, "name": name, **fields}, options=options)

@@ -1,0 +1,407 @@
+"""The catalogues of a file and of the server, and the command ``models``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import ModelInfo, ModelPrices, ProviderInfo
+from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.testing.replies import say
+from codex_framework.toolkit.model_catalogue import known_model
+from codex_framework.toolkit.model_server.credentials import Access
+from codex_plugin_models.entries import EntryError, model_of
+from codex_plugin_models.file import FileCatalogue
+from codex_plugin_models.refreshing import Refresher, fetch, refresh
+from codex_plugin_models.server import Cache, ServerCatalogue
+from tests.plugins.login.issuer import Issuer
+
+ENTRY: dict[str, Any] = {
+    "slug": "house",
+    "display_name": "House",
+    "context_window": 50_000,
+    "max_context_window": 60_000,
+    "truncation_policy": {"mode": "bytes", "limit": 5_000},
+    "shell_type": "shell_command",
+    "apply_patch_tool_type": "freeform",
+    "supported_reasoning_levels": [{"effort": "low", "description": "l"}, {"effort": "high", "description": "h"}],
+    "default_reasoning_level": "high",
+    "default_reasoning_summary": "detailed",
+    "support_verbosity": True,
+    "default_verbosity": "medium",
+    "input_modalities": ["text"],
+    "supports_search_tool": True,
+    "visibility": "hide",
+    "base_instructions": "Be a house.",
+    "prices": {"input": 1.5, "output": 6},
+    "from_the_future": {"x": 1},
+}
+HOUSE = ModelInfo(
+    slug="house",
+    display_name="House",
+    context_window=50_000,
+    max_context_window=60_000,
+    truncation=("bytes", 5_000),
+    shell_type="shell_command",
+    default_effort="high",
+    efforts=("low", "high"),
+    default_summary="detailed",
+    verbosity="medium",
+    supports_images=False,
+    tool_search=True,
+    namespaces=True,
+    hidden=True,
+    base_instructions="Be a house.",
+    prices=ModelPrices(input=1.5, output=6.0),
+)
+OPENAI = ProviderInfo(id="openai", base_url="https://api.openai.com/v1", requires_openai_auth=True)
+
+
+def test_an_entry_becomes_properties() -> None:
+    assert model_of(ENTRY, trusted=True) == HOUSE
+    assert model_of(ENTRY, trusted=False) == HOUSE.evolve(base_instructions=None)
+    assert model_of({"slug": "bare"}, trusted=True) == ModelInfo(slug="bare", apply_patch=None, default_effort=None)
+
+
+BAD_ENTRIES: dict[str, tuple[Any, str]] = {
+    "a list": ([], "not an object"),
+    "no name": ({}, '"slug"'),
+    "a number as its name": ({"slug": 5}, '"slug"'),
+    "a name with line breaks": ({"slug": "a\nb"}, '"slug"'),
+    "an endless name": ({"slug": "a" * 1000}, '"slug"'),
+    "a negative window": ({"slug": "a", "context_window": -1}, '"context_window"'),
+    "a text as its window": ({"slug": "a", "context_window": "big"}, '"context_window"'),
+    "a truth as its window": ({"slug": "a", "context_window": True}, '"context_window"'),
+    "a wrong limit": ({"slug": "a", "truncation_policy": {"mode": "lines", "limit": 5}}, '"truncation_policy"'),
+    "a wrong shell": ({"slug": "a", "shell_type": "cmd.exe"}, '"shell_type"'),
+    "efforts without names": ({"slug": "a", "supported_reasoning_levels": [{}]}, '"supported_reasoning_levels"'),
+    "a wrong price": ({"slug": "a", "prices": {"input": -1, "output": 1}}, '"prices"'),
+    "a wrong flag": ({"slug": "a", "use_responses_lite": "yes"}, '"use_responses_lite"'),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ENTRIES)
+def test_a_wrong_entry_is_an_error_that_names_model_and_key(name: str, tmp_path: Path) -> None:
+    entry, words = BAD_ENTRIES[name]
+    with pytest.raises(EntryError, match=words):
+        model_of(entry, trusted=True)
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"models": [ENTRY, entry]}))
+    with pytest.raises(ConfigError) as caught:
+        FileCatalogue(str(file)).model("house", OPENAI)
+    assert str(file) in caught.value.fact
+    assert words in caught.value.fact
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        (b"{", "not valid JSON (line 1)"),
+        (b"[]", 'no list "models"'),
+        (b'{"models": {}}', 'no list "models"'),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_fails_the_turn_and_says_why(
+    content: bytes | None, words: str, make_kernel: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "models.json"
+    if content is not None:
+        file.write_bytes(content)
+
+    async def main() -> str:
+        async with make_kernel([say("hi")], config=[f'model_catalog_json="{file}"']) as kernel:
+            try:
+                thread = await kernel.start_thread()
+                result = await thread.run("a")
+            except ConfigError as error:
+                return str(error)
+            return str(result.error)
+
+    assert words in asyncio.run(main())
+
+
+def test_a_turn_uses_the_file(scene: Any, tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"models": [ENTRY]}))
+
+    async def story(kernel: Any) -> Any:
+        thread = await kernel.start_thread(model="house")
+        return await thread.run("go")
+
+    result = scene.play(story, [say("done")], f'model_catalog_json="{file}"')
+    assert not [event for event in result.events if event.type == "warning"]
+    body = scene.asked[0]
+    assert (body["reasoning"], body["text"]) == ({"effort": "high", "summary": "detailed"}, {"verbosity": "medium"})
+    assert body["instructions"] == "Be a house."
+
+
+def test_the_catalogue_of_codex_is_read_as_the_built_in_one() -> None:
+    binary = os.environ.get("CODEX_BINARY")
+    if not binary:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    done = subprocess.run([binary, "debug", "models", "--bundled"], capture_output=True, check=True, timeout=60)
+    entries = json.loads(done.stdout)["models"]
+    assert len(entries) >= 10
+    for entry in entries:
+        assert model_of(entry, trusted=False) == known_model(entry["slug"]), entry["slug"]
+
+
+# The server's list
+
+
+class Lists:
+    """A server with a list of models. ``answer`` is a status, a body and headers; ``hang`` stops it from answering."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+        self.answer: tuple[int, bytes, dict[str, str]] = (
+            200,
+            json.dumps({"models": [ENTRY]}).encode(),
+            {"etag": '"e1"'},
+        )
+        self.hang = threading.Event()
+        self.hang.set()
+
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        self.asked.append({"path": handler.path, **{name.lower(): value for name, value in handler.headers.items()}})
+        self.hang.wait(20)
+        status, body, headers = self.answer
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        if status != 304:
+            handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        if status != 304:
+            handler.wfile.write(body)
+
+
+@pytest.fixture
+def lists() -> Iterator[Lists]:
+    made = Lists()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            made.serve(self)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    made.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
+    yield made
+    made.hang.set()
+    server.shutdown()
+    server.server_close()
+
+
+class Context:
+    """What the plugin is given, with a login of ChatGPT and one provider on loopback."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.codex_home = home
+        self.environ = {"CODEX_HOME": str(home)}
+        self.config: dict[str, Any] = {
+            "model_provider": "here",
+            "model_providers": {"here": {"base_url": url, "requires_openai_auth": True}},
+        }
+        tokens = {**Issuer().tokens(), "account_id": "acct-1"}
+        (home / "auth.json").write_text(json.dumps({"auth_mode": "chatgpt", "tokens": tokens}))
+
+    def offered(self, _: Any) -> dict[str, Any]:
+        return {}
+
+    def settings(self, kind: Callable[[], Any]) -> Any:
+        return kind()
+
+
+@pytest.fixture
+def context(codex_home: Path, lists: Any) -> Any:
+    return Context(codex_home, lists.url)
+
+
+def here(lists: Any) -> ProviderInfo:
+    return ProviderInfo(id="here", base_url=lists.url)
+
+
+def test_the_list_is_fetched_stored_and_used(context: Any, lists: Any, codex_home: Path) -> None:
+    assert refresh(context)
+    asked = lists.asked[0]
+    assert asked["path"] == "/v1/models?client_version=0.169.0"
+    assert asked["chatgpt-account-id"] == "acct-1"
+    assert asked["authorization"].startswith("Bearer ey")
+    stored = json.loads((codex_home / "models_cache.json").read_text())
+    assert (stored["etag"], stored["client_version"], stored["models"]) == ('"e1"', "0.169.0", [ENTRY])
+    catalogue = ServerCatalogue(codex_home / "models_cache.json")
+    assert catalogue.model("house", here(lists)) == HOUSE.evolve(base_instructions=None)
+    assert catalogue.model("house", OPENAI) is None, "it is the list of another server"
+    assert not refresh(context), "it is fresh"
+    assert len(lists.asked) == 1
+
+
+def test_an_unchanged_list_is_kept_and_counts_as_fresh(context: Any, lists: Any, codex_home: Path) -> None:
+    refresh(context)
+    before = json.loads((codex_home / "models_cache.json").read_text())
+    lists.answer = (304, b"", {})
+    assert refresh(context, force=True)
+    assert lists.asked[1]["if-none-match"] == '"e1"'
+    after = json.loads((codex_home / "models_cache.json").read_text())
+    assert after["fetched_at"] > before["fetched_at"]
+    assert {**after, "fetched_at": ""} == {**before, "fetched_at": ""}
+
+
+LIES: dict[str, tuple[int, bytes, dict[str, str]]] = {
+    "HTML": (200, b"<html>", {}),
+    "an error": (500, b"", {}),
+    "no list": (200, b'{"models": 5}', {}),
+    "an empty list": (200, b'{"models": []}', {}),
+    "only wrong entries": (200, b'{"models": [5, {}, {"slug": 1}]}', {}),
+    "a redirect": (302, b"", {"location": "http://127.0.0.1:9/"}),
+    "not UTF-8": (200, b"\xff\xff", {}),
+    "endless": (200, b" " * 17_000_000, {}),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lying_server_changes_nothing(name: str, context: Any, lists: Any, codex_home: Path) -> None:
+    refresh(context)
+    before = (codex_home / "models_cache.json").read_bytes()
+    lists.answer = LIES[name]
+    with pytest.raises(ModelError) as caught:
+        refresh(context, force=True)
+    assert "127.0.0.1" in caught.value.fact or "can be read" in caught.value.fact
+    assert (codex_home / "models_cache.json").read_bytes() == before
+
+
+def test_some_wrong_entries_do_not_hide_the_others(context: Any, lists: Any, codex_home: Path) -> None:
+    lists.answer = (200, json.dumps({"models": [5, {"slug": ""}, ENTRY]}).encode(), {})
+    assert refresh(context)
+    models = list(ServerCatalogue(codex_home / "models_cache.json").models(here(lists)))
+    assert [model.slug for model in models] == ["house"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"models": 5}', '{"fetched_at": 5, "models": [1]}', "\x00"])
+def test_a_broken_cache_is_no_error_and_fetched_again(content: str, context: Any, codex_home: Path, lists: Any) -> None:
+    path = codex_home / "models_cache.json"
+    path.write_text(content)
+    assert ServerCatalogue(path).model("house", OPENAI) is None
+    assert refresh(context)
+    assert ServerCatalogue(path).model("house", here(lists)) is not None
+
+
+def test_a_cache_that_codex_wrote_is_one_of_openai(codex_home: Path) -> None:
+    path = codex_home / "models_cache.json"
+    path.write_text(json.dumps({"fetched_at": "2026-11-23T08:20:59.195908103Z", "etag": None, "models": [ENTRY]}))
+    assert ServerCatalogue(path).model("house", OPENAI) is not None
+    cache = Cache.read(path)
+    assert cache is not None
+    assert cache.fetched_at > 1_700_000_000
+
+
+def test_without_a_login_of_chatgpt_nobody_is_asked(context: Any, lists: Any, codex_home: Path) -> None:
+    (codex_home / "auth.json").write_text('{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-1"}')
+    assert not refresh(context, force=True)
+    assert lists.asked == []
+
+
+def test_a_turn_does_not_wait_for_a_server_that_hangs(context: Any, lists: Any, make_kernel: Any) -> None:
+    from codex_framework.testing.offering import Offer
+
+    lists.hang.clear()
+    observer = Refresher(context, after_s=0.0)
+
+    async def main() -> str | None:
+        async with make_kernel([say("one"), say("two")], plugins=[Offer(observers=[observer], name="p")]) as kernel:
+            thread = await kernel.start_thread()
+            for text in ("a", "b"):
+                result = await thread.run(text)
+            return result.final_message
+
+    assert asyncio.run(main()) == "two"
+    deadline = time.monotonic() + 20
+    while not lists.asked and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(lists.asked) == 1
+
+
+def test_servers_of_the_plain_api_give_names(lists: Any) -> None:
+    lists.answer = (200, b'{"object": "list", "data": [{"id": "llama"}, {"id": 5}, 7]}', {})
+    assert fetch(here(lists), Access("sk-1")).names == ("llama",)
+    assert lists.asked[0]["authorization"] == "Bearer sk-1"
+
+
+# The command
+
+
+@pytest.fixture
+def run(codex_home: Path, tmp_path: Path) -> Callable[..., Any]:
+    def ran(*words: str) -> Any:
+        env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": "/usr/bin:/bin"}
+        command = [sys.executable, "-m", "codex_framework", "models", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    return ran
+
+
+def test_the_command_lists_models_with_their_source(run: Any, codex_home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"models": [{**ENTRY, "visibility": "list"}, {"slug": "gpt-5.5", "context_window": 9}]}))
+    (codex_home / "config.toml").write_text(f'model = "house"\nmodel_catalog_json = "{file}"\n')
+    table = run().stdout.splitlines()
+    assert table[1].split()[:2] == ["house", "*"]
+    assert [line.split()[-1] for line in table if line.startswith(("house", "gpt-5.5", "gpt-6.1-sol"))] == [
+        *("file", "file", "in")
+    ]
+    found = {entry["model"]: entry for entry in json.loads(run("--json").stdout)}
+    assert (found["gpt-5.5"]["context_window"], found["gpt-5.5"]["source"]) == (9, "file")
+    assert (found["house"]["configured"], found["house"]["efforts"]) == (True, ["low", "high"])
+    assert "codex-auto-review" not in found
+    assert "codex-auto-review" in run("--all").stdout
+
+
+def test_the_command_says_where_each_value_comes_from(run: Any, codex_home: Path) -> None:
+    config = codex_home / "config.toml"
+    config.write_text('model_context_window = 1234\nmodel_reasoning_effort = "xhigh"\n')
+    shown = json.loads(run("gpt-6.1-sol", "--json").stdout)
+    found = shown["properties"]
+    assert found["context_window"] == {"value": 1234, "source": f"model_context_window in {config}"}
+    assert found["default_effort"] == {"value": "xhigh", "source": f"model_reasoning_effort in {config}"}
+    assert found["lite"] == {"value": True, "source": "built in"}
+    unknown = json.loads(run("no-such-model", "--json").stdout)
+    assert (unknown["known"], unknown["properties"]["truncation"]["source"]) == (False, "fallback")
+    assert "Nothing is known about this model" in run("no-such-model").stdout
+
+
+def test_the_command_asks_a_server_for_names(run: Any, codex_home: Path, lists: Any) -> None:
+    lists.answer = (200, b'{"data": [{"id": "llama"}, {"id": "gpt-5.5"}]}', {})
+    (codex_home / "config.toml").write_text(
+        f'model_provider = "here"\n[model_providers.here]\nbase_url = "{lists.url}"\n'
+    )
+    done = run("--refresh", "--json")
+    found = {entry["model"]: entry["source"] for entry in json.loads(done.stdout)}
+    assert (found["llama"], found["gpt-5.5"]) == ("fallback", "built in")
+    lists.answer = (500, b"", {})
+    done = run("--refresh", "--json")
+    assert (done.returncode, "status 500" in done.stderr, "Traceback" in done.stderr) == (0, True, False)
+
+
+def test_an_unknown_provider_is_an_error(run: Any) -> None:
+    done = run("--provider", "nobody")
+    assert (done.returncode, "unknown model provider 'nobody'" in done.stderr) == (1, True)
