@@ -4,7 +4,7 @@
   ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
   ``check_command_policy``, ``check_reviewer``: check that an object fulfils its role. ``check_plugin`` checks a whole plugin. Each
   takes one line in a test.
-- ``plugin``: pytest fixtures, available when the package is installed: ``codex_home``, ``workspace``, ``run_turn``,
+- ``plugin``: pytest fixtures, available when the package is installed: ``cassette``, ``codex_home``, ``workspace``, ``run_turn``,
   ``make_kernel``, ``model_server``, ``responses_server``,
   ``scripted_model``.
 - ``ScriptedModel`` (a model in process), ``ModelServer`` (a real server on loopback, with faults; ``ResponsesServer`` has one API

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from codex_framework.testing.cassettes import CassetteFile
     from codex_framework.testing.kernels import KernelFactory, TurnRun
     from codex_framework.testing.model import ScriptedModel
     from codex_framework.testing.scripted import ReplySource
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.threads import ThreadFactory
 
 __all__ = [
+    "cassette",
     "codex_home",
     "make_kernel",
     "make_thread",
@@ -33,6 +35,31 @@ __all__ = [
     "scripted_model",
     "workspace",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the fixture ``cassette``."""
+    parser.getgroup("codex-framework").addoption(
+        "--codex-cassettes",
+        choices=("replay", "record", "missing"),
+        default="replay",
+        help="play the recorded answers of models (replay, never asks a server), record them anew from the real servers (record), or"
+        " record what is missing (missing)",
+    )
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest) -> CassetteFile:
+    """Play the recorded answers of models: ``run_turn("prompt", config=cassette(CONFIG))``.
+
+    ``CONFIG`` is the text of a ``config.toml`` with the tables of real providers. The cassette is ``cassettes/MODULE.TEST.jsonl``
+    beside the file of the test. With ``--codex-cassettes=record``, the real servers answer, and it is recorded, without secrets.
+
+    See :class:`codex_framework.testing.cassettes.CassetteFile`.
+    """
+    from codex_framework.testing.cassettes import CassetteFile, cassette_path
+
+    return CassetteFile(cassette_path(request.path, request.node.name), request.config.getoption("--codex-cassettes"))
 
 
 @pytest.fixture

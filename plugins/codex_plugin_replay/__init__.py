@@ -12,11 +12,11 @@ from codex_framework import Interceptor, ModelProvider, PluginContext, hookimpl
 
 
 @hookimpl
-def codex_model_providers() -> Iterable[ModelProvider]:
+def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     """Offer the ``replay`` provider."""
     from codex_plugin_replay.provider import ReplayProvider
 
-    return [ReplayProvider()]
+    return [ReplayProvider(plugin.config.get("model_providers"), plugin.environ)]
 
 
 @hookimpl

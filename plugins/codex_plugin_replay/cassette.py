@@ -2,9 +2,10 @@
 
     {"cassette": 1, "provider": "openai"}
     {"part": "3f9a...", "value": {...}}
-    {"request": {"model", "instructions", "tools", "input": [digests]}, "events": [...], "error"?: {...}}
+    {"request": {"model", "properties", "instructions", "tools", "input": [digests]}, "events": [...], "error"?: {...}}
 
-A ``part`` is an item, the instructions or the tools. It is written once, and requests refer to it by its digest.
+A ``part`` is an item, the instructions, the tools or the properties of the model. It is written once, and requests refer to it by its
+digest.
 
 The kernel records them where a provider's table says ``record = "path"`` (see ``recording.py``); the ``replay`` plugin
 plays them. A request finds its answer by its content, not by its position. Differences between runs (ids, times, temporary paths)
@@ -32,6 +33,8 @@ from codex_framework.contract.roles.models import (
     ItemDone,
     LeftOut,
     ModelEvent,
+    ModelInfo,
+    ModelPrices,
     ModelRequest,
     RateLimits,
     ReasoningDelta,
@@ -39,7 +42,7 @@ from codex_framework.contract.roles.models import (
     TextDelta,
     ToolInputDelta,
 )
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, fields_of
 from codex_framework.testing.scripted import pieces
 
 __all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "events_from_wire", "events_to_wire"]
@@ -63,7 +66,11 @@ class CassetteMissError(ModelError):
 
 
 class Exchange(Value):
-    """A recorded request and its answer."""
+    """A recorded request and its answer.
+
+    Attributes:
+        properties: The properties of the model. None means that an older recording does not have them.
+    """
 
     model: str
     instructions: str
@@ -71,6 +78,7 @@ class Exchange(Value):
     items: Sequence[Mapping[str, Any]]
     events: Sequence[ModelEvent]
     error: ModelError | None = None
+    properties: ModelInfo | None = None
 
 
 class Cassette:
@@ -86,6 +94,7 @@ class Cassette:
         self._texts: dict[int, tuple[object, str]] = {}
         self._unplayed = [(exchange, self._said(exchange, exchange.items)) for exchange in exchanges]
         self._count = len(self._unplayed)
+        self._models = {one.model: one.properties for one, _ in self._unplayed if one.properties is not None}
         self._lock = threading.Lock()
 
     @classmethod
@@ -108,6 +117,10 @@ class Cassette:
     def unplayed(self) -> int:
         """The number of exchanges that have not been played yet."""
         return len(self._unplayed)
+
+    def model(self, slug: str) -> ModelInfo | None:
+        """Return the recorded properties of a model, or None if there are none."""
+        return self._models.get(slug)
 
     def play(self, request: ModelRequest) -> Exchange:
         """Return the answer to a request.
@@ -217,7 +230,18 @@ def _exchange(entry: Mapping[str, Any], parts: Mapping[str, Any]) -> Exchange:
         [parts[name] for name in request["input"]],
         list(events_from_wire(entry["events"])),
         None if error is None else ModelError(**error),
+        _properties(parts[request["properties"]]) if "properties" in request else None,
     )
+
+
+def _properties(value: Mapping[str, Any]) -> ModelInfo:
+    """Return the properties of a model. Those that only another version has are left out."""
+    known = {field.name for field in fields_of(ModelInfo)}
+    given = {name: part for name, part in value.items() if name in known}
+    if isinstance(given.get("prices"), Mapping):
+        given["prices"] = ModelPrices(**given["prices"])
+    fields: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in given.items()}
+    return ModelInfo(**fields)
 
 
 def _is_setting(item: Mapping[str, Any]) -> bool:

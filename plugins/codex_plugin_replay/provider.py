@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import ConfigError, ModelClient, ModelError, ModelInfo, ModelProvider, ProviderInfo
 
@@ -27,12 +27,18 @@ class ReplayProvider(ModelProvider):
 
     A relative path starts at the current folder. All threads of a kernel share one script or cassette, and each answer is played
     once.
+
+    Args:
+        tables: The tables of all providers in the configuration. Their cassettes tell the properties of models.
+        env: The environment, for paths.
     """
 
     name = "replay"
     builtin: Mapping[str, ProviderInfo] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._tables = tables or {}
+        self._env = env or {}
         self._opened: dict[tuple[str, Path, str], Script | Cassette] = {}
         self._lock = threading.Lock()
 
@@ -42,10 +48,34 @@ class ReplayProvider(ModelProvider):
         Raises:
             ModelError: The table names neither a script nor a cassette, or both, or an invalid one.
         """
-        from codex_framework.testing.script_files import read_script
         from codex_framework.testing.scripted import Script
-        from codex_plugin_replay.cassette import Cassette
         from codex_plugin_replay.clients import CassetteClient, ScriptClient
+
+        source = self._source(info, env)
+        return ScriptClient(source) if isinstance(source, Script) else CassetteClient(source)
+
+    def model(self, slug: str) -> ModelInfo | None:
+        """Return the recorded properties of a model, or the usual ones for any name, without a warning: no model answers."""
+        for name, table in self._tables.items():
+            if isinstance(table, Mapping) and table.get("wire_api") == self.name and "cassette" in table:
+                options = {key: value for key, value in table.items() if key in _OPTIONS}
+                try:
+                    source = self._source(ProviderInfo(id=name, options=options), self._env)
+                except ModelError:
+                    continue  # told when it is opened
+                found: ModelInfo | None = getattr(source, "model", _unknown)(slug)
+                if found is not None:
+                    return found
+        return ModelInfo(slug=slug)
+
+    def _source(self, info: ProviderInfo, env: Mapping[str, str]) -> Script | Cassette:
+        """Return what a table plays, read once.
+
+        Raises:
+            ModelError: The table is invalid, or its file.
+        """
+        from codex_framework.testing.script_files import read_script
+        from codex_plugin_replay.cassette import Cassette
 
         kind, path, match = _choice(info, env)
         with self._lock:
@@ -56,11 +86,11 @@ class ReplayProvider(ModelProvider):
                     self._opened[kind, path, match] = source
             except ConfigError as error:
                 raise ModelError(error.fact, info="bad_request", slug=error.slug, hint=error.hint) from error
-        return ScriptClient(source) if isinstance(source, Script) else CassetteClient(source)
+        return source
 
-    def model(self, slug: str) -> ModelInfo | None:
-        """Return the usual abilities for any name, without a warning, because no model answers."""
-        return ModelInfo(slug=slug)
+
+def _unknown(slug: str) -> None:
+    """Know no model: what a script would say."""
 
 
 def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.protocol.wire import to_wire
@@ -50,17 +51,20 @@ class Secrets:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         known = {value: name for name, value in values.items() if len(value) >= _SHORTEST}
-        # In the arguments of a call, a secret is JSON-encoded.
-        known.update({json.dumps(value)[1:-1]: name for value, name in list(known.items())})
+        # In the arguments of a call, a secret is JSON-encoded, and in a URL, percent-encoded.
+        for value, name in list(known.items()):
+            known.update({json.dumps(value)[1:-1]: name, quote(value, safe=""): name})
         self._names = known
         longest_first = sorted(known, key=len, reverse=True)
         self._pattern = re.compile("|".join([*map(re.escape, longest_first), KNOWN_SHAPES]))
 
     @classmethod
     def of(cls, info: ProviderInfo, env: Mapping[str, str]) -> Secrets:
-        """Return the secrets of a provider's table, of the environment, and of ``$CODEX_HOME/auth.json``."""
+        """Return the secrets of a provider's table and URL, of the environment, and of ``$CODEX_HOME/auth.json``."""
         values = {name: value for name, value in env.items() if _SECRET_NAME.search(name)}
-        values.update({name: str(value) for name, value in info.http_headers.items() if _SECRET_NAME.search(name)})
+        for table in (info.http_headers, info.query_params):
+            values.update({name: str(value) for name, value in table.items() if _SECRET_NAME.search(name)})
+        values.update(_of_url(info.base_url or ""))
         variables = [info.env_key or "", *info.env_http_headers.values()]
         values.update({name: env[name] for name in variables if env.get(name)})
         if info.experimental_bearer_token:
@@ -81,6 +85,17 @@ class Secrets:
 
     def _replacement(self, found: re.Match[str]) -> str:
         return f"<secret:{self._names.get(found[0], 'token')}>"
+
+
+def _of_url(url: str) -> dict[str, str]:
+    """Return the user's name and password in a URL, and the values of its query whose names look like secrets."""
+    try:
+        parts = urlsplit(url)
+        found = {"base_url user": parts.username or "", "base_url password": parts.password or ""}
+        found.update({f"base_url {name}": value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name)})
+    except ValueError:
+        return {"base_url": url}
+    return {name: unquote(value) for name, value in found.items() if value}
 
 
 def _stored(path: Path) -> dict[str, str]:
@@ -201,6 +216,7 @@ class RecordingClient:
     def _write(self, request: ModelRequest, events: Iterable[ModelEvent], error: ModelError | None) -> None:
         wire = {
             "model": request.model.slug,
+            "properties": self._part(request.model),
             "instructions": self._part(request.instructions),
             "tools": self._part(request.tools),
             "input": [self._part(item) for item in request.prompt.items],

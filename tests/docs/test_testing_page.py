@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,11 +17,18 @@ def test_the_files_of_the_page_pass(tmp_path):
     files = re.findall(r"^```python as (\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
     for name, text in files:
         (tmp_path / name).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    with testing.ModelServer([testing.say("Four.")]) as server:
+        env = {**os.environ, "MODELS_URL": server.url, "MODELS_KEY": "any"}
+        record = [*command, "--codex-cassettes=record", "test_recorded.py"]
+        done = subprocess.run(record, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(server.requests) == 1
+    assert [path.name for path in (tmp_path / "cassettes").iterdir()] == ["test_recorded.test_a_sum.jsonl"]
+    done = subprocess.run([*command, "."], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(files) >= 4
-    assert "11 passed" in done.stdout
+    assert "12 passed" in done.stdout
 
 
 def test_the_page_names_every_check_and_fixture():
