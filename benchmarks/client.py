@@ -45,7 +45,7 @@ def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str
         argv = [
             *command, "exec", "--json", "--skip-git-repo-check", "-C", work, "-s", sandbox, "-m", "gpt-5.5",
             "-c", "model_provider=bench", "-c", f'model_providers.bench={{name="bench",base_url="{server.url}"}}',
-            *extra, "go",
+            *extra, "go on",
         ]  # fmt: skip
         env = {**os.environ, "CODEX_HOME": str(home)}
         began = time.monotonic()
