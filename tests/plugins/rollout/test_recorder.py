@@ -342,25 +342,26 @@ def test_a_thread_whose_process_is_killed_loads(store: RolloutStore, home: str, 
 
 APPENDER = """
 import sys
-from codex_plugin_rollout import RolloutStore
+from pathlib import Path
+from codex_plugin_rollout.recorder import RolloutRecorder
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.roles.stores import ItemEntry
 
-home, thread, name = sys.argv[1:]
-recorder = RolloutStore().reopen(RolloutStore().load(thread, home), home)
+path, name = sys.argv[1:]
+recorder = RolloutRecorder(Path(path), bytes, begun=True, archive=Path(path).parent)
 for number in range(60):
     recorder.append([ItemEntry(user_message(f"{name} {number} " + name * 20_000))])
     recorder.flush()
 """
 
 
-def test_two_processes_that_go_on_with_one_thread_break_no_line_of_each_other(
+def test_processes_that_write_one_file_without_its_lock_break_no_line_of_each_other(
     store: RolloutStore, meta: ThreadMeta, home: str
 ) -> None:
     recorder = store.create(meta, home)
     recorder.append([ItemEntry(user_message("one"))])
     recorder.close()
-    writers = [subprocess.Popen([sys.executable, "-c", APPENDER, home, meta.id, name]) for name in "abc"]
+    writers = [subprocess.Popen([sys.executable, "-c", APPENDER, str(recorder.path), name]) for name in "abc"]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     assert len(lines_of(recorder.path)) == 2 + 3 * 60
     said = [
