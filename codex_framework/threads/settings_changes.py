@@ -34,6 +34,7 @@ def changed_settings(
     """
     given = {each.name: getattr(overrides, each.name) for each in fields_of(type(overrides))}
     changes = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
+    changes |= {name: None for name in _RENAMED.values() if changes.get(name) == ""}
     if not changes:
         return None
     if "cwd" in changes:

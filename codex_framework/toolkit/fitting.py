@@ -74,7 +74,7 @@ def _problem(value: object, hint: Any) -> str | None:
         return None if value is None else ""
     if kind is float:
         kind = (int, float)
-    if not isinstance(kind, (type, tuple)) or getattr(kind, "_is_protocol", False):
+    if kind is Any or not isinstance(kind, (type, tuple)) or getattr(kind, "_is_protocol", False):
         return None  # Any, a type variable, a protocol: these cannot be checked
     if not isinstance(value, kind):
         return ""

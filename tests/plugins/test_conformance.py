@@ -211,6 +211,10 @@ OPS = {
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
     "list_skills": (ListSkills(), []),
+    "configure_session": None,  # change settings or submit input: tests/plugins/older_ops
+    "user_turn": None,
+    "user_input_with_turn_context": None,
+    "override_turn_context": None,
     "add_to_history": None,  # start no turns: tests/plugins/message_history
     "get_history_entry_request": None,
     "get_history_metadata": None,

@@ -59,6 +59,7 @@ WORKING_PARTS = {
     ),
     "message_history": ("history",),
     "network_proxy": ("gate", "rules", "wire"),
+    "older_ops": ("sandboxes",),
     "openai": ("body", "client", "events", "reading"),
     "otel": ("configuration", "process", "telemetry", "worker.main"),
     "prompts": ("cli", "expansion", "library"),

@@ -97,6 +97,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
         sandbox_policy, permission_profile, permissions: Three forms of the permissions; ``permissions`` is the name of a profile.
             At most one can be given.
         model_provider: The id of a provider, built in or a table of the configuration. Codex has no such field.
+        effort, summary: Empty means the default of the model.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
     """
 

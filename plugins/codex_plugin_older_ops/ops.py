@@ -1,0 +1,151 @@
+"""The ops ``configure_session``, ``user_turn``, ``user_input_with_turn_context`` and ``override_turn_context``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from codex_framework import Op, OpHandler, ThreadContext, ThreadError
+from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides, UserInputItem, UserInputOp
+from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
+
+__all__ = [
+    "ConfigureHandler",
+    "ConfigureSession",
+    "InputHandler",
+    "OverrideHandler",
+    "OverrideTurnContext",
+    "TurnHandler",
+    "UserInputWithTurnContext",
+    "UserTurn",
+]
+
+_SAME = "\0same"
+"""The value of a setting that was not given, where None means the model's default."""
+
+_KEPT = ("provider", "instructions", "notify")
+"""Settings that a running thread cannot change."""
+
+
+class ConfigureSession(Op):
+    """Set up the session (2025). A thread is set up when it is started, so this changes its settings.
+
+    Attributes:
+        sandbox_policy: A policy, or the older list of permissions: ``{"permissions": ["disk-full-read-access", ...]}``.
+        provider, instructions, notify, disable_response_storage: Accepted. A value that the thread does not have is a warning.
+    """
+
+    type: ClassVar[Literal["configure_session"]] = "configure_session"
+    model: str | None = None
+    model_reasoning_effort: str | None = None
+    model_reasoning_summary: str | None = None
+    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    sandbox_policy: Any = None
+    cwd: str | None = None
+    provider: Any = None
+    instructions: str | None = None
+    notify: Sequence[str] | None = None
+    disable_response_storage: bool = False
+
+
+class UserTurn(Op):
+    """Input with the settings of its turn and of those that follow."""
+
+    type: ClassVar[Literal["user_turn"]] = "user_turn"
+    items: tuple[UserInputItem, ...]
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    sandbox_policy: Any = None
+    model: str | None = None
+    effort: str | None = _SAME
+    summary: str | None = None
+    final_output_json_schema: Mapping[str, Any] | None = None
+
+
+class UserInputWithTurnContext(UserTurn):
+    """Input, with settings if they are to change."""
+
+    type: ClassVar[Literal["user_input_with_turn_context"]] = "user_input_with_turn_context"  # type: ignore[assignment]
+
+
+class OverrideTurnContext(Op):
+    """Change settings from the next turn on.
+
+    Attributes:
+        effort: None goes back to the model's default. A field that is left out stays as it is.
+    """
+
+    type: ClassVar[Literal["override_turn_context"]] = "override_turn_context"
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    sandbox_policy: Any = None
+    model: str | None = None
+    effort: str | None = _SAME
+    summary: str | None = None
+
+
+class ConfigureHandler(OpHandler[ConfigureSession]):
+    """Changes the thread's settings, and says what it cannot change."""
+
+    op = ConfigureSession
+
+    async def handle(self, op: ConfigureSession, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Submit the changes. Raises ThreadError."""
+        effort = _SAME if op.model_reasoning_effort is None else op.model_reasoning_effort
+        overrides = _overrides(op, effort, op.model_reasoning_summary)
+        kept = [name for name in _KEPT if getattr(op, name)]
+        if kept:
+            thread.warn(
+                f"configure_session: {' and '.join(kept)} cannot change while the thread runs; set them in config.toml"
+            )
+        await thread.submit(ThreadSettings(overrides))
+
+
+class OverrideHandler(OpHandler[OverrideTurnContext]):
+    """Changes the thread's settings."""
+
+    op = OverrideTurnContext
+
+    async def handle(self, op: OverrideTurnContext, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002
+        """Submit the changes. Raises ThreadError."""
+        await thread.submit(ThreadSettings(_overrides(op, op.effort, op.summary)))
+
+
+class _Inputs(OpHandler[UserTurn]):
+    """Submits input with settings."""
+
+    async def handle(self, op: UserTurn, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002
+        """Submit the input. Raises ThreadError."""
+        overrides = _overrides(op, op.effort, op.summary)
+        given = UserInputOp(op.items, final_output_json_schema=op.final_output_json_schema, thread_settings=overrides)
+        await thread.submit(given)
+
+
+class TurnHandler(_Inputs):
+    """Submits the input of a ``user_turn``."""
+
+    op = UserTurn
+
+
+class InputHandler(_Inputs):
+    """Submits the input of a ``user_input_with_turn_context``."""
+
+    op = UserInputWithTurnContext
+
+
+def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettingsOverrides:
+    from codex_plugin_older_ops.sandboxes import policy_of
+
+    cwd = op.cwd
+    if cwd is not None and not cwd.startswith("/"):
+        raise ThreadError(
+            f"cwd is not absolute: {cwd!r}", slug="bad-request", hint="Send the whole path of the folder."
+        )
+    return ThreadSettingsOverrides(
+        cwd=cwd,
+        approval_policy=op.approval_policy,
+        sandbox_policy=policy_of(op.sandbox_policy),
+        model=op.model,
+        effort=None if effort == _SAME else effort or "",
+        summary=summary,
+    )
