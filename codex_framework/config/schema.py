@@ -161,10 +161,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "int>=1", "time limit for the head of a response, in milliseconds", "120000", _USED
         ),
         "model_providers.*.websocket_connect_timeout_ms": Key(
-            "int>=0", "timeout for WebSocket connections, in milliseconds"
+            "int>=0", "timeout for WebSocket connections, in milliseconds", "15000", _USED
         ),
         "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
-        "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false"),
+        "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false", _USED),
         "model_providers.*.auth.command": Key("str", "a program that prints a token", "", _USED),
         "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]", _USED),
         "model_providers.*.auth.timeout_ms": Key("int>=1", "its time limit in milliseconds", "5000", _USED),

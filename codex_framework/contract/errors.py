@@ -209,6 +209,8 @@ class ModelError(CodexError):
         retry_after_s: Seconds to wait, as requested by the server. None if it requested no delay.
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
         usage: The tokens of the response that failed, a ``TokenUsage``. None means that the server did not count them.
+        starts_over: Whether the provider sends the next request in another way, so that it follows at once and the retries are
+            counted from the beginning. This is done once until a response is complete.
     """
 
     slug = "model"
@@ -216,6 +218,7 @@ class ModelError(CodexError):
     retry_after_s: float | None = None
     info: str | dict[str, Any] = "other"
     usage: Any = None
+    starts_over: bool = False
 
     def __init__(
         self,

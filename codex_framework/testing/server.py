@@ -66,7 +66,8 @@ class ModelServer:
         wires: The APIs. None means Responses, Chat Completions and Messages.
 
     Attributes:
-        requests: Every request, in order of arrival.
+        requests: Every request, in order of arrival. A message over a WebSocket has the method ``WEBSOCKET``.
+        upgrades: Every request for a WebSocket.
         connections: The number of opened TCP connections.
     """
 
@@ -78,8 +79,10 @@ class ModelServer:
         chunk_events: bool = True,
         port: int = 0,
         wires: Sequence[Wire] | None = None,
+        websockets: bool = False,
     ) -> None:
         self.requests: list[RecordedRequest] = []
+        self.upgrades: list[RecordedRequest] = []
         self.connections = 0
         self._script = Script(replies, repeat_last=repeat_last)
         self._chunk_events = chunk_events
@@ -89,6 +92,7 @@ class ModelServer:
             for number, source in enumerate(self._script.replies, 1)
             if isinstance(source, Reply) and len(self._wires) == 1
         }
+        self._websockets = websockets
         self._port = port
         self._listener: socket.socket | None = None
         self._sockets: set[socket.socket] = set()
@@ -179,12 +183,12 @@ class ModelServer:
         """Answer one request. Return False if the connection cannot be used any longer."""
         path = request.path.split("?")[0]
         wire = next((wire for wire in self._wires if path.endswith(wire.path)), None)
+        if wire is not None and request.headers.get("upgrade", "").lower() == "websocket":
+            return self._upgrade(connection, request, wire)
         if request.method != "POST" or wire is None:
             connection.sendall(_plain(404, {}, {"error": {"message": f"no {request.method} {request.path} here"}}))
             return True
-        with self._arrived:
-            self.requests.append(request)
-            self._arrived.notify_all()
+        self._note(request)
         try:
             number, source = self._script.next()
         except ScriptEndError as error:
@@ -196,6 +200,36 @@ class ModelServer:
             return self._send(connection, reply, events)
         finally:
             request.answered_at = time.monotonic()
+
+    def _note(self, request: RecordedRequest) -> None:
+        with self._arrived:
+            self.requests.append(request)
+            self._arrived.notify_all()
+
+    def _upgrade(self, connection: socket.socket, request: RecordedRequest, wire: Wire) -> bool:
+        """Serve a WebSocket. Return False, because the connection cannot be used any longer, or True if there is none."""
+        self.upgrades.append(request)
+        if not self._websockets:
+            connection.sendall(_plain(426, {}, {"error": {"message": "this server has no WebSockets"}}))
+            return True
+        from codex_framework.testing.websockets import serve_websocket
+
+        lines = [f"GET {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in request.headers.items())]
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        received: list[RecordedRequest] = []
+
+        def answer(message: bytes, arrived: float) -> tuple[Reply, list[bytes]] | None:
+            received.append(attrs.evolve(request, method="WEBSOCKET", body=message, received_at=arrived))
+            self._note(received[-1])
+            try:
+                number, source = self._script.next()
+            except ScriptEndError:
+                return None
+            reply = source if isinstance(source, Reply) else source(received[-1])
+            return reply, _with_faults(wire.events(reply, number), reply.fault or Fault())
+
+        serve_websocket(connection, request, head, answer, self._stopping.wait)
+        return False
 
     def _encode(self, reply: Reply, number: int, wire: Wire) -> list[bytes]:
         """Return the parts of the body. Each is sent at once, and counts as one for ``Fault.after``."""
@@ -264,8 +298,16 @@ class ResponsesServer(ModelServer):
         repeat_last: bool = False,
         chunk_events: bool = True,
         port: int = 0,
+        websockets: bool = False,
     ) -> None:
-        super().__init__(replies, repeat_last=repeat_last, chunk_events=chunk_events, port=port, wires=(RESPONSES,))
+        super().__init__(
+            replies,
+            repeat_last=repeat_last,
+            chunk_events=chunk_events,
+            port=port,
+            wires=(RESPONSES,),
+            websockets=websockets,
+        )
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
+from codex_framework.contract.protocol.items import ResponseItem
 from codex_plugin_openai.sendable import SendableItems
 
 __all__ = ["NOT_METADATA", "BodyWriter"]
@@ -35,8 +36,37 @@ class BodyWriter:
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
+        head, first, tail = self._pieces(request)
+        items = _joined(first, self._items.encoded(request.prompt))
+        return b"".join((b"{", head, b',"input":', items, tail, self._metadata(request, {}), b"}"))
+
+    def shape(self, request: ModelRequest) -> bytes:
+        """Return everything in a request but the history and the metadata."""
+        return b"".join(self._pieces(request))
+
+    def message(
+        self, request: ModelRequest, previous: str, added: Sequence[ResponseItem] | None, metadata: Mapping[str, str]
+    ) -> bytes:
+        """Return a request as a message for a WebSocket.
+
+        Args:
+            previous: The id of the response that the server has. Empty means none.
+            added: The items since then. None means that all items are sent.
+            metadata: Added to the request's metadata.
+        """
+        head, first, tail = self._pieces(request)
+        reference = b',"previous_response_id":' + _json(previous) if previous else b""
+        items = _joined(first, self._items.encoded(request.prompt)) if added is None else self._items.alone(added)
+        beginning = b'{"type":"response.create",'
+        return b"".join(
+            (beginning, head, reference, b',"input":', items, tail, self._metadata(request, metadata), b"}")
+        )
+
+    def _pieces(self, request: ModelRequest) -> tuple[bytes, bytes, bytes]:
+        """Return what comes before the input, the items of the input that come before the history, and what comes after it."""
+        model, settings = b'"model":' + _json(request.model.slug), _json(self._settings(request))[1:-1]
         if request.model.lite:
-            return self._lite_body(request)
+            return model, self._lite_items(request), b"," + settings
         is_new = request.tools is not self._tools and request.tools != self._tools
         if is_new or request.model.namespaces != self._grouped:
             self._tools, self._grouped = request.tools, request.model.namespaces
@@ -46,37 +76,24 @@ class BodyWriter:
         if request.instructions != self._instructions:
             self._instructions = request.instructions
             self._instructions_json = b',"instructions":' + _json(request.instructions) if request.instructions else b""
-        return b"".join(
-            (
-                b'{"model":',
-                _json(request.model.slug),
-                self._instructions_json,
-                b',"input":',
-                self._items.encoded(request.prompt),
-                b',"tools":',
-                self._tools_json,
-                b",",
-                _json(self._settings(request))[1:],
-            )
-        )
+        return model + self._instructions_json, b"", b"".join((b',"tools":', self._tools_json, b",", settings))
 
-    def _lite_body(self, request: ModelRequest) -> bytes:
-        """Return a body in the shorter form, in which tools and instructions are the first items of the input."""
+    def _lite_items(self, request: ModelRequest) -> bytes:
+        """Return the first items in the shorter form, in which tools and instructions are items of the input."""
         if request.tools is not self._lite_tools and request.tools != self._lite_tools:
             self._lite_tools = request.tools
             self._lite_json = _json(
                 {"type": "additional_tools", "role": "developer", "tools": _lite_tools(request.tools)}
             )
-        first = [self._lite_json]
-        if request.instructions:
-            text = {"type": "input_text", "text": request.instructions}
-            first.append(_json({"type": "message", "role": "developer", "content": [text]}))
-        items = self._items.encoded(request.prompt)
-        rest = b"" if items == b"[]" else b"," + items[1:-1]
-        settings = _json(self._settings(request))[1:]
-        return b"".join(
-            (b'{"model":', _json(request.model.slug), b',"input":[', b",".join(first), rest, b"],", settings)
-        )
+        if not request.instructions:
+            return self._lite_json
+        text = {"type": "input_text", "text": request.instructions}
+        return self._lite_json + b"," + _json({"type": "message", "role": "developer", "content": [text]})
+
+    def _metadata(self, request: ModelRequest, more: Mapping[str, str]) -> bytes:
+        metadata = {key: value for key, value in request.metadata.items() if key not in NOT_METADATA}
+        metadata.update(more)
+        return b',"client_metadata":' + _json(metadata) if metadata else b""
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings: dict[str, Any] = {
@@ -95,9 +112,14 @@ class BodyWriter:
             settings["service_tier"] = request.service_tier
         if text := _text(request):
             settings["text"] = text
-        if metadata := {key: value for key, value in request.metadata.items() if key not in NOT_METADATA}:
-            settings["client_metadata"] = metadata
         return settings
+
+
+def _joined(first: bytes, items: bytes) -> bytes:
+    """Return a JSON array with other items before its own."""
+    if not first:
+        return items
+    return b"".join((b"[", first, b"" if items == b"[]" else b",", items[1:]))
 
 
 def _reasoning(request: ModelRequest) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelEvent, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import ModelWarning
 from codex_framework.toolkit.model_server.headers import request_headers
 from codex_framework.toolkit.model_server.server_client import ServerClient
 from codex_plugin_openai.body import BodyWriter
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
+    from codex_framework.toolkit.model_server.server_client import EventReader
     from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_plugin_openai.sockets import Exchange, Sockets
 
 __all__ = ["ResponsesClient"]
 
@@ -53,6 +56,11 @@ class ResponsesClient:
         )
         self._bodies = BodyWriter(store=store)
         self._turn_states: dict[str, tuple[str, str]] = {}
+        self._sockets: Sockets | None = None
+        if info.options.get("supports_websockets") is True:
+            from codex_plugin_openai.sockets import Sockets
+
+            self._sockets = Sockets(info, env, url, headers, tokens, self._bodies)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
@@ -60,12 +68,14 @@ class ResponsesClient:
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
-        thread_id, measure = request.thread_id, request.measure
-        answer = await self._server.ask(thread_id, self._head(request), self._bodies.body(request), measure)
+        exchange = None if self._sockets is None else await self._begin(self._sockets, request)
+        if isinstance(exchange, str):
+            yield ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}")
+            exchange = None
+        reader, headers = (exchange, exchange.headers) if exchange is not None else await self._posted(request)
         from codex_plugin_openai.reading import (
-            UNWANTED,
             Completed,
-            EventSplitter,
+            ExpiredSocketError,
             ItemDone,
             Sign,
             broken_stream,
@@ -73,13 +83,11 @@ class ResponsesClient:
             rate_limits,
         )
 
-        splitter = EventSplitter(f"event: {UNWANTED}")
-        reader = self._server.events(thread_id, answer, splitter, _meter(measure))
         finished: list[ResponseItem] = []
         try:
-            if state := answer.headers.get(_TURN_STATE):
-                self._turn_states[thread_id] = (request.turn_id, state)
-            if limits := rate_limits(answer.headers):
+            if state := headers.get(_TURN_STATE):
+                self._turn_states[request.thread_id] = (request.turn_id, state)
+            if limits := rate_limits(headers):
                 yield limits
             while (batch := await reader.batch()) is not None:
                 for data in batch:
@@ -88,19 +96,43 @@ class ResponsesClient:
                         reader.alive = reader.alive or event is Sign.LIFE
                         continue
                     reader.alive = True
-                    if isinstance(event, ItemDone) and _is_repeated(event.item, finished):
-                        continue
+                    if isinstance(event, ItemDone):
+                        if _is_repeated(event.item, finished):
+                            continue
+                        if exchange is not None:
+                            exchange.items.append(event.item)
                     if isinstance(event, Completed):
-                        reader.finish()
+                        reader.finish() if exchange is None else exchange.keep(request, event.response_id)
                         yield event
                         return
                     yield event
+            raise broken_stream("stream closed before response.completed")
+        except ExpiredSocketError:
+            if exchange is None or finished or not exchange.reused:
+                raise
         finally:
             await reader.aclose(sys.exception())
-        raise broken_stream("stream closed before response.completed")
+        async for event in self.stream(request):  # with all items, on a new connection
+            yield event
+
+    async def _begin(self, sockets: Sockets, request: ModelRequest) -> Exchange | str | None:
+        _load_reading()
+        return await sockets.begin(request, self._head(request), _meter(request.measure, "codex.websocket_event"))
+
+    async def _posted(self, request: ModelRequest) -> tuple[EventReader, Mapping[str, str]]:
+        """Send a request without a WebSocket. Return the reader of the response, and its headers."""
+        body = self._bodies.body(request)
+        answer = await self._server.ask(request.thread_id, self._head(request), body, request.measure)
+        from codex_plugin_openai.reading import UNWANTED, EventSplitter
+
+        splitter = EventSplitter(f"event: {UNWANTED}")
+        meter = _meter(request.measure, "codex.sse_event")
+        return self._server.events(request.thread_id, answer, splitter, meter), answer.headers
 
     async def aclose(self) -> None:
         """Close all connections."""
+        if self._sockets is not None:
+            await self._sockets.aclose()
         await self._server.aclose()
 
     def _head(self, request: ModelRequest) -> dict[str, str]:
@@ -123,13 +155,13 @@ def _is_repeated(item: ResponseItem, finished: list[ResponseItem]) -> bool:
     return False
 
 
-def _meter(measure: Measure | None) -> ResponseMeter | None:
+def _meter(measure: Measure | None, name: str) -> ResponseMeter | None:
     if measure is None:
         return None
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_plugin_openai.reading import UNWANTED
 
-    return ResponseMeter(measure, _kind, UNWANTED)
+    return ResponseMeter(measure, _kind, UNWANTED, name)
 
 
 def _kind(data: str) -> str:

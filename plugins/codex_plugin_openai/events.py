@@ -7,16 +7,39 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from codex_framework import Completed, ItemAdded, ItemDone, ModelEvent, ReasoningDelta, TextDelta
+from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent, ReasoningDelta, TextDelta
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
-from codex_framework.toolkit.model_server.faults import failed_response, garbled_event, incomplete_response
+from codex_framework.toolkit.model_server.faults import (
+    failed_response,
+    garbled_event,
+    incomplete_response,
+    status_error,
+)
 
-__all__ = ["Sign", "decode"]
+__all__ = ["ExpiredSocketError", "Sign", "decode"]
+
+_EXPIRED = {
+    "previous_response_not_found": "Previous response was not found. Retrying the full request.",
+    "websocket_connection_limit_reached": "Responses websocket connection limit reached (60 minutes)."
+    " Create a new websocket connection to continue.",
+}
 
 Payload: TypeAlias = Mapping[str, Any]
+
+
+class ExpiredSocketError(ModelError):
+    """The server ends a WebSocket after an hour, or no longer has the response that a request refers to."""
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(
+            f"stream disconnected before completion: {fact}",
+            retryable=True,
+            info={"response_stream_disconnected": {"http_status_code": None}},
+            slug="stream-disconnected",
+        )
 
 
 class Sign(enum.Enum):
@@ -61,6 +84,7 @@ _VITAL = (
     "response.done",
     "response.failed",
     "response.incomplete",
+    "error",
 )
 
 
@@ -125,9 +149,29 @@ def _failed(payload: Payload) -> ModelEvent:
 
 
 def _error(payload: Payload) -> ModelEvent:
-    """Raise the error in an ``error`` event, which either is the error object or contains it."""
+    """Raise the error in an ``error`` event, which either is the error object or contains it.
+
+    Over a WebSocket it may have a status and headers, which a response of its own would have had.
+    """
     inner = payload.get("error")
-    raise failed_response({"error": inner if isinstance(inner, dict) else payload})
+    error: Payload = inner if isinstance(inner, dict) else payload
+    if error.get("code") in _EXPIRED:
+        raise ExpiredSocketError(_EXPIRED[error["code"]])
+    status = payload.get("status", payload.get("status_code"))
+    if isinstance(status, int) and 400 <= status < 600:
+        raise _refusal(status, payload.get("headers"), payload)
+    raise failed_response({"error": error})
+
+
+def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
+    from http import HTTPStatus
+
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    known = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+    return status_error(status, phrase, known, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"), "")
 
 
 def _incomplete(payload: Payload) -> ModelEvent:

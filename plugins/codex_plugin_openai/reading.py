@@ -5,10 +5,24 @@ from __future__ import annotations
 from codex_framework import Completed, ItemDone
 from codex_framework.toolkit.model_server.faults import broken_stream
 from codex_framework.toolkit.model_server.sse import EventSplitter
-from codex_plugin_openai.events import Sign, decode
+from codex_plugin_openai.events import ExpiredSocketError, Sign, decode
 from codex_plugin_openai.rate_limits import rate_limits
 
-__all__ = ["UNWANTED", "Completed", "EventSplitter", "ItemDone", "Sign", "broken_stream", "decode", "rate_limits"]
+__all__ = [
+    "SKIPPED",
+    "UNWANTED",
+    "Completed",
+    "EventSplitter",
+    "ExpiredSocketError",
+    "ItemDone",
+    "Sign",
+    "broken_stream",
+    "decode",
+    "rate_limits",
+]
 
 UNWANTED = "response.function_call_arguments.delta"
 """These events make up most of a long patch and are not needed: the finished item contains the arguments."""
+
+SKIPPED = f'{{"type":"{UNWANTED}"'
+"""The beginning of a message over a WebSocket that is not needed."""

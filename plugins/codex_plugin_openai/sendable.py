@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codex_framework.contract.protocol.items import Reasoning, ResponseItem
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.models import Prompt
@@ -39,6 +41,10 @@ class SendableItems:
         del known[same:]
         known += [(item, self._sent(item)) for item in items[same:]]
         return b"[" + b",".join(encoded for _, encoded in known if encoded) + b"]"
+
+    def alone(self, items: Sequence[ResponseItem]) -> bytes:
+        """Return some items as a JSON array in UTF-8."""
+        return b"[" + b",".join(encoded for item in items if (encoded := self._sent(item))) + b"]"
 
     def _sent(self, item: ResponseItem) -> bytes:
         return b"" if type(item) is Reasoning and self._is_refused(item) else encode_item(item)

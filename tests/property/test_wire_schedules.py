@@ -1,7 +1,8 @@
 """Conversations over a network that delays, cuts, garbles and resets: nothing is lost, nothing comes twice, nothing hangs.
 
 A server has items to say, some of them calls. It sees from each request what has arrived, and sends the rest, the first times over a
-wire with faults. The same schedules run over both APIs, with and without TLS.
+wire with faults. The same schedules run over both APIs, with and without TLS, and
+over WebSockets.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import itertools
 import json
 import re
-import socket
+import socket as sockets
 import ssl
 import struct
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,9 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 import codex_plugin_chat
 import codex_plugin_openai
@@ -113,6 +117,7 @@ class Server:
         self.schedules: list[Schedule] = []
         self.problems: list[str] = []
         self.ran: list[str] = []
+        self._answered = 0
 
     def begin(self, kinds: Sequence[str], schedules: Sequence[Schedule]) -> None:
         self.items = [_item(kind, number) for number, kind in enumerate(kinds)]
@@ -122,7 +127,10 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                path, body = await _request(reader)
+                path, body, upgrade = await _request(reader)
+                if upgrade:
+                    await self._serve_websocket(upgrade, reader, writer)
+                    break
                 wire = _Chat if path.endswith("/chat/completions") else _Responses
                 left = self._left(wire.names(json.loads(body)))
                 schedule = self.schedules.pop(0) if self.schedules else CLEAN
@@ -132,6 +140,34 @@ class Server:
             pass
         finally:
             writer.close()
+
+    async def _serve_websocket(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        protocol = ServerProtocol(max_size=None)
+        protocol.receive_data(head)
+        (request,) = protocol.events_received()
+        assert isinstance(request, Request)
+        protocol.send_response(protocol.accept(request))
+        writer.write(b"".join(protocol.data_to_send()))
+        has: dict[str, list[str]] = {}
+        while data := await reader.read(65_536):
+            protocol.receive_data(data)
+            for frame in protocol.events_received():
+                if not isinstance(frame, Frame) or frame.opcode is not Opcode.TEXT:
+                    return
+                message = json.loads(bytes(frame.data))
+                earlier = has[message["previous_response_id"]] if "previous_response_id" in message else []
+                names = [*earlier, *_Responses.names(message)]
+                left = self._left(names)
+                schedule = self.schedules.pop(0) if self.schedules else CLEAN
+                self._answered += 1
+                response = f"r{self._answered}"
+                has = {response: [*names, *(_name(item) for item in left)]}
+                events = [
+                    event.replace(b'"id":"r"', b'"id":"%b"' % response.encode()) for event in _Responses.events(left)
+                ]
+                assert response.encode() in events[-1]
+                if not await _send(writer, events, schedule, _Responses, socket=protocol):
+                    return
 
     def _left(self, names: list[str]) -> list[dict[str, Any]]:
         """Return what to say now, up to the next call, and note what is wrong with the request."""
@@ -230,15 +266,25 @@ def _name(item: dict[str, Any]) -> str:
             return str(item["content"][0]["text"])
 
 
-async def _request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
+async def _request(reader: asyncio.StreamReader) -> tuple[str, bytes, bytes]:
+    """Return the path and the body of a request, and its head if it asks for a WebSocket."""
     head = await reader.readuntil(b"\r\n\r\n")
+    if b"upgrade: websocket" in head.lower():
+        return head.split(b" ")[1].decode(), b"", head
     found = re.search(rb"content-length: (\d+)", head.lower())
     assert found
-    return head.split(b" ")[1].decode(), await reader.readexactly(int(found[1]))
+    return head.split(b" ")[1].decode(), await reader.readexactly(int(found[1])), b""
 
 
-async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Schedule, api: Any) -> bool:
-    """Send a response. Return whether the connection can be used again."""
+async def _send(
+    writer: asyncio.StreamWriter,
+    events: list[bytes],
+    schedule: Schedule,
+    api: Any,
+    *,
+    socket: ServerProtocol | None = None,
+) -> bool:
+    """Send a response, over a WebSocket if there is one. Return whether the connection can be used again."""
     fault = schedule.fault
     if fault == "no end":
         events = events[: -api.end]
@@ -258,9 +304,13 @@ async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Sch
         middle = len(events[at]) * 2 // 3
         torn = events[at][:middle] + b'{"' + events[at][middle:]
         events[at] = torn if fault == "torn event" else events[at][:middle] + b"\n\n"
-    pieces = _pieces(b"".join(events), schedule)
-    wire = _framed(pieces, schedule)
-    if fault == "wrong type":
+    if socket is None:
+        wire = _framed(_pieces(b"".join(events), schedule), schedule)
+    else:
+        wire = _pieces(_frames(socket, events, fault), schedule)
+    if socket is not None and fault in _HTTP_ONLY:
+        pass
+    elif fault == "wrong type":
         wire[0] = wire[0].replace(b"text/event-stream", b"application/json")
     elif fault == "bytes":
         joined = b"".join(wire)
@@ -288,15 +338,18 @@ async def _send(writer: asyncio.StreamWriter, events: list[bytes], schedule: Sch
         await asyncio.sleep(IDLE_MS * 2 / 1000)
     if fault == "drip":
         comment = b": drip\n\n" if schedule.framing != "chunked" else b"8\r\n: drip\n\n\r\n"
+        comment = comment if socket is None else b"\x89\x00"  # a ping
         for _ in range(30):
             writer.write(comment)
             await writer.drain()
             await asyncio.sleep(IDLE_MS / 10_000)
     if fault == "reset":
-        connection: socket.socket = writer.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection = writer.get_extra_info("socket")
+        connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
         return False
+    if socket is not None:
+        return fault in _LASTING or fault in _HTTP_ONLY
     return fault in _ANSWERS or (schedule.framing != "close" and fault in _LASTING)
 
 
@@ -308,6 +361,30 @@ _ANSWERS = {
     "error body": (b"200 OK", ERROR),
 }
 _LASTING = ("none", "garbage", "cut event", "torn event", "no end", "twice", "wrong type", "bytes", "error event")
+
+
+_HTTP_ONLY = ("wrong type", "page", "error body", *_ANSWERS)
+
+
+def _frames(protocol: ServerProtocol, events: list[bytes], fault: str) -> bytes:
+    """Return the events as messages of a WebSocket."""
+    if fault in ("status", "500", "429"):
+        status, _ = _ANSWERS[fault]
+        details = {
+            "type": "error",
+            "status": int(status[:3]),
+            "headers": {"retry-after": "0"},
+            "error": {"message": "busy"},
+        }
+        events = [b"data: %b" % json.dumps(details).encode()]
+    elif fault in ("page", "error body"):
+        events = [b"data: " + _ANSWERS[fault][1]]
+    for event in events:
+        for line in event.split(b"\n"):
+            if line.startswith(b"data: "):
+                protocol.send_text(line[6:])
+    frames = b"".join(protocol.data_to_send())
+    return frames + b"\xff\xff" if fault == "bad chunk" else frames
 
 
 def _is_vital(event: bytes, api: Any) -> bool:
@@ -337,7 +414,7 @@ class World:
     api: str
 
 
-@pytest.fixture(params=["responses-http", "responses-https", "chat-http", "chat-https"])
+@pytest.fixture(params=["responses-http", "responses-https", "responses-ws", "chat-http", "chat-https"])
 def world(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -352,6 +429,8 @@ def world(
     if scheme == "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)
+    more_options = ", supports_websockets=true" if scheme == "ws" else ""
+    scheme = "http" if scheme == "ws" else scheme
 
     @tool
     async def note(text: str) -> str:
@@ -362,7 +441,7 @@ def world(
     async def begin() -> tuple[asyncio.Server, Kernel]:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
         url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-        limits = f"request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}"
+        limits = f"request_max_retries=0, stream_idle_timeout_ms={IDLE_MS}, response_timeout_ms={IDLE_MS}{more_options}"
         more = f'wire_api="{api}", base_url="{url}", {limits}'
         overrides = (
             *('model="m"', 'model_provider="patient"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"'),

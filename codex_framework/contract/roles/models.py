@@ -25,6 +25,7 @@ __all__ = [
     "ModelPrices",
     "ModelProvider",
     "ModelRequest",
+    "ModelWarning",
     "OpenModel",
     "Prompt",
     "ProviderInfo",
@@ -254,6 +255,12 @@ class ToolInputDelta(Value):
     delta: str
 
 
+class ModelWarning(Value):
+    """Something about the request that the user should know. It is shown as a warning, and the response continues."""
+
+    message: str
+
+
 class RateLimits(Value):
     """A ``RateLimitSnapshot`` as the wire has it."""
 
@@ -319,6 +326,7 @@ ModelEvent: TypeAlias = (
     | RateLimits
     | LeftOut
     | AnsweredBy
+    | ModelWarning
     | Completed
 )
 

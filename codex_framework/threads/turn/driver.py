@@ -252,7 +252,9 @@ class TurnDriver:
             if completed is None:
                 failure = ModelFailed(self._incomplete(), retryable=True)
         except ModelError as error:
-            failure = ModelFailed(_with_hint(error), error.retryable, error.retry_after_s, error.info)
+            failure = ModelFailed(
+                _with_hint(error), error.retryable, error.retry_after_s, error.info, error.starts_over
+            )
         except StopTurn as error:
             stop = error
         except CodexError as error:  # a required component has not started

@@ -169,6 +169,7 @@ class ModelFailed(Value):
     retryable: bool = False
     retry_after_s: float | None = None
     info: str | Mapping[str, Any] = "other"
+    starts_over: bool = False
 
 
 class ToolFinished(Value):
@@ -405,6 +406,7 @@ class Turn:
         self._compacted = False
         self._continuations = 0
         self._retries = 0
+        self._started_over = False
         self._wanted = False
         self._failure: ModelFailed | None = None
         self._end_turn: bool | None = None
@@ -671,6 +673,7 @@ class Turn:
             return []
         self.state = State.DRAINING
         self._retries = 0
+        self._started_over = False
         self._compacted = False
         self._end_turn = event.end_turn
         return self._drained()
@@ -721,6 +724,9 @@ class Turn:
         self._wanted = True
         if self._overflowed():
             return self._advance() if self._compacts and not self._compacted else self._fail(failure)
+        if failure.starts_over and not self._started_over:
+            self._retries, self._started_over, self.state = 0, True, State.WAITING
+            return [Wait(0.0)]
         if not failure.retryable or self._retries >= self._max_retries:
             return self._fail(failure)
         self._retries += 1

@@ -31,6 +31,7 @@ from codex_framework.contract.roles.models import (
     ModelClient,
     ModelEvent,
     ModelRequest,
+    ModelWarning,
     RateLimits,
     ReasoningDelta,
     ReasoningPartAdded,
@@ -194,6 +195,8 @@ class Sampling:
                 scope.left_out(event, *self._answering)
             case AnsweredBy():
                 self._answered_by(event)
+            case ModelWarning(message):
+                scope.emit(WarningEvent(message))
             case Completed():
                 pass  # handled by run()
             case _:

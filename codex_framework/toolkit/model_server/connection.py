@@ -212,6 +212,10 @@ class Connection(asyncio.Protocol):
             if deadline is None:
                 deadline = asyncio.get_running_loop().time() + within_s
             await self._wait(deadline)
+        return self.take()
+
+    def take(self) -> bytes:
+        """Return what has arrived and was not read yet, possibly nothing."""
         piece = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
         self._queue.clear()
         if self._queued > _QUEUE_LIMIT and self.alive:

@@ -25,7 +25,7 @@ class Dialer:
     """Opens connections to one server.
 
     Args:
-        url: A URL of the server.
+        url: A URL of the server: ``http``, ``https``, ``ws`` or ``wss``.
         proxy: The proxy. None means that the server is reached directly.
         certificates: The trusted certificates. None means that neither server nor proxy use TLS.
 
@@ -40,6 +40,7 @@ class Dialer:
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         self._proxy = proxy
         self._certificates = certificates
+        self._needs_tunnel = parts.scheme != "http"
         self.prefix = ""
         self.headers: dict[str, str] = {}
         if proxy is not None and not proxy.is_socks and parts.scheme == "http":
@@ -111,7 +112,7 @@ class Dialer:
             from codex_framework.toolkit.model_server.socks import pass_socks
 
             await pass_socks(connection, proxy, self._host, self._port)
-        elif self._secure:
+        elif self._needs_tunnel:
             await self._tunnel(connection, proxy)
 
     async def _tunnel(self, connection: Connection, proxy: Proxy) -> None:

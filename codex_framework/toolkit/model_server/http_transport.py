@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from codex_framework.toolkit.model_server.connection import Connection
-from codex_framework.toolkit.model_server.dialing import Dialer
 from codex_framework.toolkit.model_server.transport_errors import SendError
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.certificates import Certificates
-    from codex_framework.toolkit.model_server.proxies import Proxy
+    from codex_framework.toolkit.model_server.dialing import Dialer
 
 __all__ = ["HttpTransport"]
 
@@ -33,13 +31,11 @@ class HttpTransport:
     """A :class:`~codex_framework.toolkit.model_server.transport.Transport` over HTTP/1.1.
 
     Args:
-        url: A URL of the server. All requests go to this server.
-        proxy: The proxy. None means that the server is reached directly.
-        certificates: The trusted certificates. None means that neither server nor proxy use TLS.
+        dialer: Opens connections to the server. All requests go to this server.
     """
 
-    def __init__(self, url: str, proxy: Proxy | None, certificates: Certificates | None) -> None:
-        self._dialer = Dialer(url, proxy, certificates)
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
         self._idle: dict[Connection, asyncio.TimerHandle] = {}
         self._busy: set[Connection] = set()
 

@@ -68,9 +68,17 @@ class ResponseMeter:
     Args:
         kind_of: Returns the kind of an event, given its data.
         skipped: The kind of the events that the splitter skips.
+        name: The name of the measurement.
     """
 
-    def __init__(self, measure: Measure, kind_of: Callable[[str], str], skipped: str = "skipped") -> None:
+    def __init__(
+        self,
+        measure: Measure,
+        kind_of: Callable[[str], str],
+        skipped: str = "skipped",
+        name: str = "codex.sse_event",
+    ) -> None:
+        self._name = name
         self._measure = measure
         self._kind_of = kind_of
         self._skipped = skipped
@@ -113,7 +121,7 @@ class ResponseMeter:
             told["error.message"] = str(error)
         took = time.monotonic() - self._started
         self._measure(
-            "codex.sse_event",
+            self._name,
             told,
             time_s=self._began,
             duration_s=took,

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from codex_framework.toolkit.model_server.dialing import Dialer
 from codex_framework.toolkit.model_server.http_transport import HttpTransport
 from codex_framework.toolkit.model_server.proxies import proxy_for
 
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.transport import Transport
 
-__all__ = ["open_transport"]
+__all__ = ["open_dialer", "open_transport"]
+
+_PROXIED = {"ws": "http", "wss": "https"}
+"""The scheme whose proxy applies."""
 
 
 def open_transport(url: str, env: Mapping[str, str]) -> Transport:
@@ -20,10 +24,20 @@ def open_transport(url: str, env: Mapping[str, str]) -> Transport:
     Raises:
         ModelError: A variable names no usable proxy.
     """
-    proxy = proxy_for(url, env)
+    return HttpTransport(open_dialer(url, env))
+
+
+def open_dialer(url: str, env: Mapping[str, str]) -> Dialer:
+    """Return what opens connections to the server of this URL, which may also have the scheme ``ws`` or ``wss``.
+
+    Raises:
+        ModelError: A variable names no usable proxy.
+    """
+    scheme, separator, rest = url.partition("://")
+    proxy = proxy_for(f"{_PROXIED.get(scheme, scheme)}{separator}{rest}", env)
     certificates = None
-    if url.startswith("https:") or (proxy is not None and proxy.scheme == "https"):
+    if scheme in ("https", "wss") or (proxy is not None and proxy.scheme == "https"):
         from codex_framework.toolkit.model_server.certificates import Certificates
 
         certificates = Certificates(env)
-    return HttpTransport(url, proxy, certificates)
+    return Dialer(url, proxy, certificates)

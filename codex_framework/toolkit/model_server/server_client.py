@@ -215,12 +215,15 @@ class EventReader:
         silence_s: float,
         meter: ResponseMeter | None,
         keep_tail: Callable[[asyncio.Task[None]], None],
+        *,
+        silence: str = _IDLE,
     ) -> None:
         self._answer: Answer | None = answer
         self._splitter = splitter
         self.silence_s = silence_s
         self._meter = meter
         self._keep_tail = keep_tail
+        self._silence = silence
         self._unwanted = 0
         self._heard = time.monotonic()
         self.alive = True
@@ -238,7 +241,7 @@ class EventReader:
                 return None
             batch = self._splitter.feed(piece)
         except (SilenceError, CutError, OverflowError) as error:
-            raise _broken(error) from error
+            raise _broken(error, self._silence) from error
         if self._meter is not None and batch:
             self._meter.heard(batch)
         return batch
@@ -276,14 +279,14 @@ class EventReader:
         return left_s
 
 
-def _broken(error: Exception) -> ModelError:
+def _broken(error: Exception, silence: str) -> ModelError:
     from codex_framework.toolkit.model_server.faults import broken_stream
 
     match error:
         case SilenceError():
-            return broken_stream(_IDLE)
+            return broken_stream(silence)
         case CutError():
-            return broken_stream(_DECODING)
+            return broken_stream(str(error) if str(error).lower().startswith("websocket") else _DECODING)
         case _:
             return broken_stream(f"the model server sent {error}")
 

@@ -43,8 +43,6 @@ HANDLE_EVERY_KEY = ("schema", "reference", "checking", "paths", "layers", "secre
 ELSEWHERE = {
     "personality": "a placeholder in instructions",
     "instructions": "a field of agents and of the wire",
-    "websocket_connect_timeout_ms": "known to the plugin openai, which accepts it",
-    "supports_websockets": "known to the plugin openai, which accepts it",
     "nickname_candidates": "known to the plugin agent_roles, which accepts it",
     "skills": "a folder that commands may not write",
     "hooks": "a folder that commands may not write",

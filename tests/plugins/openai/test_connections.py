@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from codex_framework.toolkit.model_server import http_transport
 from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.dialing import Dialer
 from codex_framework.toolkit.model_server.http_transport import HttpTransport
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
 
@@ -173,7 +174,7 @@ def answering(connection: socket.socket, number: int) -> None:
 
 @contextlib.asynccontextmanager
 async def transport_to(listener: Listener) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(listener.url, None, None)
+    transport = HttpTransport(Dialer(listener.url, None, None))
     try:
         yield transport
     finally:

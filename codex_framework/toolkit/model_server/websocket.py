@@ -1,0 +1,220 @@
+"""WebSocket connections to a model server, on the sans-I/O protocol of websockets and the connections of the HTTP transport.
+
+Import it only when a WebSocket is opened: websockets takes 20 ms to import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus, PayloadTooBig
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.uri import parse_uri
+
+from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.sse import EVENT_LIMIT
+from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.dialing import Dialer
+
+__all__ = ["UpgradeRefusedError", "WebSocket", "open_websocket"]
+
+_FROM_PROTOCOL = frozenset({"host", "upgrade", "connection"})
+_WHOLE_S = 3600.0
+"""Time limit for each read of the upgrade, in seconds. The limit for all of it is shorter."""
+
+_CLOSED = "websocket closed by server before response.completed"
+_RESET = "WebSocket protocol error: Connection reset without closing handshake"
+
+
+class UpgradeRefusedError(Exception):
+    """The server answered the request for a WebSocket with an ordinary response.
+
+    Attributes:
+        status: Its status code.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the server answered the request for a WebSocket with status {status}")
+        self.status = status
+
+
+class WebSocket:
+    """An open WebSocket. It is both the answer and the splitter of an ``EventReader``.
+
+    Attributes:
+        status: Always 101.
+        phrase: The reason phrase after it.
+        headers: The headers of the upgrade, with names in lower case.
+        unwanted: Number of messages skipped so far.
+        skip: The beginning of messages that are not needed. Empty means that all are needed.
+    """
+
+    status = 101
+    phrase = "Switching Protocols"
+
+    def __init__(
+        self, connection: Connection, protocol: ClientProtocol, headers: Mapping[str, str], *, skip: str = ""
+    ) -> None:
+        self.headers = headers
+        self.unwanted = 0
+        self.skip = skip
+        self._connection = connection
+        self._protocol = protocol
+        self._parts: list[bytes] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection is open."""
+        return self._connection.alive
+
+    def send(self, text: bytes) -> None:
+        """Send a message, which must be UTF-8.
+
+        Raises:
+            CutError: The connection is closed.
+        """
+        if not self.alive:
+            raise CutError(_CLOSED)
+        self._protocol.send_text(text)
+        self._flush()
+
+    def silent(self) -> bool:
+        """Return whether nothing has arrived that nobody asked for. Only then can another message be sent."""
+        try:
+            pieces = self._connection.take()
+            return self.alive and not self.feed(pieces) and not self._parts
+        except (CutError, OverflowError):
+            return False
+
+    async def read(self, within_s: float) -> bytes:
+        """Return the next bytes. Raises as :meth:`Answer.read <codex_framework.toolkit.model_server.transport.Answer.read>`."""
+        try:
+            return await self._connection.read(within_s)
+        except CutError as error:
+            raise CutError(_RESET) from error
+
+    def feed(self, piece: bytes, /) -> list[str]:
+        """Return the messages that these bytes complete.
+
+        Raises:
+            CutError: The server closes the connection.
+            OverflowError: A message is too long, or is not text.
+        """
+        if not piece:
+            return []
+        self._protocol.receive_data(piece)
+        messages = self._messages()
+        self._flush()
+        if not messages:
+            self._check()
+        return messages
+
+    async def aclose(self) -> None:
+        """Close the connection at once."""
+        self._connection.cut()
+
+    def leave(self) -> None:
+        """Close the connection, and tell the server."""
+        if self.alive:
+            self._protocol.send_close(1000)
+            self._flush()
+            self._connection.transport.close()
+            self._connection.alive = False
+
+    def _messages(self) -> list[str]:
+        messages: list[str] = []
+        for frame in self._protocol.events_received():
+            assert isinstance(frame, Frame)
+            if frame.opcode is Opcode.BINARY:
+                raise OverflowError("a binary message, which no event is")
+            if frame.opcode not in (Opcode.TEXT, Opcode.CONT):
+                continue
+            self._parts.append(bytes(frame.data))
+            if not frame.fin:
+                continue
+            text = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)).decode("utf-8", "replace")
+            self._parts.clear()
+            if self.skip and text.startswith(self.skip):
+                self.unwanted += 1
+            else:
+                messages.append(text)
+        return messages
+
+    def _check(self) -> None:
+        error = self._protocol.parser_exc
+        if isinstance(error, PayloadTooBig):
+            raise OverflowError("an event that is too long")
+        if error is not None or self._protocol.close_rcvd is not None:
+            self._connection.cut()
+            raise CutError(_CLOSED)
+
+    def _flush(self) -> None:
+        for data in self._protocol.data_to_send():
+            if data and self.alive:
+                self._connection.transport.write(data)
+
+
+async def open_websocket(dialer: Dialer, url: str, headers: Mapping[str, str], limit_s: float) -> WebSocket:
+    """Open a WebSocket.
+
+    Args:
+        url: A URL with the scheme ``ws`` or ``wss``.
+        headers: The headers of the request, in addition to those of the protocol.
+        limit_s: The time limit in seconds, from the connection to the upgrade.
+
+    Raises:
+        ModelError: The certificates cannot be loaded.
+        SendError: The connection failed, or the response is not an upgrade.
+        SilenceError: The time limit expired.
+        UpgradeRefusedError: The server answered with another status.
+    """
+    protocol = ClientProtocol(parse_uri(url), max_size=EVENT_LIMIT)
+    request = protocol.connect()
+    for name, value in headers.items():
+        if name not in _FROM_PROTOCOL:
+            request.headers[name] = value
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(limit_s):
+            connection = await dialer.dial()
+            return await _upgraded(connection, protocol, request)
+    except BaseException as error:
+        if connection is not None:
+            connection.cut()
+        if isinstance(error, TimeoutError):
+            raise SilenceError from error
+        raise
+
+
+async def _upgraded(connection: Connection, protocol: ClientProtocol, request: Request) -> WebSocket:
+    connection.begin_raw()
+    protocol.send_request(request)
+    connection.transport.write(b"".join(protocol.data_to_send()))
+    while True:
+        try:
+            protocol.receive_data(await connection.read(_WHOLE_S))
+        except CutError as error:
+            if not connection.heard:
+                raise SendError(str(error)) from error
+            protocol.receive_eof()  # which ends the body of a response without a length
+            _check_handshake(protocol)
+            raise SendError(str(error)) from error
+        _check_handshake(protocol)
+        response = next((event for event in protocol.events_received() if isinstance(event, Response)), None)
+        if response is not None:
+            received = {name.lower(): value for name, value in response.headers.raw_items()}
+            return WebSocket(connection, protocol, received)
+
+
+def _check_handshake(protocol: ClientProtocol) -> None:
+    error = protocol.handshake_exc
+    if isinstance(error, InvalidStatus):
+        raise UpgradeRefusedError(error.response.status_code) from error
+    if error is not None:
+        raise SendError(f"no WebSocket: {error}") from error

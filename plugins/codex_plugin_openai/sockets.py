@@ -1,0 +1,290 @@
+"""Responses over WebSockets: one connection for each thread, on which a request carries only what the server does not have yet."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from codex_framework import ModelError, ModelRequest, ProviderInfo
+from codex_framework.toolkit.model_server.opening import open_dialer
+from codex_framework.toolkit.model_server.server_client import EventReader
+from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+
+if TYPE_CHECKING:
+    from codex_framework.contract.protocol.items import ResponseItem
+    from codex_framework.toolkit.model_server.dialing import Dialer
+    from codex_framework.toolkit.model_server.measuring import ResponseMeter
+    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_framework.toolkit.model_server.websocket import WebSocket
+    from codex_plugin_openai.body import BodyWriter
+
+__all__ = ["Exchange", "Sockets"]
+
+_BETA = "responses_websockets=2026-02-06"
+_STARTED = "x-codex-ws-stream-request-start-ms"
+_LITE = "x-openai-internal-codex-responses-lite"
+_CONNECT_MS = 15_000
+_KEPT_S = 300.0
+"""How long an unused connection is kept, in seconds. The server forgets the thread's responses with it."""
+_KEPT = 32
+"""How many unused connections are kept."""
+_OF_POST = frozenset({"accept", "accept-encoding", "content-type"})
+_IDLE = "idle timeout waiting for websocket"
+_NO_WEBSOCKET = frozenset({404, 405, 426, 501})
+"""Statuses of servers that have no WebSocket. They are not asked for one again."""
+
+
+class _Session:
+    """The connection of a thread, and what the server knows of the thread.
+
+    Attributes:
+        known: The input of the last response and its items.
+        response_id: The id of the last response. Empty means that the server knows nothing.
+        shape: What a request must have in common with the last one to refer to it.
+        lite: The header with which the connection was opened. It says in which form requests come.
+        failures: Number of failed requests in a row.
+        failure: What went wrong last.
+        fallen: Whether the thread uses server-sent events instead.
+    """
+
+    def __init__(self) -> None:
+        self.socket: WebSocket | None = None
+        self.busy = False
+        self.known: list[ResponseItem] = []
+        self.response_id = ""
+        self.shape = b""
+        self.lite = ""
+        self.failures = 0
+        self.failure = ""
+        self.fallen = False
+        self.expiry: asyncio.TimerHandle | None = None
+
+    def forget(self) -> None:
+        """Forget what the server knows."""
+        self.known, self.response_id, self.shape = [], "", b""
+
+    def fail(self, error: ModelError, retries: int) -> None:
+        """Count a failure of the connection. After so many retries, the next request is sent in another way."""
+        self.forget()
+        self.failures += 1
+        self.failure = str(error)
+        error.starts_over = self.failures > retries
+
+    def fall(self) -> str:
+        """Use no WebSocket from now on, and return why."""
+        self.fallen = True
+        return self.failure
+
+    def take(self) -> WebSocket | None:
+        """Return the connection if it can be used. Otherwise close it."""
+        if self.expiry is not None:
+            self.expiry.cancel()
+            self.expiry = None
+        socket, self.socket = self.socket, None
+        if socket is not None and socket.silent():
+            return socket
+        if socket is not None:
+            socket.leave()
+        self.forget()
+        return None
+
+    def close(self) -> None:
+        """Close an unused connection."""
+        socket = self.take()
+        if socket is not None:
+            socket.leave()
+        self.forget()
+
+
+class Exchange(EventReader):
+    """One response over a WebSocket.
+
+    Attributes:
+        reused: Whether the connection was open before the request.
+        headers: The headers with which the connection was opened. Empty if it was open already.
+        items: The completed items of the response.
+    """
+
+    def __init__(
+        self, owner: Sockets, session: _Session, socket: WebSocket, silence_s: float, meter: ResponseMeter | None
+    ) -> None:
+        super().__init__(socket, socket, silence_s, meter, lambda _: None, silence=_IDLE)
+        self.reused = False
+        self.headers: Mapping[str, str] = {}
+        self.items: list[ResponseItem] = []
+        self._owner = owner
+        self._session = session
+        self._socket = socket
+
+    def keep(self, request: ModelRequest, response_id: str) -> None:
+        """Keep the connection after a complete response."""
+        session = self._session
+        self._answer = None
+        session.known, session.response_id = [*request.prompt.items, *self.items], response_id
+        session.failures = 0
+        self._owner.keep(session, self._socket)
+
+    async def aclose(self, error: BaseException | None) -> None:
+        """Release the connection. Unless the response is complete, the connection is closed."""
+        session = self._session
+        if self._answer is not None:
+            session.forget()
+            if type(error) is ModelError and error.slug == "stream-disconnected":
+                session.fail(error, self._owner.retries)
+        session.busy = False
+        await super().aclose(error)
+
+
+class Sockets:
+    """The WebSockets of a client.
+
+    Args:
+        url: The URL that requests are posted to without WebSockets.
+        headers: The headers of every request.
+        tokens: As for the client.
+
+    Attributes:
+        retries: How often a connection is tried again before the thread does without.
+    """
+
+    def __init__(
+        self,
+        info: ProviderInfo,
+        env: Mapping[str, str],
+        url: str,
+        headers: Mapping[str, str],
+        tokens: TokenSource | None,
+        bodies: BodyWriter,
+    ) -> None:
+        self._info = info
+        self._url = url.replace("http", "ws", 1)
+        self._dialer: Dialer = open_dialer(self._url, env)
+        self._headers = {name: value for name, value in headers.items() if name not in _OF_POST}
+        self._tokens = tokens
+        self._bodies = bodies
+        limit_ms = info.options.get("websocket_connect_timeout_ms", _CONNECT_MS)
+        self._connect_s = (limit_ms if isinstance(limit_ms, int) and limit_ms > 0 else _CONNECT_MS) / 1000
+        self.retries = info.stream_max_retries
+        self._sessions: dict[str, _Session] = {}
+        self._refused = False
+
+    async def begin(
+        self, request: ModelRequest, headers: Mapping[str, str], meter: ResponseMeter | None
+    ) -> Exchange | str | None:
+        """Send a request.
+
+        Args:
+            headers: The headers of this request.
+
+        Returns:
+            The response. None means that it has to be requested without a WebSocket, and a text that this is so from now on
+            because of failures, which the text names.
+
+        Raises:
+            ModelError: The connection failed. A retry can help.
+        """
+        if self._refused:
+            return None
+        session = self._sessions.setdefault(request.thread_id, _Session())
+        if session.fallen or session.busy:
+            return None
+        if session.failures > self.retries:
+            return session.fall()
+        session.busy = True
+        exchange: Exchange | None = None
+        try:
+            exchange = await self._exchange(session, request, headers, meter)
+        except ModelError as error:
+            if error.slug not in ("unreachable", "stream-disconnected"):
+                raise
+            session.fail(error, self.retries)
+            raise
+        finally:
+            session.busy = exchange is not None
+        return exchange
+
+    def keep(self, session: _Session, socket: WebSocket) -> None:
+        """Keep a connection for the thread's next request."""
+        session.socket = socket
+        session.expiry = asyncio.get_running_loop().call_later(_KEPT_S, session.close)
+        unused = [each for each in self._sessions.values() if each.socket is not None]
+        if len(unused) > _KEPT:
+            unused[0].close()
+
+    async def aclose(self) -> None:
+        """Close all connections that are not in use."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+        await asyncio.sleep(0)
+
+    async def _exchange(
+        self, session: _Session, request: ModelRequest, headers: Mapping[str, str], meter: ResponseMeter | None
+    ) -> Exchange | None:
+        lite = headers.get(_LITE, "")
+        if lite != session.lite:
+            session.close()
+        socket, opened, session.lite = session.take(), False, lite
+        if socket is None:
+            socket, opened = await self._open(headers), True
+        if socket is None:
+            return None
+        exchange = Exchange(self, session, socket, self._info.stream_idle_timeout_ms / 1000, meter)
+        if opened:
+            exchange.headers = socket.headers
+        exchange.reused = not opened
+        self._send(session, socket, request)
+        return exchange
+
+    def _send(self, session: _Session, socket: WebSocket, request: ModelRequest) -> None:
+        """Send the request, with only the new items if the server has the others."""
+        shape = self._bodies.shape(request)
+        added = _added(session.known, request.prompt.items) if session.response_id and shape == session.shape else None
+        previous = "" if added is None else session.response_id
+        metadata = {_STARTED: str(int(time.time() * 1000))}
+        message = self._bodies.message(request, previous, added, metadata)
+        session.shape = shape
+        try:
+            socket.send(message)
+        except CutError as error:
+            raise _broken(str(error)) from error
+
+    async def _open(self, headers: Mapping[str, str]) -> WebSocket | None:
+        """Open a connection. None means that the server has no WebSocket, or lets ordinary requests decide."""
+        from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError, open_websocket
+        from codex_plugin_openai.reading import SKIPPED
+
+        headers = {**headers, **self._headers, "openai-beta": _BETA}
+        if self._tokens is not None:
+            token = await self._tokens.token()
+            headers = {**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}
+        try:
+            socket = await open_websocket(self._dialer, self._url, headers, self._connect_s)
+        except UpgradeRefusedError as error:
+            self._refused = error.status in _NO_WEBSOCKET
+            return None
+        except SendError as error:
+            from codex_framework.toolkit.model_server.faults import unreachable
+
+            raise unreachable(self._url, str(error)) from error
+        except SilenceError as error:
+            from codex_framework.toolkit.model_server.faults import unreachable
+
+            raise unreachable(self._url, f"no WebSocket within {self._connect_s:g} s") from error
+        socket.skip = SKIPPED
+        return socket
+
+
+def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:
+    """Return the items after those that the server knows. None means that the input does not begin with these."""
+    count = len(known)
+    items = list(items)
+    return items[count:] if len(items) > count and items[:count] == known else None
+
+
+def _broken(reason: str) -> ModelError:
+    from codex_framework.toolkit.model_server.faults import broken_stream
+
+    return broken_stream(reason)
