@@ -228,7 +228,7 @@ class ModelServer:
             reply = source if isinstance(source, Reply) else source(received[-1])
             return reply, _with_faults(wire.events(reply, number), reply.fault or Fault())
 
-        serve_websocket(connection, request, head, answer, self._stopping.wait)
+        serve_websocket(connection, request.connection, head, answer, self._stopping.wait)
         return False
 
     def _encode(self, reply: Reply, number: int, wire: Wire) -> list[bytes]:

@@ -6,16 +6,13 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 from codex_framework.testing.scripted import Fault, Reply
-
-if TYPE_CHECKING:
-    from codex_framework.testing.server import RecordedRequest
 
 __all__ = ["serve_websocket"]
 
@@ -24,7 +21,7 @@ Answer = tuple[Reply, list[bytes]]
 
 def serve_websocket(
     connection: socket.socket,
-    upgrade: RecordedRequest,
+    number: int,
     head: bytes,
     answer: Callable[[bytes, float], Answer | None],
     pause: Callable[[float], bool],
@@ -34,6 +31,7 @@ def serve_websocket(
     A message with ``"generate": false`` is answered without the script, as servers do that only prepare for the next one.
 
     Args:
+        number: The number of the connection, for the ids of prepared responses.
         head: The bytes of the request for the WebSocket.
         answer: Returns the reply to a message and its events, given the message and the time of its arrival. None means that the
             script is at its end.
@@ -49,7 +47,7 @@ def serve_websocket(
     for message, arrived in _messages(connection, protocol):
         if json.loads(message).get("generate") is False:
             prepared += 1
-            for event in _prepared(f"prepared_{upgrade.connection}_{prepared}"):
+            for event in _prepared(f"prepared_{number}_{prepared}"):
                 protocol.send_text(json.dumps(event).encode())
             _flush(connection, protocol)
             continue
