@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.cli.argv import Option, UnknownOption, UsageError
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["exec_main"]
 
 _FULL_AUTO = "warning: `--full-auto` was removed; use `--sandbox workspace-write` instead."
-_LOCAL_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
-"""The default models of ``--oss`` (Codex's)."""
 
 
 def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
@@ -157,13 +156,16 @@ def load(options: ExecOptions) -> Config:
         ConfigError: The configuration or the working folder is invalid.
     """
     config = _config(options)
-    if options.flag("oss"):
-        config = _with_local_provider(config, options)
+    implied: dict[str, Any] = {}
+    for option, value in options.implying:
+        implied |= option.implied(value, config)
+    if implied:
+        config = _config(options, implied)
     _check_trusted(config, options)
     return config
 
 
-def _config(options: ExecOptions) -> Config:
+def _config(options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType({})) -> Config:
     from codex_framework.config import load_config
 
     cwd = Path.cwd()
@@ -179,29 +181,7 @@ def _config(options: ExecOptions) -> Config:
         environ=os.environ,
         profile=options.text("profile"),
         overrides=options.overrides,
-        flags=options.flags,
-        ignore_user_config=options.flag("ignore_user_config"),
-    )
-
-
-def _with_local_provider(config: Config, options: ExecOptions) -> Config:
-    from codex_framework.config import load_config
-
-    provider = options.text("local_provider") or config.get("oss_provider")
-    if provider is None:
-        raise ConfigError(
-            "--oss requires a provider",
-            path="--oss",
-            slug="oss",
-            hint="Add --local-provider ollama or --local-provider lmstudio, or set oss_provider in config.toml.",
-        )
-    flags = {"model": _LOCAL_MODELS.get(provider), **options.flags, "model_provider": provider}
-    return load_config(
-        cwd=config.cwd,
-        environ=os.environ,
-        profile=options.text("profile"),
-        overrides=options.overrides,
-        flags={key: value for key, value in flags.items() if value is not None},
+        flags={**implied, **options.flags},
         ignore_user_config=options.flag("ignore_user_config"),
     )
 

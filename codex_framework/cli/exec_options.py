@@ -58,8 +58,6 @@ SHARED_OPTIONS = (
         also=_is_picture,
     ),
     Option("-m --model", "The model to use.", metavar="MODEL"),
-    Option("--oss", "Use a local provider for open models (see --local-provider)."),
-    Option("--local-provider", "The local provider for --oss.", metavar="PROVIDER", choices=("lmstudio", "ollama")),
     Option(
         "-p --profile", "Use a named set of settings: [profiles.PROFILE] or PROFILE.config.toml.", metavar="PROFILE"
     ),
@@ -213,6 +211,12 @@ class ExecOptions:
     def texts(self, key: str) -> list[str]:
         """Return the values of an option that may be repeated."""
         return list(self._values.get(key, ()))
+
+    @property
+    def implying(self) -> list[tuple[PluginOption, Any]]:
+        """The given options of plugins that imply further settings, with their values."""
+        given = [each for each in self._offered if each.implies is not None and each.option.key in self._values]
+        return [(each, self._values[each.option.key]) for each in given]
 
     @property
     def images(self) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codex_framework.cli.argv import Option
 from codex_framework.config import Config
 from codex_framework.config.keys import dotted
+from codex_framework.contract.errors import CodexError, PluginError, described
 from codex_framework.contract.roles.exec_commands import ExecCommand
+from codex_framework.contract.roles.exec_options import OptionUse
 from codex_framework.contract.value import Value
 from codex_framework.plugins.registry import load_exec_commands, load_exec_options
 
@@ -22,11 +24,15 @@ class PluginOption(Value):
     Attributes:
         key: The dotted key of the setting.
         is_path: Whether its values are paths, which become absolute.
+        plugin: The plugin's name.
+        implies: As in :class:`~codex_framework.ExecOption`.
     """
 
     option: Option
     key: str
     is_path: bool
+    plugin: str = ""
+    implies: Callable[[OptionUse], Mapping[str, Any]] | None = None
 
     def setting(self, value: Any) -> Any:
         """Return the value of the setting for the value of the option."""
@@ -34,6 +40,29 @@ class PluginOption(Value):
             return value
         folder = Path.cwd()
         return [str(folder / each) for each in value] if isinstance(value, list) else str(folder / value)
+
+    def implied(self, value: Any, config: Config) -> dict[str, Any]:
+        """Return the settings that follow from the option and that the command line does not set itself.
+
+        Raises:
+            CodexError: The plugin refuses, or it failed.
+        """
+        assert self.implies is not None
+        given: dict[str, Any] = {}
+        for layer in config.layers:
+            if layer.name in ("override", "flags"):
+                given |= layer.table
+        try:
+            found = dict(self.implies(OptionUse(value=self.setting(value), config=config.tables, given=given)))
+        except CodexError:
+            raise
+        except Exception as error:  # a plugin may raise anything
+            raise PluginError(
+                self.plugin,
+                f"the option {self.option.names[0]} of plugin {self.plugin!r} failed: {described(error)}",
+                hint=f"Fix the plugin, or leave {self.option.names[0]} out.",
+            ) from error
+        return {key: setting for key, setting in found.items() if key not in given}
 
 
 def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
@@ -51,7 +80,7 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         choices = tuple(offered.choices)
         option = Option(names, offered.text, metavar=offered.metavar, many=offered.many, choices=choices)
         key = dotted(("framework", "plugins", plugin, offered.setting))
-        found.append(PluginOption(option, key, offered.is_path))
+        found.append(PluginOption(option, key, offered.is_path, plugin, offered.implies))
     return found
 
 

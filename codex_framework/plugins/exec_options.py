@@ -15,7 +15,7 @@ BUILT_IN_OPTIONS = frozenset(
     """
     add-dir agent all approve-for-me cd color config cyber-access-program dangerously-bypass-approvals-and-sandbox
     dangerously-bypass-hook-trust disable enable ephemeral experimental-json full-auto heartbeat help ignore-rules
-    ignore-user-config image json last local-provider model oss output-last-message output-schema plugin profile sandbox
+    ignore-user-config image json last model output-last-message output-schema plugin profile sandbox
     skip-git-repo-check strict-config thread-source version yolo
     """.split()  # noqa: SIM905
 )
@@ -44,6 +44,8 @@ def option_problems(option: ExecOption, settings: type[Any] | None) -> Iterator[
     choices: Any = option.choices
     if not isinstance(choices, (list, tuple)) or not all(isinstance(choice, str) for choice in choices):
         yield f"its choices are {choices!r}, not a list of strings"
+    if option.implies is not None and not callable(option.implies):
+        yield f"its implies is {option.implies!r}, which cannot be called"
     if option.metavar is None and (option.many or option.choices or option.is_path):
         yield "it has no metavar, so it has no value; leave out many, choices and is_path"
 

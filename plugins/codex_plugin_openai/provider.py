@@ -18,6 +18,15 @@ def _local(provider: str, name: str, port: int) -> ProviderInfo:
     return ProviderInfo(id=provider, name=name, base_url=f"http://localhost:{port}/v1", response_timeout_ms=300_000)
 
 
+def _placed(info: ProviderInfo, env: Mapping[str, str]) -> ProviderInfo:
+    """Return a provider of local models where the environment says that it listens (Codex's variables)."""
+    if info.id not in ("ollama", "lmstudio"):
+        return info
+    from codex_framework.toolkit.local_servers import local_url
+
+    return info.evolve(base_url=local_url(info.base_url or "", env))
+
+
 class ResponsesProvider(ModelProvider):
     """The model provider for servers with the Responses API (``wire_api = "responses"``).
 
@@ -50,6 +59,7 @@ class ResponsesProvider(ModelProvider):
         from codex_plugin_openai.client import ResponsesClient
 
         check_options(info)
+        info = _placed(info, env)
         found = access(info, env, self._config)
         if found.base_url is not None and info.base_url == _OPENAI_URL:
             info = info.evolve(base_url=found.base_url)

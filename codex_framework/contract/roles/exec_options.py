@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from codex_framework.contract.value import Value
+from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["ExecOption"]
+from codex_framework.contract.value import Value, field
+
+__all__ = ["ExecOption", "OptionUse"]
+
+
+class OptionUse(Value, kw_only=True):
+    """An option on a command line.
+
+    Attributes:
+        value: Its value: a string, a list of strings, or True for a switch.
+        config: The merged configuration, with all options.
+        given: What the command line alone sets, by top-level key.
+    """
+
+    value: Any
+    config: Mapping[str, Any] = field(repr=False)
+    given: Mapping[str, Any] = field(repr=False)
 
 
 class ExecOption(Value, kw_only=True):
@@ -22,6 +39,9 @@ class ExecOption(Value, kw_only=True):
         many: Whether the option may be repeated. The setting is then a list of strings.
         choices: The allowed values. Empty means any.
         is_path: Whether the value is a path. A relative path begins in the current folder, and the setting gets an absolute one.
+        implies: Returns further settings that follow from the option, by dotted key, or nothing. Called once, before the run. It may
+            prepare something, print to stderr, and raise a ``CodexError``, which ends the program with its text. What the command
+            line itself sets has precedence over the result; files have not. None means that nothing follows.
     """
 
     name: str
@@ -31,3 +51,4 @@ class ExecOption(Value, kw_only=True):
     many: bool = False
     choices: tuple[str, ...] = ()
     is_path: bool = False
+    implies: Callable[[OptionUse], Mapping[str, Any]] | None = None

@@ -1,0 +1,32 @@
+"""Where servers of local models listen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codex_framework.contract.errors import ConfigError
+
+__all__ = ["local_url"]
+
+_URL, _PORT = "CODEX_OSS_BASE_URL", "CODEX_OSS_PORT"
+
+
+def local_url(default: str, env: Mapping[str, str]) -> str:
+    """Return the base URL of a server of local models: ``CODEX_OSS_BASE_URL``, else localhost at ``CODEX_OSS_PORT``, else ``default``.
+
+    Raises:
+        ConfigError: The port is none.
+    """
+    if url := env.get(_URL, "").strip():
+        return url
+    port = env.get(_PORT, "").strip()
+    if not port:
+        return default
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ConfigError(
+            f"{_PORT} is {port!r}, which is not a port",
+            path=_PORT,
+            slug="oss",
+            hint="Set it to a number from 1 to 65535, or remove it.",
+        )
+    return f"http://localhost:{int(port)}/v1"

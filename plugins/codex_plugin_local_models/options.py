@@ -1,0 +1,64 @@
+"""``--oss`` and ``--local-provider``: which server, which model, and whether both are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codex_framework import ConfigError, ExecOption, PluginContext
+from codex_framework.contract.roles.exec_options import OptionUse
+from codex_framework.toolkit.local_servers import local_url
+
+__all__ = ["options"]
+
+_PROVIDERS = {
+    "lmstudio": ("http://localhost:1234/v1", "openai/gpt-oss-20b"),
+    "ollama": ("http://localhost:11434/v1", "gpt-oss:20b"),
+}
+"""The address and the default model of each provider (Codex's)."""
+
+
+def options(plugin: PluginContext) -> Sequence[ExecOption]:
+    """Return the options."""
+
+    def implies(use: OptionUse) -> Mapping[str, Any]:
+        provider = _provider(use)
+        url, default = _PROVIDERS[provider]
+        model = str(use.given.get("model") or default)
+        url = local_url(url, plugin.environ)
+        if provider == "ollama":
+            from codex_plugin_local_models.ollama import prepare
+        else:
+            from codex_plugin_local_models.lmstudio import prepare
+
+        prepare(url, model, plugin.environ)
+        return {"model_provider": provider, "model": model}
+
+    return (
+        ExecOption(
+            name="oss",
+            setting="oss",
+            text="Use a local provider for open models (see --local-provider).",
+            implies=implies,
+        ),
+        ExecOption(
+            name="local-provider",
+            setting="provider",
+            text="The local provider for --oss.",
+            metavar="PROVIDER",
+            choices=tuple(_PROVIDERS),
+        ),
+    )
+
+
+def _provider(use: OptionUse) -> str:
+    table = use.config.get("framework", {}).get("plugins", {}).get("local_models", {})
+    provider = table.get("provider") or use.config.get("oss_provider")
+    if provider in _PROVIDERS:
+        return str(provider)
+    raise ConfigError(
+        "--oss requires a provider" if provider is None else f"{provider!r} is not a provider for --oss",
+        path="--oss",
+        slug="oss",
+        hint="Add --local-provider ollama or --local-provider lmstudio, or set oss_provider in config.toml.",
+    )

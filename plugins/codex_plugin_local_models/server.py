@@ -1,0 +1,123 @@
+"""Requests to a server of local models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from codex_framework import ModelError
+from codex_framework.contract.urls import shown_url
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["LocalServer", "failed"]
+
+_TIMEOUT_S = 10.0
+_SILENCE_S = 300.0
+"""Seconds without a line after which a download counts as hanging. Servers report progress several times a second."""
+_MAX_BYTES = 16 * 1024 * 1024
+_LONGEST_LINE = 1024 * 1024
+
+
+class LocalServer:
+    """A server, by the base URL of its API.
+
+    Args:
+        url: The base URL, which ends with ``/v1``.
+        noun: The server's name in messages.
+        hint: What to do if it does not run.
+    """
+
+    def __init__(self, url: str, noun: str, hint: str) -> None:
+        self.url = url.rstrip("/")
+        self._noun = noun
+        self._hint = hint
+
+    @property
+    def root(self) -> str:
+        """The URL without ``/v1``."""
+        return self.url.removesuffix("/v1")
+
+    def get(self, url: str) -> dict[str, Any]:
+        """Return the JSON object at a URL. Empty if the status is not 200.
+
+        Raises:
+            ModelError: The server does not run, or its reply is no JSON object.
+        """
+        with self._open("GET", url, timeout_s=_TIMEOUT_S) as response:
+            data = b""
+            for piece in response.iter_bytes():
+                data += piece
+                if len(data) > _MAX_BYTES:
+                    raise self.senseless("its reply is too long")
+        if response.status_code != 200:
+            return {}
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise self.senseless(f"its reply to {url} is not a JSON object")
+        return content
+
+    def lines(self, url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Post a request, and yield the JSON objects of its reply, one a line. Lines that are none are skipped.
+
+        Raises:
+            ModelError: The server does not run, refuses, or breaks off.
+        """
+        with self._open("POST", url, body, timeout_s=_SILENCE_S) as response:
+            rest = b""
+            for piece in response.iter_bytes():
+                rest += piece
+                *whole, rest = rest.split(b"\n")
+                yield from _objects(whole)
+                if len(rest) > _LONGEST_LINE:
+                    raise self.senseless("a line of its reply is too long")
+            yield from _objects([rest])
+            if response.status_code != 200:
+                raise self.senseless(f"it answered with status {response.status_code}")
+
+    def senseless(self, why: str) -> ModelError:
+        """Return the error for a reply that makes no sense."""
+        return failed(f"{self._noun} at {shown_url(self.root)}: {why}", hint="Check that this server is the right one.")
+
+    @contextmanager
+    def _open(self, method: str, url: str, body: Any = None, *, timeout_s: float) -> Iterator[httpx.Response]:
+        from codex_framework.toolkit.https import httpx_module, tls_context
+
+        httpx = httpx_module()
+        secure = url.startswith("https:")
+        try:
+            with (
+                httpx.Client(
+                    timeout=httpx.Timeout(timeout_s, connect=5.0),
+                    verify=tls_context() if secure else False,
+                    trust_env=secure,
+                ) as client,
+                client.stream(method, url, json=body) as response,
+            ):
+                yield response
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            fact = f"No running {self._noun} server detected at {shown_url(self.root)}."
+            raise failed(fact, hint=self._hint) from error
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            raise self.senseless(f"the connection broke ({type(error).__name__})") from error
+
+
+def failed(fact: str, *, hint: str) -> ModelError:
+    """Return the error for a model that cannot be used."""
+    return ModelError(fact, slug="oss", hint=hint)
+
+
+def _objects(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(content, dict):
+            yield content

@@ -1,0 +1,322 @@
+"""``exec --oss`` against servers on loopback that speak Ollama's and LM Studio's APIs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.toolkit.local_servers import local_url
+from codex_plugin_local_models.ollama import prepare
+from codex_plugin_local_models.progress import Progress
+
+EVENTS = (
+    {"type": "response.created", "response": {"id": "r"}},
+    {
+        "type": "response.output_item.done",
+        "item": {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Hello."}],
+            "id": "m",
+        },
+    },
+    {
+        "type": "response.completed",
+        "response": {"id": "r", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}},
+    },
+)
+STREAM = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in EVENTS).encode()
+PULL = (
+    {"status": "pulling manifest"},
+    {"status": "pulling a", "digest": "sha256:a", "total": 4_000_000_000, "completed": 1_000_000_000},
+    {"status": "pulling a", "digest": "sha256:a", "total": 4_000_000_000, "completed": 4_000_000_000},
+    {"status": "verifying sha256 digest"},
+    {"status": "success"},
+)
+
+
+class LocalServer:
+    """A server with both APIs.
+
+    Attributes:
+        models: The models that it has. A pull that succeeds adds one, unless ``lies``.
+        pull: The body of the reply to a pull, or what to cut it to.
+        replies: By path: a status and a body to answer with instead.
+        asked: Paths and bodies of all requests.
+    """
+
+    def __init__(self) -> None:
+        self.models: list[str] = []
+        self.version = "0.15.0"
+        self.pull = b"".join(json.dumps(line).encode() + b"\n" for line in PULL)
+        self.lies = False
+        self.cut = False
+        self.replies: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[tuple[str, Any]] = []
+        self.port = 0
+
+    def answer(self, path: str, body: Any) -> tuple[int, bytes]:
+        self.asked.append((path, body))
+        if path in self.replies:
+            return self.replies[path]
+        match path:
+            case "/api/version":
+                return 200, json.dumps({"version": self.version}).encode()
+            case "/api/tags":
+                return 200, json.dumps({"models": [{"name": name} for name in self.models]}).encode()
+            case "/v1/models":
+                return 200, json.dumps({"data": [{"id": name} for name in self.models]}).encode()
+            case "/api/pull":
+                if not self.lies:
+                    self.models.append(body["model"])
+                return 200, self.pull
+            case "/v1/responses":
+                return 200, STREAM
+            case _:
+                return 404, b"{}"
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.asked]
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    made = LocalServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            status, body = made.answer(self.path, json.loads(self.rfile.read(length)) if length else None)
+            self.send_response(status)
+            kind = "text/event-stream" if self.path == "/v1/responses" else "application/json"
+            self.send_header("content-type", kind)
+            more = 1000 if made.cut and self.path == "/api/pull" else 0
+            self.send_header("content-length", str(len(body) + more))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None: ...
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    made.port = http.server_port
+    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield made
+    http.shutdown()
+    http.server_close()
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(server: LocalServer, codex_home: Path, tmp_path: Path) -> Run:
+    def ran(*options: str, **more: str) -> subprocess.CompletedProcess[str]:
+        env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+        command = [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", *options, "hi"]
+        return subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**env, "CODEX_OSS_PORT": str(server.port), **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return ran
+
+
+OLLAMA = ("--oss", "--local-provider", "ollama")
+LMSTUDIO = ("--oss", "--local-provider", "lmstudio")
+
+
+def test_a_missing_model_is_pulled_and_used(run: Run, server: LocalServer) -> None:
+    done = run(*OLLAMA)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n")
+    assert server.paths() == ["/api/version", "/api/tags", "/api/pull", "/api/tags", "/v1/responses"]
+    assert server.asked[2][1] == {"model": "gpt-oss:20b", "stream": True}
+    assert server.asked[-1][1]["model"] == "gpt-oss:20b"
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Pulling model gpt-oss:20b..."
+    assert "4.00/4.00 GB (100.0%)" in lines
+    assert "Model metadata" not in done.stderr
+
+
+def test_a_model_that_is_there_is_not_pulled(run: Run, server: LocalServer, codex_home: Path) -> None:
+    server.models = ["llama3:latest"]
+    (codex_home / "config.toml").write_text('oss_provider = "ollama"\nmodel = "gpt-5.5"\n')
+    assert run("--oss", "-m", "llama3").returncode == 0
+    assert server.paths() == ["/api/version", "/api/tags", "/v1/responses"]
+    server.asked.clear()
+    assert run("--oss", "-c", 'model="llama3"').returncode == 0
+    assert server.asked[-1][1]["model"] == "llama3"
+
+
+def test_the_configured_model_is_not_one_of_the_local_provider(run: Run, server: LocalServer, codex_home: Path) -> None:
+    (codex_home / "config.toml").write_text('oss_provider = "ollama"\nmodel = "gpt-5.5"\n')
+    server.models = ["gpt-oss:20b"]
+    assert run("--oss").returncode == 0
+    assert server.asked[-1][1]["model"] == "gpt-oss:20b"
+
+
+FAILURES: dict[str, tuple[dict[str, Any], str]] = {
+    "an error": (
+        {"pull": b'{"status": "pulling manifest"}\n{"error": "pull model manifest: file does not exist"}\n'},
+        "Pull failed: pull model manifest: file does not exist",
+    ),
+    "cut": ({"pull": b'{"status": "pulling a"}\n', "cut": True}, "the connection broke"),
+    "no success": ({"pull": b'{"status": "pulling a"}\n'}, "ended before it was complete"),
+    "nothing": ({"pull": b""}, "ended before it was complete"),
+    "garbage": ({"pull": b"<html>\n\xff\xfe\n[1]\n5\n"}, "ended before it was complete"),
+    "a lie": ({"lies": True}, "does not list it"),
+    "an endless line": ({"pull": b"x" * 3_000_000}, "a line of its reply is too long"),
+    "a refusal": ({"replies": {"/api/pull": (500, b"oops")}}, "it answered with status 500"),
+    "too old": ({"version": "0.9.0"}, "Ollama 0.9.0 is too old. Version 0.13.4 or newer is required."),
+    "no list": ({"replies": {"/api/tags": (200, b'{"models": 5}')}}, "it does not list its models"),
+    "not JSON": ({"replies": {"/api/tags": (200, b"<html>")}}, "is not a JSON object"),
+    "another server": ({"replies": {"/api/version": (404, b""), "/api/tags": (404, b"")}}, "does not list its models"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_of_ollama_says_its_reason(name: str, server: LocalServer) -> None:
+    changes, words = FAILURES[name]
+    for attribute, value in changes.items():
+        setattr(server, attribute, value)
+    with pytest.raises(ModelError) as caught:
+        prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
+    assert words in caught.value.fact
+    assert caught.value.hint
+
+
+def test_a_failure_ends_the_run(run: Run, server: LocalServer) -> None:
+    changes, words = FAILURES["an error"]
+    server.pull = changes["pull"]
+    done = run(*OLLAMA)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False)
+    assert words in done.stderr
+    assert "/v1/responses" not in server.paths()
+
+
+@pytest.mark.parametrize(("options", "words"), [(OLLAMA, "ollama serve"), (LMSTUDIO, "lms server start")])
+def test_a_server_that_does_not_run_says_how_to_start_it(run: Run, options: Any, words: str) -> None:
+    done = run(*options, CODEX_OSS_PORT="9")
+    assert (done.returncode, words in done.stderr, "localhost:9" in done.stderr) == (1, True, True)
+
+
+def test_variables_say_where_the_server_is(run: Run, server: LocalServer) -> None:
+    server.models = ["gpt-oss:20b"]
+    done = run(*OLLAMA, CODEX_OSS_PORT="9", CODEX_OSS_BASE_URL=f"http://127.0.0.1:{server.port}/v1/")
+    assert done.returncode == 0
+    plain = run("-c", 'model_provider="ollama"', "-m", "gpt-oss:20b")
+    assert (plain.returncode, server.paths()[-1]) == (0, "/v1/responses")
+    wrong = run(*OLLAMA, CODEX_OSS_PORT="http")
+    assert (wrong.returncode, "CODEX_OSS_PORT is 'http', which is not a port" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "1.5", "²"])
+def test_a_port_that_is_none_is_an_error(port: str) -> None:
+    with pytest.raises(ConfigError, match="is not a port"):
+        local_url("http://localhost:1/v1", {"CODEX_OSS_PORT": port})
+
+
+def test_without_a_provider_it_says_what_to_do(run: Run) -> None:
+    done = run("--oss")
+    assert (done.returncode, "--local-provider ollama" in done.stderr) == (1, True)
+    assert run("--oss", "--local-provider", "other").returncode == 2
+
+
+def program(tmp_path: Path, script: str) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "lms").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "lms").chmod(0o755)
+
+
+def test_lm_studio_downloads_with_its_own_program(run: Run, server: LocalServer, tmp_path: Path) -> None:
+    program(tmp_path, f'echo "lms $@" >> {tmp_path}/log; echo half way')
+    done = run(*LMSTUDIO)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n")
+    assert (tmp_path / "log").read_text() == "lms get --yes openai/gpt-oss-20b\n"
+    assert "half way" in done.stderr
+    server.models = ["mine"]
+    assert run(*LMSTUDIO, "-m", "mine").returncode == 0
+    assert (tmp_path / "log").read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [("exit 3", "lms ended with status 3"), (None, "`lms`, which downloads models")]
+)
+def test_a_download_of_lm_studio_that_fails_ends_the_run(
+    script: str | None, words: str, run: Run, tmp_path: Path, server: LocalServer
+) -> None:
+    if script is not None:
+        program(tmp_path, script)
+    done = run(*LMSTUDIO)
+    assert (done.returncode, words in done.stderr, "/v1/responses" in server.paths()) == (1, True, False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_moves_and_survives_senseless_numbers() -> None:
+    out = Terminal()
+    progress = Progress(out, "Pulling")
+    for part, completed, total in (
+        *(("a", 0, 100), ("a", 200, 100), ("b", -5, 300), ("b", "x", 300), ("c", 5, 0), ("c", 5, -1), ("d", 1, "x")),
+        *((None, None, None), ("a", True, True)),
+    ):
+        progress.report("pulling", part, completed, total)
+    progress.close()
+    assert out.getvalue().endswith("GB (25.0%)\n")
+    assert "[########" in out.getvalue()
+
+
+def test_it_asks_as_codex_asks(run: Run, server: LocalServer, codex_home: Path, tmp_path: Path) -> None:
+    """The requests of Codex, without the probe of /v1/models that it makes first."""
+    binary = os.environ.get("CODEX_BINARY")
+    if not binary:
+        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+    told: list[Any] = []
+    for theirs in (False, True):
+        server.models, server.asked = [], []
+        if theirs:
+            env = {"CODEX_HOME": str(codex_home), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+            subprocess.run(
+                [binary, "exec", "--skip-git-repo-check", *OLLAMA, "hi"],
+                cwd=tmp_path,
+                env={**env, "CODEX_OSS_PORT": str(server.port)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
+        else:
+            assert run(*OLLAMA).returncode == 0
+        keys = ("model", "stream", "reasoning", "include", "store", "parallel_tool_calls", "text")
+        told.append(
+            [
+                (path, {key: body.get(key) for key in keys} if body else None)
+                for path, body in dict.fromkeys((path, json.dumps(body)) for path, body in server.asked)
+                if path != "/v1/models"
+                for body in [json.loads(body)]
+            ]
+        )
+    assert told[0] == told[1]
