@@ -9,7 +9,12 @@ from typing import Any, get_args
 
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    CollaborationMode,
+    GranularApproval,
+    SandboxPolicy,
+)
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 
@@ -35,6 +40,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "keep_variables": (tuple,),
     "hide_agent_reasoning": (bool,),
     "ephemeral": (bool,),
+    "collaboration_mode": (CollaborationMode, type(None)),
 }
 """The permitted classes of each setting that a program can pass."""
 

@@ -53,7 +53,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "experimental_instructions_file": Key("path", "older name of model_instructions_file", "", _USED),
         "include_permissions_instructions": Key("bool", "describe its permissions to the model", "true", _USED),
         "include_apps_instructions": Key("bool", "describe apps to the model", "true"),
-        "include_collaboration_mode_instructions": Key("bool", "describe collaboration modes to the model", "true"),
+        "include_collaboration_mode_instructions": Key(
+            "bool", "describe collaboration modes to the model", "true", _USED
+        ),
         "include_environment_context": Key("bool", "give the model the folder, shell and date", "true", _USED),
         "compact_prompt": Key("str", "the prompt that asks for a summary", "", _USED),
         "experimental_compact_prompt_file": Key("path", "a file with that prompt", "", _USED),
@@ -184,7 +186,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "bool | table", "offer update_plan: false or {enabled = false} leaves it out", "true", _USED
         ),
         "tools.view_image": Key("bool", "offer view_image", "true", _USED),
-        "tools.experimental_request_user_input": Key("table", "offer request_user_input"),
+        "tools.experimental_request_user_input": Key("table", "offer request_user_input", "", _USED),
         "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
         "background_terminal_max_timeout": Key("int>=0", "maximum wait for a session in milliseconds", "", _USED),
         "tool_suggest": Key("table", "suggested tools"),
@@ -405,6 +407,7 @@ _FEATURES = """
 
 USED_FEATURES = (
     "codex_hooks",
+    "default_mode_request_user_input",
     "exec_permission_approvals",
     "ghost_commit",
     "hooks",

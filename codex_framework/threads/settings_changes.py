@@ -10,6 +10,7 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.events import EventMsg, SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import ThreadSettingsOverrides
+from codex_framework.contract.protocol.policies import CollaborationMode
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
@@ -37,11 +38,27 @@ def changed_settings(
     changes |= {name: None for name in _RENAMED.values() if changes.get(name) == ""}
     if not changes:
         return None
+    if "collaboration_mode" in changes:
+        changes |= _of_mode(changes["collaboration_mode"])
     if "cwd" in changes:
         changes["cwd"] = Path(changes["cwd"])
     if "model_provider" in changes:
         changes["provider"] = named_provider(changes.pop("model_provider"))
     return settings.evolve(**_with_permissions(settings, changes, named_permissions))
+
+
+def _of_mode(mode: CollaborationMode) -> dict[str, Any]:
+    """Return the settings that a collaboration mode brings.
+
+    Raises:
+        ThreadError: There is no such mode.
+    """
+    if not mode.is_known:
+        raise ThreadError(
+            f"there is no collaboration mode {mode.mode[:80]!r}", slug="bad-request", hint="Use plan or default."
+        )
+    found = {"model": mode.settings.model, "reasoning_effort": mode.settings.reasoning_effort}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _with_permissions(
@@ -81,6 +98,7 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
         "model": settings.model,
         "effort": settings.reasoning_effort,
         "summary": settings.reasoning_summary or "auto",
+        "collaboration_mode": None if settings.collaboration_mode is None else to_wire(settings.collaboration_mode),
     }
     return {key: value for key, value in snapshot.items() if value is not None}
 

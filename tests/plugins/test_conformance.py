@@ -63,6 +63,7 @@ WORKING: dict[str, Any] = {
     "local_shell": '{"type": "exec", "command": ["sleep", "0.1"]}',
     "read_file": {"file_path": "WORKSPACE/poem.txt"},
     "request_permissions": None,  # works only where a person can be asked: tests/plugins/request_permissions
+    "request_user_input": None,  # likewise: tests/plugins/request_user_input
     "shell": {"command": ["sleep", "0.1"]},
     "shell_command": {"command": "sleep 0.1"},
     "tool_search": None,  # works only in a turn: tests/plugins/tool_search
@@ -222,6 +223,7 @@ OPS = {
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
+    "user_input_answer": None,  # likewise: tests/plugins/request_user_input
     "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents
     "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp
 }

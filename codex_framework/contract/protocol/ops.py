@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from codex_framework.contract.protocol.permissions import PermissionProfile
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, ReviewDecision, SandboxPolicy
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    CollaborationMode,
+    GranularApproval,
+    ReviewDecision,
+    SandboxPolicy,
+)
 from codex_framework.contract.value import Value
 
 __all__ = [
@@ -99,6 +105,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
         model_provider: The id of a provider, built in or a table of the configuration. Codex has no such field.
         effort, summary: Empty means the default of the model.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
+        collaboration_mode: The mode of the next turns. Its model and effort have precedence over those here.
     """
 
     cwd: str | None = None
@@ -111,6 +118,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     model_provider: str | None = None
     effort: str | None = None
     summary: str | None = None
+    collaboration_mode: CollaborationMode | None = None
 
 
 class Interrupt(Op):

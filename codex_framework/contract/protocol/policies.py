@@ -11,6 +11,8 @@ from codex_framework.contract.value import Value
 
 __all__ = [
     "ApprovalPolicy",
+    "CollaborationMode",
+    "CollaborationSettings",
     "DangerFullAccess",
     "Decision",
     "ExternalSandbox",
@@ -42,6 +44,39 @@ class GranularApproval(Value):
     mcp_elicitations: bool
     skill_approval: bool = False
     request_permissions: bool = False
+
+
+class CollaborationSettings(Value):
+    """The settings that come with a collaboration mode. None keeps those of the thread.
+
+    Attributes:
+        developer_instructions: The instructions for the mode, in place of the built-in ones.
+    """
+
+    model: str | None = None
+    reasoning_effort: str | None = None
+    developer_instructions: str | None = None
+
+
+class CollaborationMode(Value):
+    """How the model works with the user.
+
+    Attributes:
+        mode: ``default``, or ``plan`` for a turn that plans and changes nothing. Codex's older names are read as ``default``.
+    """
+
+    mode: str = "default"
+    settings: CollaborationSettings = CollaborationSettings()
+
+    @property
+    def kind(self) -> str:
+        """``plan`` or ``default``."""
+        return "plan" if self.mode == "plan" else "default"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the mode is one of Codex."""
+        return self.mode in ("plan", "default", "code", "pair_programming", "execute", "custom")
 
 
 class SandboxMode(enum.StrEnum):

@@ -8,7 +8,12 @@ from typing import Any
 
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    CollaborationMode,
+    GranularApproval,
+    SandboxPolicy,
+)
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.value import Value, field
@@ -32,6 +37,7 @@ class TurnFacts(Value, kw_only=True):
         first: Whether the history is empty.
         previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
+        collaboration_mode: How the model works with the user. None means that no mode was set, which is the default mode.
         deferred_tools: The deferred tools of all plugins. Replaced when the tools of the turn change.
     """
 
@@ -51,7 +57,13 @@ class TurnFacts(Value, kw_only=True):
     first: bool = False
     previous_model: ModelInfo | None = None
     client_metadata: Mapping[str, str] = field(factory=dict)
+    collaboration_mode: CollaborationMode | None = None
     deferred_tools: Sequence[DeferredTool] = ()
+
+    @property
+    def mode(self) -> str:
+        """The kind of the collaboration mode: ``plan`` or ``default``."""
+        return "default" if self.collaboration_mode is None else self.collaboration_mode.kind
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:

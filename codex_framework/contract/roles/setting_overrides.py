@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    CollaborationMode,
+    GranularApproval,
+    SandboxPolicy,
+)
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.scopes import ServiceKey
@@ -40,6 +45,7 @@ class SettingsOverrides(TypedDict, total=False):
     keep_variables: tuple[str, ...]
     hide_agent_reasoning: bool
     ephemeral: bool
+    collaboration_mode: CollaborationMode | None
 
 
 class ThreadOptions(SettingsOverrides, total=False):

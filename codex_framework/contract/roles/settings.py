@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    CollaborationMode,
+    GranularApproval,
+    SandboxPolicy,
+)
 from codex_framework.contract.roles.models import ModelInfo, ProviderInfo
 from codex_framework.contract.value import Value, field
 
@@ -28,6 +33,7 @@ class Settings(Value, kw_only=True):
         shell_environment_policy: The table ``[shell_environment_policy]``.
         keep_variables: Patterns of variables that commands get although their names look like secrets.
         ephemeral: If true, the thread is not stored.
+        collaboration_mode: How the model works with the user. None means the default mode.
     """
 
     model: str
@@ -46,6 +52,7 @@ class Settings(Value, kw_only=True):
     keep_variables: tuple[str, ...] = ()
     hide_agent_reasoning: bool = False
     ephemeral: bool = False
+    collaboration_mode: CollaborationMode | None = None
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:

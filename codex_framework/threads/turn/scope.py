@@ -108,6 +108,7 @@ class TurnScope:
             first=len(conversation.journal.history) == 0,
             previous_model=conversation.previous_model,
             client_metadata=client_metadata or {},
+            collaboration_mode=settings.collaboration_mode,
         )
         self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
         self.compactor = compactor = self._chosen_compactor()

@@ -1,0 +1,32 @@
+"""Plan mode: the model explores and plans, changes nothing, and proposes a plan that clients show as an item of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from codex_framework import ContextSource, EventMsg, Interceptor, hookimpl
+from codex_plugin_plan_mode.events import PlanDeltaEvent
+
+__all__ = ["PlanDeltaEvent", "codex_context_sources", "codex_events", "codex_interceptors"]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare ``plan_delta``."""
+    return [PlanDeltaEvent]
+
+
+@hookimpl
+def codex_context_sources() -> Iterable[ContextSource]:
+    """Offer ``collaboration_mode``, the instructions for the mode of the turn."""
+    from codex_plugin_plan_mode.context import ModeInstructions
+
+    return [ModeInstructions()]
+
+
+@hookimpl
+def codex_interceptors() -> Iterable[Interceptor]:
+    """Offer ``plan-mode``, which shows proposed plans and refuses what does not belong to planning."""
+    from codex_plugin_plan_mode.interceptor import PlanMode
+
+    return [PlanMode()]

@@ -1,0 +1,50 @@
+"""The ``request_user_input`` tool: the model asks the user one to three questions and waits for the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codex_framework import EventMsg, OpHandler, Tool, hookimpl
+from codex_plugin_request_user_input.questions import (
+    Answer,
+    Option,
+    Question,
+    RequestUserInputEvent,
+    UserInputAnswer,
+    UserInputResponse,
+)
+
+__all__ = [
+    "Answer",
+    "Option",
+    "Question",
+    "RequestUserInputEvent",
+    "UserInputAnswer",
+    "UserInputResponse",
+    "codex_events",
+    "codex_ops",
+    "codex_tools",
+]
+
+
+@hookimpl
+def codex_tools() -> Iterable[Tool]:
+    """Offer ``request_user_input``."""
+    from codex_plugin_request_user_input.tool import RequestUserInput
+
+    return [RequestUserInput()]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare ``request_user_input``."""
+    return [RequestUserInputEvent]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handler of the op ``user_input_answer``."""
+    from codex_plugin_request_user_input.ops import AnswerHandler
+
+    return [AnswerHandler()]
