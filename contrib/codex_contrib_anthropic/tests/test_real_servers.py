@@ -1,4 +1,8 @@
-"""A server that others wrote: aimock of npm, in the folder ``CODEX_MODEL_SERVERS`` (``npm install @copilotkit/aimock``)."""
+"""Servers that others wrote, in the folder ``CODEX_MODEL_SERVERS``.
+
+aimock of npm (``npm install @copilotkit/aimock``), and LiteLLM's proxy in the environment ``litellm``
+(``python -m venv litellm; litellm/bin/pip install 'litellm[proxy]'``), which makes Messages out of Chat Completions.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,30 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from codex_framework.testing import CHAT, ModelServer, call, say
+
 FOLDER = Path(os.environ.get("CODEX_MODEL_SERVERS") or "/nowhere")
 PROGRAM = FOLDER / "node_modules/@copilotkit/aimock/dist/cli.js"
 
-pytestmark = pytest.mark.skipif(
+GATEWAY = FOLDER / "litellm/bin/litellm"
+KEY = "sk-test-0123456789abcdef"
+START_S = 120.0
+
+with_aimock = pytest.mark.skipif(
     not PROGRAM.exists() or shutil.which("node") is None,
     reason="CODEX_MODEL_SERVERS names no folder with @copilotkit/aimock, or there is no node",
 )
 
 
-def call(name, call_id, **arguments):
+def tool_call(name, call_id, **arguments):
     return {"id": call_id, "name": name, "arguments": json.dumps(arguments)}
 
 
@@ -33,10 +46,10 @@ def told(call_id, response):
     return {"match": {"toolCallId": call_id}, "response": response}
 
 
-TWO = [call("exec_command", "call_b", cmd="echo two >> log"), call("exec_command", "call_c", cmd="cat log")]
-THREE = [call("exec_command", "call_d", cmd="echo three >> log")]
+TWO = [tool_call("exec_command", "call_b", cmd="echo two >> log"), tool_call("exec_command", "call_c", cmd="cat log")]
+THREE = [tool_call("exec_command", "call_d", cmd="echo three >> log")]
 FIXTURES = [
-    prompted(1, {"reasoning": "One.", "toolCalls": [call("exec_command", "call_a", cmd="echo one >> log")]}),
+    prompted(1, {"reasoning": "One.", "toolCalls": [tool_call("exec_command", "call_a", cmd="echo one >> log")]}),
     told("call_a", {"reasoning": "Two.", "toolCalls": TWO}),
     told("call_c", {"content": "Two lines."}),
     prompted(2, {"reasoning": "Three.", "content": "Now three.", "toolCalls": THREE}),
@@ -64,7 +77,8 @@ def aimock(tmp_path):
             server.terminate()
 
 
-def test_a_tool_loop_of_several_turns_completes(make_kernel, workspace, aimock):
+@with_aimock
+def test_a_tool_loop_with_thoughts_completes(make_kernel, workspace, aimock):
     config = (
         'model = "claude-sonnet-4-5"\nmodel_provider = "real"\nsandbox_mode = "danger-full-access"\n'
         f'approval_policy = "never"\n[model_providers.real]\nbase_url = "{aimock}/v1"\nwire_api = "messages"\n'
@@ -82,3 +96,77 @@ def test_a_tool_loop_of_several_turns_completes(make_kernel, workspace, aimock):
         ("Three lines.", None),
     ]
     assert sorted((workspace / "log").read_text().split()) == ["one", "three", "two"]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def gateway(tmp_path):
+    """The URL of a running gateway, and the port at which it expects the server behind it."""
+    port, behind = free_port(), free_port()
+    upstream = {"model": "custom_openai/up", "api_base": f"http://127.0.0.1:{behind}/v1", "api_key": "none"}
+    settings = {
+        "model_list": [{"model_name": "up", "litellm_params": upstream}],
+        "general_settings": {"master_key": KEY},
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(settings))
+    env = {**os.environ, "HOME": str(tmp_path), "LITELLM_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    command = [GATEWAY, "--config", tmp_path / "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=tmp_path) as process,
+    ):
+        try:
+            wait_for(f"http://127.0.0.1:{port}/health/liveliness", process, tmp_path / "log")
+            yield f"http://127.0.0.1:{port}/v1", behind
+        finally:
+            process.terminate()
+
+
+def wait_for(url, process, log):
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=2):  # a server on loopback
+                return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"LiteLLM did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.mark.skipif(not GATEWAY.exists(), reason="CODEX_MODEL_SERVERS names no folder with LiteLLM in `litellm`")
+def test_a_tool_loop_through_a_gateway_completes(make_kernel, workspace, gateway):
+    url, behind = gateway
+    replies = [
+        call("exec_command", cmd="echo one >> log"),
+        say("Now two.", deltas=3)
+        + call("exec_command", cmd="echo two >> log")
+        + call("exec_command", cmd="echo 2 >> log"),
+        say("Three lines.", deltas=4),
+        call("exec_command", cmd="echo three >> log"),
+        say("Four lines.", deltas=4),
+    ]
+    config = (
+        'model = "up"\nmodel_provider = "real"\nsandbox_mode = "danger-full-access"\napproval_policy = "never"\n'
+        f'[model_providers.real]\nbase_url = "{url}"\nwire_api = "messages"\nenv_key = "GATEWAY_KEY"\n'
+    )
+
+    async def run():
+        async with make_kernel(config=config, env={"GATEWAY_KEY": KEY}) as kernel:
+            thread = await kernel.start_thread()
+            return [await thread.run(f"step {number}") for number in (1, 2)]
+
+    with ModelServer(replies, wires=[CHAT], port=behind) as server:
+        results = asyncio.run(run())
+        last = server.requests[-1].json["messages"]
+    assert [(result.final_message, result.error) for result in results] == [
+        ("Three lines.", None),
+        ("Four lines.", None),
+    ]
+    assert sorted((workspace / "log").read_text().split()) == ["2", "one", "three", "two"]
+    called = [one["id"] for message in last for one in message.get("tool_calls") or ()]
+    assert sorted(called) == sorted(message["tool_call_id"] for message in last if message["role"] == "tool")
