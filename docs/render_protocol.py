@@ -1,0 +1,120 @@
+"""Renders ``reference/protocol.md`` from the classes of operations, events and items.
+
+    python docs/render_protocol.py
+
+writes the page. A test checks that the page is up to date, and that each row is shown by a test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, get_args
+
+from codex_framework.contract.fields import MISSING
+from codex_framework.contract.protocol import items, ops
+from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.contract.protocol.variants import variants_of, wire_fields
+from codex_framework.contract.value import fields_of
+from codex_framework.plugins.registry import load_registry
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "protocol.md"
+TESTS = ROOT / "tests" / "docs" / "protocol_tests.json"
+"""Which test shows what: ``protocol`` by ``kind tag``, and ``systems`` by the name of a system."""
+
+_MODULES = ("command", "event", "message", "requests", "thread", "tool", "turn")
+
+_INTRODUCTION = """\
+# Protocol
+
+This page is rendered from the code. To change it, change the classes and run `python docs/render_protocol.py`.
+
+A client submits operations and receives events. The wire form of each is a JSON object with a `type`. Operations and events of
+plugins are there if the plugin is enabled. An operation that nobody handles is answered with an `error` event; an event, item or input
+of an unknown type is kept as it is. The last column names a test that shows it.
+"""
+
+_SECTIONS = {
+    "op": ("Operations", "What a client submits to a thread (`Thread.submit`)."),
+    "input": ("Input items", "The `items` of `user_input`."),
+    "event": ("Events", "What clients receive, in the order in which it happens. Requests wait for an answer."),
+    "item": (
+        "Items",
+        "What the conversation consists of, as it is sent to the model and stored in `response_item` lines.",
+    ),
+}
+
+
+def every() -> dict[str, dict[str, tuple[type[Any], str]]]:
+    """Return the classes by kind and tag, each with its plugin. The kernel's own have none."""
+    registry = load_registry({}, entry_points=_entry_points(), environ={})
+    found: dict[str, dict[str, tuple[type[Any], str]]] = {kind: {} for kind in _SECTIONS}
+    for kind in get_args(ops.KernelOp):
+        found["op"][kind.type] = kind, ""
+    for tag, offer in registry.ops.items():
+        found["op"][tag] = offer.item.op, offer.plugin
+    for event in _kernel_events():
+        found["event"][event.type] = event, ""
+    for tag, event in registry.events.items():
+        found["event"][tag] = event, registry.event_owners.get(event, "")
+    found["item"] = {tag: (kind, "") for tag, kind in variants_of(items.ResponseItem).items()}
+    found["input"] = {tag: (kind, "") for tag, kind in variants_of(ops.UserInputItem).items()}
+    return {kind: {tag: known for tag, known in sorted(table.items()) if tag} for kind, table in found.items()}
+
+
+def protocol_reference() -> str:
+    """Return the page."""
+    tests: Mapping[str, str] = json.loads(TESTS.read_text(encoding="utf-8"))["protocol"]
+    parts = [_INTRODUCTION]
+    for kind, table in every().items():
+        title, about = _SECTIONS[kind]
+        parts += [f"## {title}\n", f"{about}\n", "| type | fields | | plugin | test |", "|---|---|---|---|---|"]
+        parts += [_row(kind, tag, cls, plugin, tests) for tag, (cls, plugin) in table.items()]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _row(kind: str, tag: str, cls: type[Any], plugin: str, tests: Mapping[str, str]) -> str:
+    fields = ", ".join(_fields(cls)) or "-"
+    about = (inspect.getdoc(cls) or "").split("\n\n", 1)[0].replace("\n", " ").replace("``", "`").replace("|", "\\|")
+    link = f"[{plugin}](../plugins/{plugin}.md)" if plugin else ""
+    test = tests.get(f"{kind} {tag}", "")
+    path, _, name = test.partition("::")
+    shown = f"[`{name}`](../../{path})" if name else ""
+    return f"| `{tag}` | {fields} | {about} | {link} | {shown} |"
+
+
+def _fields(cls: type[Any]) -> Iterator[str]:
+    """Yield the fields on the wire: its name, with a ``?`` if it has a default."""
+    words = dict(wire_fields(cls))
+    for each in fields_of(cls):
+        if each.name in words:
+            optional = "?" if each.default is not MISSING or each.factory is not None else ""
+            yield f"`{words[each.name]}`{optional}"
+
+
+def _kernel_events() -> Iterator[type[EventMsg]]:
+    for module in _MODULES:
+        found = importlib.import_module(f"codex_framework.contract.protocol.events.{module}")
+        for kind in vars(found).values():
+            if inspect.isclass(kind) and issubclass(kind, EventMsg) and kind.__module__ == found.__name__ and kind.type:
+                yield kind
+
+
+def _entry_points() -> list[Any]:
+    return [point for point in distribution("codex-framework").entry_points if point.group == "codex_framework"]
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(protocol_reference(), encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()
