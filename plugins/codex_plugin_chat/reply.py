@@ -16,6 +16,7 @@ from codex_framework.toolkit.model_server.functions import Projection
 from codex_plugin_chat.calls import CallBuilder
 from codex_plugin_chat.faults import error_of
 from codex_plugin_chat.reasoning import PartialReasoning, reasoning_text
+from codex_plugin_chat.text_chunks import TextChunks
 
 __all__ = ["Reply"]
 
@@ -46,6 +47,9 @@ class Reply:
         self._projection = projection
         self._id = ""
         self._token = os.urandom(8).hex()
+        self._message_id = f"msg_{self._token}"
+        self._speaking = False
+        self._chunks = TextChunks()
         self._text: list[str] = []
         self._calls = CallBuilder()
         self._reasoning: PartialReasoning | None = None
@@ -60,6 +64,12 @@ class Reply:
         Raises:
             ModelError: The chunk reports an error, or cannot be read and a part of the response is lost with it.
         """
+        if self._speaking:
+            text = self._chunks.text(data)
+            if text:
+                self.alive = True
+                self._text.append(text)
+                return [TextDelta(self._message_id, text)]
         if self.complete:
             return []
         if data.strip() == "[DONE]":
@@ -69,6 +79,8 @@ class Reply:
             if not isinstance(payload, dict):
                 return []
             events = self._payload(payload)
+            if self._speaking:
+                self._learn(data, payload)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             # A single word (a keep-alive) cannot have been a chunk, and nothing that follows the end is needed.
             if self.finished or not any(mark in data for mark in '{}"'):
@@ -76,6 +88,15 @@ class Reply:
             raise garbled_event(data) from error
         self.complete = self.finished and self._usage is not None
         return events
+
+    def _learn(self, data: str, payload: Mapping[str, Any]) -> None:
+        """Take a chunk as the pattern for those that follow, if there is only text in it."""
+        choices = payload.get("choices")
+        if payload.get("usage") or not isinstance(choices, list) or len(choices) != 1:
+            return
+        choice = choices[0]
+        if not choice.get("finish_reason") and choice.get("index") in (0, None) and choice.get("delta"):
+            self._chunks.learn(data, choice["delta"])
 
     def end(self) -> None:
         """Handle the end of the body.
@@ -173,6 +194,7 @@ class Reply:
 
     def _thought(self, reasoning: PartialReasoning, text: str) -> list[ModelEvent]:
         events: list[ModelEvent] = []
+        self._speaking = False
         if self._reasoning is None:
             self._reasoning = reasoning
             self._thoughts += 1
@@ -193,7 +215,7 @@ class Reply:
                 events.append(ItemAdded(Message("assistant", (), id=self._message_id)))
             self._text.append(value)
             events.append(TextDelta(self._message_id, value))
-            self.alive = True
+            self.alive = self._speaking = True
             return events
         if not isinstance(value, list):
             raise TypeError("content must be a text or a list")
@@ -209,10 +231,6 @@ class Reply:
                 events.extend(self._say(str(text)))
         return events
 
-    @property
-    def _message_id(self) -> str:
-        return f"msg_{self._token}"
-
     def _done(self) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if not self.finished:
@@ -224,6 +242,7 @@ class Reply:
 
     def _finish(self, reason: str, error: Any) -> list[ModelEvent]:
         """Return the events that complete all items."""
+        self._speaking = False
         if reason in _BROKEN:
             raise error_of(error) if error else broken_stream(f"the model server stopped with the reason {reason!r}")
         events = self._end_reasoning()

@@ -31,7 +31,7 @@ print(*sorted(name for name in sys.modules if name.startswith(sys.argv[1] + ".")
 WORKING_PARTS = {
     "agent_roles": ("component", "context", "reading"),
     "apply_patch": ("application", "grammar", "plan", "preview", "script", "steps"),
-    "chat": ("body", "client", "conversation", "messages", "reply"),
+    "chat": ("body", "client", "conversation", "messages", "reply", "text_chunks"),
     "compaction": ("writing",),
     "dynamic_tools": ("definitions", "tool"),
     "execpolicy": ("calls", "dangerous", "interpretation", "judgement", "rulefile", "verdicts"),
