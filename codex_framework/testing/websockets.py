@@ -97,10 +97,9 @@ def _send(
         _flush(connection, protocol)
         return True
     for event in events[: fault.after]:
-        data = _data(event)
-        if reply.delta_delay_s and b".delta" in data[:80] and pause(reply.delta_delay_s):
-            return False
-        if data:
+        for data in _data(event):
+            if reply.delta_delay_s and b".delta" in data[:80] and pause(reply.delta_delay_s):
+                return False
             protocol.send_text(data)
         if reply.delta_delay_s:
             _flush(connection, protocol)
@@ -114,10 +113,12 @@ def _send(
     return True
 
 
-def _data(event: bytes) -> bytes:
-    """Return the data of a server-sent event. It is empty for comments and the like."""
-    lines = event.split(b"\n")
-    return b"\n".join(line[6:] for line in lines if line.startswith(b"data: "))
+def _data(events: bytes) -> Iterator[bytes]:
+    """Yield the data of server-sent events. Comments and the like have none."""
+    for event in events.split(b"\n\n"):
+        lines = [line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")]
+        if lines:
+            yield b"\n".join(lines)
 
 
 def _prepared(response_id: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from codex_framework.contract.roles.models import ModelWarning
 from codex_framework.toolkit.model_server.headers import request_headers
 from codex_framework.toolkit.model_server.server_client import ServerClient
 from codex_plugin_openai.body import BodyWriter
+from codex_plugin_openai.turn_metadata import described
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
@@ -68,6 +69,7 @@ class ResponsesClient:
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
+        request = described(request)
         exchange = None if self._sockets is None else await self._begin(self._sockets, request)
         if isinstance(exchange, str):
             yield ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}")

@@ -18,6 +18,7 @@ from codex_framework.toolkit.model_server.faults import (
     incomplete_response,
     status_error,
 )
+from codex_plugin_openai.rate_limits import event_limits
 
 __all__ = ["ExpiredSocketError", "Sign", "decode"]
 
@@ -179,6 +180,10 @@ def _incomplete(payload: Payload) -> ModelEvent:
     raise incomplete_response(response, _usage_of(response))
 
 
+def _rate_limits(payload: Payload) -> ModelEvent | Sign:
+    return event_limits(payload) or Sign.NOTHING
+
+
 def _text(delta: Any) -> str:
     if type(delta) is not str:
         raise TypeError("a delta must be a string")
@@ -207,7 +212,7 @@ def _count(numbers: Any, key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-_DECODERS: dict[str, Callable[[Payload], ModelEvent]] = {
+_DECODERS: dict[str, Callable[[Payload], ModelEvent | Sign]] = {
     "response.output_text.delta": _text_delta,
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,
@@ -219,5 +224,6 @@ _DECODERS: dict[str, Callable[[Payload], ModelEvent]] = {
     "response.reasoning_summary_text.delta": _reasoning_summary_delta,
     "response.reasoning_summary_part.added": _reasoning_part_added,
     "response.reasoning_text.delta": _reasoning_text_delta,
+    "codex.rate_limits": _rate_limits,
     "error": _error,
 }

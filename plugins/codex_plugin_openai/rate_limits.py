@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework.contract.roles.models import RateLimits
 
-__all__ = ["rate_limits"]
+__all__ = ["event_limits", "rate_limits"]
 
 _PREFIX = "x-codex-"
 
@@ -20,6 +20,26 @@ def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
         return None
     snapshot: dict[str, Any] = {"limit_id": "codex", "primary": primary, "secondary": secondary, "credits": funds}
     return RateLimits({key: value for key, value in snapshot.items() if value is not None})
+
+
+def event_limits(payload: Mapping[str, Any]) -> RateLimits | None:
+    """Return the limits in a ``codex.rate_limits`` event, which stands for the headers over a WebSocket. None: it has none."""
+    limits = payload.get("rate_limits")
+    limits = limits if isinstance(limits, Mapping) else {}
+    snapshot: dict[str, Any] = {"limit_id": payload.get("metered_limit_name") or "codex"}
+    for which in ("primary", "secondary"):
+        window = limits.get(which)
+        used = window.get("used_percent") if isinstance(window, Mapping) else None
+        if isinstance(window, Mapping) and isinstance(used, (int, float)):
+            moments = {"window_minutes": window.get("window_minutes"), "resets_at": window.get("reset_at")}
+            known = {key: value for key, value in moments.items() if isinstance(value, int)}
+            snapshot[which] = {"used_percent": float(used), **known}
+    funds = payload.get("credits")
+    if isinstance(funds, Mapping):
+        snapshot["credits"] = {key: funds[key] for key in ("has_credits", "unlimited", "balance") if key in funds}
+    if isinstance(plan := payload.get("plan_type"), str):
+        snapshot["plan_type"] = plan
+    return RateLimits(snapshot) if snapshot.keys() & {"primary", "secondary", "credits"} else None
 
 
 def _window(headers: Mapping[str, str], which: str) -> dict[str, Any] | None:

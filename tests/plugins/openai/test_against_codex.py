@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -53,8 +54,12 @@ HEADERS = {
     "thread-id",
     "user-agent",
     "x-client-request-id",
+    "x-codex-turn-metadata",
 }
-ONLY_OF_CODEX = {"x-codex-beta-features", "x-codex-turn-metadata", "x-codex-window-id"}
+ONLY_OF_CODEX = {"x-codex-beta-features", "x-codex-window-id"}
+
+TURN = {"model", "reasoning_effort", "request_kind", "session_id", "thread_id", "turn_id"}
+"""Keys of the metadata of a turn."""
 
 ITEMS = [
     ("message", "developer"),
@@ -103,6 +108,12 @@ def test_a_request_differs_from_that_of_codex_as_documented(workspace: Path, tmp
     assert set(body) - {"client_metadata"} == BODY - {"client_metadata"} | {"instructions"}
     assert {key: body[key] for key in VALUES} == VALUES
     assert set(first.headers) - {"accept-encoding"} == HEADERS
+    metadata = body["client_metadata"]
+    turn = json.loads(metadata["x-codex-turn-metadata"])
+    assert turn == json.loads(first.headers["x-codex-turn-metadata"])
+    assert turn.keys() >= TURN
+    assert {metadata[key] for key in ("session_id", "thread_id")} == {turn["thread_id"], turn["session_id"]}
+    assert metadata["turn_id"] == turn["turn_id"]
     thread = body["prompt_cache_key"]
     named = {first.headers[name] for name in ("session-id", "thread-id", "x-client-request-id")}
     assert named == {thread}
@@ -134,5 +145,7 @@ def test_codex_sends_what_is_compared_here(workspace: Path, tmp_path: Path) -> N
     assert set(first.json) == BODY
     assert {key: first.json[key] for key in VALUES} == VALUES
     assert set(first.headers) == HEADERS | ONLY_OF_CODEX
+    assert json.loads(first.headers["x-codex-turn-metadata"]).keys() >= TURN
+    assert {"session_id", "thread_id", "turn_id", "x-codex-turn-metadata"} <= first.json["client_metadata"].keys()
     assert kinds(second) == [("message", "developer"), *ITEMS]
     assert all("id" in item for item in second.json["input"])

@@ -141,9 +141,14 @@ def test_headers_say_who_asks(ask: Ask) -> None:
         "thread-id": "thread-2",
         "user-agent": headers["user-agent"],
         "x-client-request-id": "thread-2",
+        "x-codex-turn-metadata": headers["x-codex-turn-metadata"],
         "x-codex-window-id": "w:0",
         "x-mine": "1",
     }
+    ids = {"session_id": "cache-1", "thread_id": "thread-2", "turn_id": "turn-1"}
+    turn = {**ids, "request_kind": "turn", "model": "test-model"}
+    assert json.loads(headers["x-codex-turn-metadata"]) == turn
+    assert ids.items() <= outcome.server.requests[0].json["client_metadata"].items()
     assert headers["user-agent"].startswith(f"codex_exec/{__version__} (")
     assert headers["user-agent"].endswith(") xterm")
 

@@ -18,7 +18,7 @@ from codex_framework.config import load_config
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import StreamErrorEvent
 from codex_framework.contract.protocol.items import FunctionCallOutput, Message, OutputText, user_message
-from codex_framework.contract.roles.models import ModelWarning
+from codex_framework.contract.roles.models import ModelWarning, RateLimits
 from codex_framework.testing import Offer
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
 from codex_framework.testing.requests import model_request
@@ -121,7 +121,8 @@ def test_a_request_that_continues_the_last_one_carries_only_what_is_new() -> Non
     assert second["previous_response_id"] == "resp_1"
     assert second["input"] == [{"type": "function_call_output", "call_id": "call_1_2", "output": "done"}]
     moment = "x-codex-ws-stream-request-start-ms"
-    assert first["client_metadata"].keys() == {moment}
+    assert moment in first["client_metadata"]
+    assert first["client_metadata"]["thread_id"] == "thread-1"
     same = first.keys() - {"input", "client_metadata"}
     assert {key: second[key] for key in same} == {key: first[key] for key in same}
     assert "previous_response_id" not in third
@@ -392,3 +393,16 @@ def test_a_turn_goes_on_without_websockets_and_says_so(tmp_path: Path) -> None:
     warnings = [event.message for event in events if isinstance(event, WarningEvent)]
     assert sum("Falling back from WebSockets" in text for text in warnings) == 1
     assert type(events[-1]).__name__ == "TurnCompleteEvent"
+
+
+def test_limits_come_as_an_event() -> None:
+    windows = (
+        '"primary":{"used_percent":12.5,"window_minutes":300,"reset_at":1795400000},"secondary":{"used_percent":"?"}'
+    )
+    event = f'{{"type":"codex.rate_limits","plan_type":"plus","rate_limits":{{{windows}}},"credits":{{"has_credits":true}}}}'
+    nothing = '{"type":"codex.rate_limits","rate_limits":7}'
+    (answer,) = asked([say("a") + fault(raw_before=f"data: {event}\n\ndata: {nothing}\n\n")]).answers
+    assert isinstance(answer, list)
+    primary = {"used_percent": 12.5, "window_minutes": 300, "resets_at": 1795400000}
+    snapshot = {"limit_id": "codex", "primary": primary, "credits": {"has_credits": True}, "plan_type": "plus"}
+    assert [event for event in answer if isinstance(event, RateLimits)] == [RateLimits(snapshot)]
