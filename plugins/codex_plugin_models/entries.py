@@ -123,9 +123,10 @@ def _efforts(entry: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(levels, list):
         raise EntryError('"supported_reasoning_levels" is not a list')
     found = [level.get("effort") if isinstance(level, Mapping) else level for level in levels]
-    if not all(isinstance(effort, str) for effort in found):
+    named = tuple(effort for effort in found if isinstance(effort, str))
+    if len(named) < len(found):
         raise EntryError('"supported_reasoning_levels" has an entry without "effort"')
-    return tuple(found)
+    return named
 
 
 def _truncation(entry: Mapping[str, Any]) -> tuple[str, int]:

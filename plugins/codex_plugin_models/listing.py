@@ -66,10 +66,10 @@ def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[
                 yield Known(model, catalogue.name)
     serving = _serving(plugin, provider)
     for each in bundled_models():
-        model = None if serving is None else serving.model(each.slug)
-        if model is not None and model.slug not in told:
-            told.add(model.slug)
-            yield Known(model, "built in")
+        own = None if serving is None else serving.model(each.slug)
+        if own is not None and own.slug not in told:
+            told.add(own.slug)
+            yield Known(own, "built in")
     for name in names:
         if name not in told:
             told.add(name)
@@ -124,7 +124,8 @@ def _plain(value: Any) -> Any:
 
 
 def _catalogues(plugin: PluginContext) -> list[ModelCatalogue]:
-    return [offer.item for offer in plugin.offered(ModelCatalogue).values()]
+    offers = plugin.offered(ModelCatalogue).values()  # type: ignore[type-abstract]
+    return [offer.item for offer in offers]
 
 
 def _serving(plugin: PluginContext, provider: ProviderInfo) -> ModelProvider | None:

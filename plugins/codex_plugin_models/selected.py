@@ -13,7 +13,8 @@ _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "o
 def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
     """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name."""
     name = name or plugin.config.get("model_provider", "openai")
-    known = {key: info for offer in plugin.offered(ModelProvider).values() for key, info in offer.item.builtin.items()}
+    offers = plugin.offered(ModelProvider).values()  # type: ignore[type-abstract]
+    known = {key: info for offer in offers for key, info in offer.item.builtin.items()}
     table = plugin.config.get("model_providers", {}).get(name)
     if table is None:
         info = known.get(name)

@@ -62,6 +62,7 @@ class ResponsesClient:
             from codex_plugin_openai.sockets import Sockets
 
             self._sockets = Sockets(info, env, url, headers, tokens, self._bodies)
+            self._sockets.on_token = self._server.sent
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
@@ -75,6 +76,7 @@ class ResponsesClient:
             yield ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}")
             exchange = None
         reader, headers = (exchange, exchange.headers) if exchange is not None else await self._posted(request)
+        reader.credentials = lambda: self._server.credentials
         from codex_plugin_openai.reading import (
             Completed,
             ExpiredSocketError,

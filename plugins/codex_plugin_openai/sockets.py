@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelError, ModelRequest, ProviderInfo
@@ -147,6 +147,7 @@ class Sockets:
 
     Attributes:
         retries: How often a connection is tried again before the thread does without.
+        on_token: Called with each token that is sent.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Sockets:
         self._dialer: Dialer = open_dialer(self._url, env)
         self._headers = {name: value for name, value in headers.items() if name not in _OF_POST}
         self._tokens = tokens
+        self.on_token: Callable[[str], None] = lambda _: None
         self._bodies = bodies
         limit_ms = info.options.get("websocket_connect_timeout_ms", _CONNECT_MS)
         self._connect_s = (limit_ms if isinstance(limit_ms, int) and limit_ms > 0 else _CONNECT_MS) / 1000
@@ -259,6 +261,7 @@ class Sockets:
         headers = {**headers, **self._headers, "openai-beta": _BETA}
         if self._tokens is not None:
             token = await self._tokens.token()
+            self.on_token(token)
             headers = {**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}
         try:
             socket = await open_websocket(self._dialer, self._url, headers, self._connect_s)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
-from codex_framework import ModelPrices, ModelProvider, PluginContext
+from codex_framework import ModelCatalogue, ModelInfo, ModelPrices, ModelProvider, PluginContext, ProviderInfo
 from codex_plugin_trace.reading.plain import mapping, text
 from codex_plugin_trace.reading.timeline import Tokens
 
@@ -39,13 +40,19 @@ def prices_for(plugin: PluginContext) -> PriceOf:
         table = mapping(table).get(key)
     configured = mapping(table)
     providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
+    catalogues = [offer.item for offer in plugin.offered(ModelCatalogue).values()]
     wires = {key: info.wire_api for provider in providers.values() for key, info in provider.builtin.items()}
     for key, settings in mapping(plugin.config.get("model_providers")).items():
         wires[key] = text(mapping(settings).get("wire_api")) or "responses"
 
     def price(provider: str, model: str) -> ModelPrices | None:
         own = _configured(configured.get(f"{provider}/{model}")) or _configured(configured.get(model))
-        return own or _in_catalogue(providers.get(wires.get(provider, "")), model)
+        if own is not None:
+            return own
+        info = ProviderInfo(id=provider)
+        found = (_prices(partial(catalogue.model, model, info)) for catalogue in catalogues)
+        serving = providers.get(wires.get(provider, ""))
+        return next(filter(None, found), None) or (None if serving is None else _prices(partial(serving.model, model)))
 
     return price
 
@@ -61,9 +68,9 @@ def _configured(table: Any) -> ModelPrices | None:
         return None
 
 
-def _in_catalogue(provider: ModelProvider | None, model: str) -> ModelPrices | None:
+def _prices(ask: Callable[[], ModelInfo | None]) -> ModelPrices | None:
     try:
-        info = None if provider is None else provider.model(model)
+        info = ask()
         prices = None if info is None else info.prices
     except Exception:  # a plugin may raise anything, and its prices are then unknown
         return None

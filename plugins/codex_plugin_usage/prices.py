@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
-from codex_framework import ModelPrices, ModelProvider, PluginContext
+from codex_framework import ModelCatalogue, ModelInfo, ModelPrices, ModelProvider, PluginContext, ProviderInfo
 from codex_plugin_usage.amounts import Amounts
 from codex_plugin_usage.settings import Settings
 
@@ -45,6 +46,7 @@ def prices_for(plugin: PluginContext, warn: Callable[[str], None]) -> PriceOf:
     """
     configured = known_prices(plugin.settings(Settings).prices)
     providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
+    catalogues = {name: offer.item for name, offer in plugin.offered(ModelCatalogue).items()}
     wires = _wires(plugin, providers)
     found: dict[tuple[str, str], ModelPrices | None] = {}
 
@@ -52,9 +54,18 @@ def prices_for(plugin: PluginContext, warn: Callable[[str], None]) -> PriceOf:
         if (prices := configured(provider, model)) is not None:
             return prices
         if (provider, model) not in found:
-            offer = providers.get(wires.get(provider, ""))
-            found[provider, model] = None if offer is None else _in_catalogue(offer, model, warn)
+            found[provider, model] = catalogued(provider, model)
         return found[provider, model]
+
+    def catalogued(provider: str, model: str) -> ModelPrices | None:
+        for name, catalogue in catalogues.items():
+            asked = partial(catalogue.model, model, ProviderInfo(id=provider))
+            if (prices := _prices(asked, f"the model catalogue {name}", model, warn)) is not None:
+                return prices
+        offer = providers.get(wires.get(provider, ""))
+        if offer is None:
+            return None
+        return _prices(partial(offer.model, model), f"the model provider {offer.name}", model, warn)
 
     return price
 
@@ -69,11 +80,13 @@ def _wires(plugin: PluginContext, providers: Mapping[str, ModelProvider]) -> dic
     return wires
 
 
-def _in_catalogue(provider: ModelProvider, model: str, warn: Callable[[str], None]) -> ModelPrices | None:
+def _prices(
+    ask: Callable[[], ModelInfo | None], whom: str, model: str, warn: Callable[[str], None]
+) -> ModelPrices | None:
     try:
-        info = provider.model(model)
+        info = ask()
         prices = None if info is None else info.prices
     except Exception as error:  # a plugin may raise anything
-        warn(f"the model provider {provider.name} could not be asked for the prices of {model}: {error}")
+        warn(f"{whom} could not be asked for the prices of {model}: {error}")
         return None
     return prices if isinstance(prices, ModelPrices) else None

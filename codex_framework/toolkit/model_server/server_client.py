@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.faults import KnownFault
+    from codex_framework.toolkit.model_server.hiding import CredentialFilter
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.token_source import TokenSource
     from codex_framework.toolkit.model_server.transport import Answer
@@ -85,7 +86,21 @@ class ServerClient:
         self._load_reading = load_reading
         self._known = known
         self._transport = open_transport(url, env)
+        self._env = env
+        self._filter: CredentialFilter | None = None
+        self._sent: list[str] = []
         self._tails: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def credentials(self) -> CredentialFilter:
+        """Hides the credentials of the requests so far."""
+        if self._filter is None:
+            from codex_framework.toolkit.model_server.hiding import CredentialFilter
+
+            self._filter = CredentialFilter(self._info, self._url, self._headers, self._env)
+        for token in self._sent:
+            self._filter.add(token)
+        return self._filter
 
     async def ask(self, thread_id: str, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
         """Send a request, and retry it at most ``request_max_retries`` times.
@@ -124,7 +139,13 @@ class ServerClient:
     def events(self, thread_id: str, answer: Answer, splitter: Splitter, meter: ResponseMeter | None) -> EventReader:
         """Return the reader of a response's events."""
         silence_s = self._info.stream_idle_timeout_ms / 1000
-        return EventReader(answer, splitter, silence_s, meter, lambda tail: self._tails.__setitem__(thread_id, tail))
+        reader = EventReader(answer, splitter, silence_s, meter, lambda tail: self._tails.__setitem__(thread_id, tail))
+        reader.credentials = lambda: self.credentials
+        return reader
+
+    def sent(self, token: str) -> None:
+        """Take note of a token that was sent, so that it is hidden in what the server says."""
+        self._sent = [*self._sent[-1:], token]
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -160,11 +181,13 @@ class ServerClient:
         if self._tokens is None:
             return await self._post(headers, body)
         token = await self._tokens.token()
+        self.sent(token)
         answer = await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
         if answer.status != 401:
             return answer
         await answer.aclose()
         token = await self._tokens.token(refused=token)
+        self.sent(token)
         return await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -197,7 +220,8 @@ class ServerClient:
             pass  # the status says enough
         finally:
             await answer.aclose()
-        return status_error(answer.status, answer.phrase, answer.headers, body, self._url, self._known)
+        hidden = self.credentials.body(body)
+        return status_error(answer.status, answer.phrase, answer.headers, hidden, self._url, self._known)
 
 
 class EventReader:
@@ -206,6 +230,7 @@ class EventReader:
     Attributes:
         alive: Set it when a batch shows that the server works on the response. Comments, keep-alives and unknown events do not.
         silence_s: The time limit without a sign of life, in seconds.
+        credentials: Returns what hides credentials in events that report errors. None means that nothing is hidden.
     """
 
     def __init__(
@@ -224,6 +249,7 @@ class EventReader:
         self._meter = meter
         self._keep_tail = keep_tail
         self._silence = silence
+        self.credentials: Callable[[], CredentialFilter] | None = None
         self._unwanted = 0
         self._heard = time.monotonic()
         self.alive = True
@@ -242,6 +268,8 @@ class EventReader:
             batch = self._splitter.feed(piece)
         except (SilenceError, CutError, OverflowError) as error:
             raise _broken(error, self._silence) from error
+        if self.credentials is not None and any(map(_may_repeat, batch)):
+            batch = [self.credentials().event(data) for data in batch]
         if self._meter is not None and batch:
             self._meter.heard(batch)
         return batch
@@ -289,6 +317,11 @@ def _broken(error: Exception, silence: str) -> ModelError:
             return broken_stream(str(error) if str(error).lower().startswith("websocket") else _DECODING)
         case _:
             return broken_stream(f"the model server sent {error}")
+
+
+def _may_repeat(data: str) -> bool:
+    """Return whether an event may report an error, whose message may repeat a credential."""
+    return '"error"' in data and '"error":null' not in data
 
 
 async def _read_tail(answer: Answer) -> None:

@@ -327,12 +327,11 @@ def test_a_turn_does_not_wait_for_a_server_that_hangs(context: Any, lists: Any, 
     lists.hang.clear()
     observer = Refresher(context, after_s=0.0)
 
-    async def main() -> str | None:
+    async def main() -> str:
         async with make_kernel([say("one"), say("two")], plugins=[Offer(observers=[observer], name="p")]) as kernel:
             thread = await kernel.start_thread()
-            for text in ("a", "b"):
-                result = await thread.run(text)
-            return result.final_message
+            answers = [(await thread.run(text)).final_message for text in ("a", "b")]
+            return str(answers[-1])
 
     assert asyncio.run(main()) == "two"
     deadline = time.monotonic() + 20
@@ -405,3 +404,37 @@ def test_the_command_asks_a_server_for_names(run: Any, codex_home: Path, lists: 
 def test_an_unknown_provider_is_an_error(run: Any) -> None:
     done = run("--provider", "nobody")
     assert (done.returncode, "unknown model provider 'nobody'" in done.stderr) == (1, True)
+
+
+def test_prices_of_a_catalogue_are_used_for_costs(make_kernel: Any, tmp_path: Path) -> None:
+    from codex_plugin_usage.prices import prices_for
+
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"models": [ENTRY]}))
+
+    async def main() -> tuple[ModelPrices | None, ModelPrices | None]:
+        async with make_kernel([], config=[f'model_catalog_json="{file}"']) as kernel:
+            contexts = [report for report in kernel.registry.reports if report.name == "usage"]
+            assert contexts
+            price = prices_for(Prices(kernel), print)
+            return price("openai", "house"), price("openai", "gpt-5.5")
+
+    house, other = asyncio.run(main())
+    assert (house, other) == (ModelPrices(input=1.5, output=6.0), None)
+
+
+class Prices:
+    """The context of the plugin usage, as far as prices need it."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.config: dict[str, Any] = {}
+        self._registry = kernel.registry
+
+    def offered(self, role: type[Any]) -> dict[str, Any]:
+        from codex_framework import ModelCatalogue, Offer
+
+        found = self._registry.catalogues if role is ModelCatalogue else self._registry.providers
+        return {name: Offer("p", item) for name, item in found.items()}
+
+    def settings(self, kind: Callable[[], Any]) -> Any:
+        return kind()

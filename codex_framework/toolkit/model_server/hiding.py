@@ -1,0 +1,87 @@
+"""Hides the credentials of requests in what servers say about them: careless servers repeat them in error messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from codex_framework.contract.roles.models import ProviderInfo
+
+__all__ = ["CredentialFilter"]
+
+_HIDDEN = "(hidden)"
+_SHORTEST = 8
+"""Minimum length of what is hidden. Shorter texts occur in ordinary words."""
+_SHORTEST_HEADER = 12
+"""The same for headers of the provider's table, which need not be credentials."""
+_KEPT = 8
+"""Number of tokens of the past that are still hidden."""
+
+
+class CredentialFilter:
+    """Replaces the credentials of a provider in texts.
+
+    Args:
+        headers: The headers of every request.
+        env: The environment, for headers that come from it.
+    """
+
+    def __init__(self, info: ProviderInfo, url: str, headers: Mapping[str, str], env: Mapping[str, str]) -> None:
+        self._secrets = _forms(
+            (
+                *_of_authorization(headers),
+                *(value for value in info.http_headers.values() if len(str(value)) >= _SHORTEST_HEADER),
+                *(env.get(variable, "").strip() for variable in info.env_http_headers.values()),
+                *_of_url(url),
+            )
+        )
+        self._tokens: list[str] = []
+
+    def add(self, token: str) -> None:
+        """Hide a token from now on."""
+        if token not in self._tokens:
+            self._tokens = [*self._tokens[1 - _KEPT :], token]
+
+    def text(self, text: str) -> str:
+        """Return a text without credentials."""
+        for secret in (*self._secrets, *_forms(self._tokens)):
+            if secret in text:
+                text = text.replace(secret, _HIDDEN)
+        return text
+
+    def event(self, data: str) -> str:
+        """Return an event without credentials, if it may report an error. Output of the model is never changed."""
+        return self.text(data) if '"error"' in data else data
+
+    def body(self, body: bytes) -> bytes:
+        """Return the body of a refusal without credentials."""
+        return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _of_authorization(headers: Mapping[str, str]) -> Iterable[str]:
+    for name, value in headers.items():
+        if name.lower() == "authorization":
+            yield value.partition(" ")[2].strip() or value
+        elif name.lower() in ("api-key", "x-api-key"):
+            yield value
+
+
+def _of_url(url: str) -> Iterable[str]:
+    parts = urlsplit(url)
+    for name, value in parse_qsl(parts.query):
+        if value and name != "api-version":
+            yield value
+            yield quote(value, safe="")
+    user, password = parts.username or "", parts.password or ""
+    if password:
+        yield password
+        yield unquote(password)
+        yield base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+
+
+def _forms(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return each secret as it is and as it is within JSON, the longest first."""
+    found = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1]) if len(secret) >= _SHORTEST}
+    return tuple(sorted(found, key=len, reverse=True))
