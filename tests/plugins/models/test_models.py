@@ -431,7 +431,8 @@ class Prices:
         self._registry = kernel.registry
 
     def offered(self, role: type[Any]) -> dict[str, Any]:
-        from codex_framework import ModelCatalogue, Offer
+        from codex_framework import ModelCatalogue
+        from codex_framework.contract.roles.plugins import Offer
 
         found = self._registry.catalogues if role is ModelCatalogue else self._registry.providers
         return {name: Offer("p", item) for name, item in found.items()}
