@@ -68,13 +68,14 @@ class Scene:
         self.codex_home = codex_home
         self._serve = serve
         self.server: ResponsesServer | None = None
+        self.path = "/usr/bin:/bin"
 
     async def kernel(
         self, replies: Iterable[Any], *config: str, plugins: Sequence[object] = (), retries: int = 0
     ) -> Kernel:
         """Make a kernel. ``config`` are settings as on the command line."""
         self.server = self._serve(replies)
-        environ = {"CODEX_HOME": str(self.codex_home), "PATH": "/usr/bin:/bin", "HOME": str(self.codex_home)}
+        environ = {"CODEX_HOME": str(self.codex_home), "PATH": self.path, "HOME": str(self.codex_home)}
         tries = f"request_max_retries=0, stream_max_retries={retries}"
         overrides = (
             'sandbox_mode="danger-full-access"',

@@ -163,6 +163,39 @@ def test_the_model_cannot_write_its_snapshots(scene, project):
     assert not (home / "x").exists()
 
 
+def test_a_git_that_the_model_could_have_written_is_not_run(scene, project):
+    folder = project / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(f"#!/bin/sh\ntouch {project}/ran\n")
+    (folder / "git").chmod(0o755)
+    scene.path = f"{folder}:{scene.path}"
+
+    async def story(kernel):
+        await (await kernel.start_thread()).run("Write.")
+
+    scene.play(story, [sh("true"), say("Done.")], ON, 'sandbox_mode="workspace-write"')
+    assert list((scene.codex_home / "snapshots").rglob("HEAD")), "the other git took the snapshot"
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["commit", "root", "folder"])
+def test_a_damaged_entry_is_told(scene, carry_out, project, name):
+    async def first(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Write.")
+        return thread.id
+
+    async def second(kernel):
+        return ended(await carry_out(await kernel.resume_thread(thread_id), Undo()))
+
+    thread_id = scene.play(first, [sh("echo two > file"), say("Done.")], ON)
+    text = scene.rollout.read_text()
+    assert text.count(f'"{name}":"') == 1
+    scene.rollout.write_text(text.replace(f'"{name}":"', f'"{name}":7,"was":"'))
+    told = "The snapshot could not be restored: its entry in the session is damaged"
+    assert scene.play(second, [], ON) == (False, told)
+
+
 # Rolling back
 
 

@@ -334,3 +334,61 @@ def test_a_file_that_is_not_a_commit_of_ours_is_refused(store: Make, repo: Path,
     with pytest.raises(SnapshotError, match=r"not a snapshot|does not exist"):
         asyncio.run(store().restore(foreign))
     assert state(repo) == before
+
+
+def test_a_folder_that_becomes_a_symlink_while_files_are_removed_is_not_followed(
+    store: Make, repo: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_text("theirs\n")
+    shutil.rmtree(repo / "src")
+    (repo / "src").symlink_to(outside)
+    assert store()._remove([b"src/a.py"]) == 0, "as if it had been put there after the files were compared"
+    assert (outside / "a.py").exists()
+
+
+def test_tracked_files_are_restored_whatever_their_size_and_number(
+    store: Make, repo: Path, git: Callable[..., str]
+) -> None:
+    (repo / "large.bin").write_bytes(b"x" * (2 << 20))
+    for number in range(12):
+        (repo / "src" / str(number)).write_text("")
+    git(repo, "add", "large.bin")
+    before = state(repo)
+
+    def change() -> None:
+        (repo / "large.bin").unlink()
+        (repo / "src" / "3").unlink()
+
+    around(store(largest_untracked_mib=1, most_untracked_files=10), change)
+    assert state(repo) == before
+
+
+def test_what_the_user_excludes_without_a_file_in_the_workspace_is_left_alone(store: Make, repo: Path) -> None:
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "exclude").write_text("secret*\n")
+    (repo / "secret.txt").write_text("one\n")
+    around(store(), lambda: (repo / "secret.txt").write_text("two\n"))
+    assert (repo / "secret.txt").read_text() == "two\n"
+
+
+def test_snapshots_are_the_user_s_alone(store: Make, tmp_path: Path) -> None:
+    asyncio.run(store().take("turn"))
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_snapshots_of_other_threads_are_kept_while_they_are_young(store: Make, repo: Path) -> None:
+    async def story() -> None:
+        first = await store(owner="one").take("1")
+        (repo / "b.txt").write_text("changed")
+        objects = next((repo.parent / "home").iterdir()) / "objects"
+        long_ago = time.time() - 2 * 86_400
+        for path in objects.rglob("*"):
+            os.utime(path, (long_ago, long_ago))
+        await store(owner="other").take("2")
+        await store(owner="one").restore(first.commit)
+
+    before = state(repo)
+    asyncio.run(story())
+    assert state(repo) == before
