@@ -51,7 +51,7 @@ class BodyWriter:
                 self._tools_json if projection.functions else b"",
                 self._system(request, able, lead),
                 b',"messages":',
-                messages,
+                *messages,
                 b",",
                 utf8(settings)[1:],
             )

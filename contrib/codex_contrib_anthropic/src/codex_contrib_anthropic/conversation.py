@@ -38,12 +38,12 @@ class Messages(NamedTuple):
 
     Attributes:
         lead: The text of the developer's messages at the beginning.
-        encoded: The list ``messages``.
+        parts: The list ``messages`` in pieces, so that a long one is copied only once.
         may_think: Whether the model may think. While its calls are being answered, it may only go on with what it has thought.
     """
 
     lead: str
-    encoded: bytes
+    parts: list[bytes]
     may_think: bool
 
 
@@ -78,7 +78,7 @@ class Conversation:
     def _forget(self) -> None:
         self._items: list[ResponseItem] = []
         self._lead: list[str] = []
-        self._old = bytearray()
+        self._old: list[bytes] = []
         self._recent: list[Turn] = []
 
     def messages(self, items: Sequence[ResponseItem]) -> Messages:
@@ -94,7 +94,7 @@ class Conversation:
                 self._keep(last)
             last, start = items[start:end], end
         recent = self._with(self._recent, last)
-        return Messages("\n\n".join(self._lead), self._encoded(recent), _may_think(recent))
+        return Messages("\n\n".join(self._lead), self._parts(recent), _may_think(recent))
 
     def _read_lead(self, items: Sequence[ResponseItem]) -> None:
         for item in items:
@@ -108,9 +108,7 @@ class Conversation:
     def _keep(self, group: Sequence[ResponseItem]) -> None:
         recent = self._with(self._recent, group)
         while len(recent) > _RECENT:
-            if self._old:
-                self._old += b","
-            self._old += _message(recent.pop(0))
+            self._old.append(_message(recent.pop(0)) + b",")
         self._recent = recent
         self._items.extend(group)
 
@@ -137,11 +135,11 @@ class Conversation:
         else:
             turns.append(Turn(is_user, tuple(blocks)))
 
-    def _encoded(self, turns: Sequence[Turn]) -> bytes:
+    def _parts(self, turns: Sequence[Turn]) -> list[bytes]:
         """Return the list. Its end is marked, and the end of the last request, which the server has in its cache."""
         marked = [place for place, turn in enumerate(turns) if turn.is_user][-2:] if self._mark else []
-        parts = [_message(turn, self._mark if place in marked else b"") for place, turn in enumerate(turns)]
-        return b"[" + b",".join([bytes(self._old), *parts] if self._old else parts) + b"]"
+        newest = b",".join(_message(turn, self._mark if place in marked else b"") for place, turn in enumerate(turns))
+        return [b"[", *self._old, newest, b"]"]
 
 
 class Conversations:
