@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
+from codex_contrib_anthropic.body import BodyWriter
+from codex_contrib_anthropic.options import MessagesOptions
 from codex_framework import (
     FreeformFormat,
     FreeformSpec,
@@ -267,3 +270,30 @@ def test_a_growing_conversation_is_the_same_as_one_that_is_sent_at_once(ask):
         assert ask([say("Yes.")], request).bodies == [body]
     marks = json.dumps(grown[-2]["messages"]).count("cache_control")
     assert (marks, "cache_control" in grown[-2]["messages"][-1]["content"][-1]) == (2, True)
+
+
+def calls_of(work):
+    """Return how many Python functions some work calls, which does not depend on the machine."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_for_a_turn_does_not_grow_with_the_conversation():
+    writer = BodyWriter(MessagesOptions())
+    items, work = [], []
+    for number in range(1000):
+        items += [user_message(f"turn {number}"), thought("Hm.", "s", f"msg_{number}")]
+        items += [FunctionCall("look", "{}", f"c{number}"), FunctionCallOutput(f"c{number}", "seen")]
+        request = model_request(*items, model=SONNET)
+        work.append(calls_of(lambda request=request: (writer.body(request), writer.losses(request))))
+    assert work[999] <= 1.1 * work[10]

@@ -115,3 +115,29 @@ def test_what_cannot_be_carried_is_told_once(make_kernel, model_server):
     (loss,) = asyncio.run(run())
     assert (loss.what, loss.count, loss.reason) == ("images", 1, "their format is unsupported")
     assert (loss.provider, loss.model) == ("my-messages", "claude-sonnet-4-5")
+
+
+def test_another_provider_goes_on_in_the_middle_of_a_turn(make_kernel, model_server, workspace):
+    """The plugin fallbacks, over all three APIs: each model fails for good after a step, and no step is made twice."""
+    busy = fault(503, body={"error": {"code": "server_is_overloaded", "message": "Busy."}})
+    overloaded = fault(529, body={"error": {"type": "overloaded_error", "message": "Busy."}})
+    server = model_server([step(1), busy, step(2), overloaded, step(3), say("Done.")])
+    chain = ", ".join(f'{{ model = "{MODELS[wire]}", provider = "my-{wire}" }}' for wire in ("messages", "chat"))
+    table = f"[framework.plugins.fallbacks]\nmodel_fallbacks = [{chain}]\n[model"
+    text = config(server.url, "responses").replace("[model", table, 1)
+    text = text.replace("wire_api", "request_max_retries = 0\nstream_max_retries = 1\nwire_api")
+
+    async def run():
+        async with make_kernel(config=text) as kernel:
+            return await (await kernel.start_thread()).run("begin")
+
+    result = asyncio.run(run())
+    assert (result.final_message, result.error) == ("Done.", None)
+    assert (workspace / "log").read_text().split() == ["1", "2", "3"]
+    sent = [(request.path.split("/")[1], request.body.decode()) for request in server.requests]
+    assert [name for name, _ in sent] == ["responses", "responses", "messages", "messages", "chat", "chat"]
+    assert "sealed-thought1" in sent[1][1]
+    assert "signature-of-rs_thought2" in sent[3][1]
+    assert not any("thought1" in body for _, body in sent[2:])
+    assert not any("thought2" in body for _, body in sent[4:])
+    assert len(server.requests[-1].json["messages"][-1]["content"]) > 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from codex_framework.contract.protocol.items import FunctionCallOutput, Reasonin
 from codex_framework.testing.requests import model_request
 from codex_framework.toolkit.model_server.private_data import marked
 from codex_plugin_chat import conversation as module
+from codex_plugin_chat.body import BodyWriter
 from codex_plugin_chat.conversation import Conversation, Conversations
 from codex_plugin_chat.messages import Style
+from codex_plugin_chat.options import ChatOptions
 
 
 def item(kind: str, number: int) -> list[ResponseItem]:
@@ -149,3 +153,30 @@ def test_requests_of_one_thread_may_differ(ask: Any) -> None:
     outcome = ask([say("x")] * 3, long, model_request("a", "other"), long)
     found = [[one["content"] for one in request.json["messages"][1:]] for request in outcome.server.requests]
     assert found == [["a", "b", "c"], ["a", "other"], ["a", "b", "c"]]
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many Python functions some work calls, which does not depend on the machine."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_for_a_turn_does_not_grow_with_the_conversation() -> None:
+    writer = BodyWriter(ChatOptions(), is_openai=False)
+    items: list[ResponseItem] = []
+    work: list[int] = []
+    for number in range(1000):
+        items += [user_message(f"turn {number}"), *item("both", number), *item("assistant", number)]
+        request = model_request(*items)
+        work.append(calls_of(lambda request=request: (writer.body(request), writer.losses(request))))  # type: ignore[misc]
+    assert work[999] <= 1.1 * work[10]
