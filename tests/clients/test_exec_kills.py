@@ -1,8 +1,9 @@
-"""SIGKILL at any time: every announced thread can be resumed, with nothing torn, lost or done twice."""
+"""SIGKILL at any time: every announced thread can be resumed, with nothing torn, lost or done twice, and no process is left."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import select
 import time
@@ -15,6 +16,12 @@ from codex_framework.testing.replies import call, say
 from codex_framework.testing.scripted import Reply
 
 STEPS = 3
+MARK = f"61.{os.getpid():08}"
+"""How long a child of each step would sleep if the step did not end it: an argument that no other process has."""
+
+SURVIVAL_S = 15.0
+"""How long a process may take to end after its kernel was killed, on a busy machine."""
+
 KILLS_PER_THREAD = 5
 
 
@@ -26,7 +33,25 @@ def next_step(request: Any) -> Reply:
     number = sum(item["type"] == "function_call" for item in items)
     if done >= STEPS:
         return say("All done.")
-    return call("exec_command", cmd=f"echo {number} >> steps", login=False, call_id=f"step-{number}")
+    script = f"echo {number} >> steps; sleep {MARK} >/dev/null 2>&1 & sleep 0.15; kill $!"
+    return call("exec_command", cmd=script, login=False, call_id=f"step-{number}")
+
+
+def check_that_no_process_is_left() -> None:
+    """What the killed kernel had started ends by itself."""
+    end = time.monotonic() + SURVIVAL_S
+    while left := [
+        path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if MARK.encode() in content_of(path)
+    ]:
+        assert time.monotonic() < end, f"processes are left: {left}"
+        time.sleep(0.02)
+
+
+def content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 def announced(process: Any, life_s: float) -> str | None:
@@ -73,6 +98,7 @@ def kill_and_resume(cli: Any, seed: int) -> int:
         words += ["resume", thread_id, prompt] if thread_id else [prompt]
         found = announced(cli.start(*words), chance.uniform(0.1, 0.9))
         kills += 1
+        check_that_no_process_is_left()
         if found is not None:
             assert thread_id in (None, found)
             thread_id = found
@@ -80,6 +106,7 @@ def kill_and_resume(cli: Any, seed: int) -> int:
     if thread_id is None:
         return kills
     ran = cli.json("-s", "danger-full-access", "resume", thread_id, "the end")
+    check_that_no_process_is_left()
     assert (ran.status, ran.items("agent_message")[-1]["text"]) == (0, "All done."), ran.err
     assert "unreadable" not in ran.err
     # A run that was killed before it could announce its thread leaves the file of that thread too.
