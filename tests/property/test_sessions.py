@@ -276,8 +276,8 @@ class Session(RuleBasedStateMachine):
         if not hasattr(self, "thread"):
             return
         items = self.thread.history.prompt().items
-        calls = [item.call_id for item in items if is_call(item)]  # type: ignore[attr-defined]
-        outputs = [item.call_id for item in items if is_output(item)]  # type: ignore[attr-defined]
+        calls = [getattr(item, "call_id", "") for item in items if is_call(item)]
+        outputs = [getattr(item, "call_id", "") for item in items if is_output(item)]
         assert Counter(calls) == Counter(outputs), "every call of a prompt has exactly one output"
 
     @invariant()
