@@ -187,6 +187,8 @@ class HumanOutput:
             if item.get("type") == "CollabAgentToolCall":
                 words = "".join(word.capitalize() for word in str(item.get("tool")).split("_"))
                 self._line(self._styled(f"collab: {words}", "italic", "magenta"))
+        elif item.get("type") == "WebSearch":
+            self._line(f"{self._styled('web search:', 'italic', 'magenta')} {_clean(str(item.get('query')))}".rstrip())
         elif item.get("type") == "Reasoning":
             text = item_text(item)
             if text and self._reasoning:

@@ -106,6 +106,8 @@ class JsonEvents:
             yield from self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
         if item.get("type") == "CollabAgentToolCall":
             yield from self._agent_call(item, begun=isinstance(msg, ItemStartedEvent))
+        if item.get("type") == "WebSearch":
+            yield from self._search(item, begun=isinstance(msg, ItemStartedEvent))
         if isinstance(msg, ItemStartedEvent):
             return
         match item.get("type"):
@@ -114,6 +116,14 @@ class JsonEvents:
             case "Reasoning":
                 if text := item_text(item):
                     yield _completed(self._new_id(), {"type": "reasoning", "text": text})
+
+    def _search(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
+        fields: JsonEvent = {"type": "web_search", "query": item.get("query"), "action": item.get("action")}
+        key = f"web search {item.get('id')}"
+        if begun or key not in self._running:
+            yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
+        if not begun:
+            yield _completed(self._end(key), fields)
 
     def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
         result = item.get("result")

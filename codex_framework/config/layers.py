@@ -48,6 +48,8 @@ NOT_FROM_PROJECTS = (
     ("profiles",),
     ("experimental_realtime_ws_base_url",),
     ("otel",),
+    ("web_search",),
+    *(("tools", word) for word in ("web_search", "web_search_request")),
     *(("features", word) for word in ("hooks", "codex_hooks")),
     *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
     *(
@@ -66,8 +68,8 @@ NOT_FROM_PROJECTS = (
     ),
 )
 """Keys that a project's own file cannot set: those that name servers and programs that can see everything (Codex's list), those
-that say which login is used, and those of this framework that choose the code to load, or weaken what protects the user from
-commands."""
+that say which login is used, or have a server read the web, and those of this framework that choose the code to load, or weaken what
+protects the user from commands."""
 
 
 FROM_ANY_FOLDER = frozenset(

@@ -179,9 +179,14 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_providers.*.*": Key("any", "an option of the plugin that serves wire_api", "", _USED),
     },
     "Tools": {
-        "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search"),
-        "tools.web_search": Key("bool | table", "older form of web_search"),
-        "tools.web_search_request": Key("bool", "oldest form of web_search"),
+        "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search", '"disabled"', _USED),
+        "tools.web_search": Key(
+            "bool | table",
+            "options: context_size, allowed_domains, location; true: older form of web_search",
+            "",
+            _USED,
+        ),
+        "tools.web_search_request": Key("bool", "oldest form of web_search", "", _USED),
         "tools.update_plan": Key(
             "bool | table", "offer update_plan: false or {enabled = false} leaves it out", "true", _USED
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import ModelProvider, PluginContext, hookimpl
+from codex_framework import ModelProvider, PluginContext, Tool, hookimpl
 
 
 @hookimpl
@@ -13,3 +13,11 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     from codex_plugin_openai.provider import ResponsesProvider
 
     return [ResponsesProvider(plugin.config)]
+
+
+@hookimpl
+def codex_tools() -> Iterable[Tool]:
+    """Offer ``web_search``, which servers with the Responses API run themselves."""
+    from codex_plugin_openai.web_search import WebSearch
+
+    return [WebSearch()]

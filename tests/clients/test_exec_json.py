@@ -50,6 +50,29 @@ def test_a_command_begins_and_ends(cli: Any) -> None:
     assert ran.events[-1] == {"type": "turn.completed", "usage": doubled(USAGE)}
 
 
+def test_a_search_of_the_web_begins_and_ends(cli: Any) -> None:
+    found = {"type": "search", "query": "rain"}
+    begun = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
+    page = {"type": "open_page", "url": "https://a.org/"}
+    events = [
+        {"type": "response.output_item.added", "item": begun},
+        {"type": "response.output_item.done", "item": {**begun, "status": "completed", "action": found}},
+        {"type": "response.output_item.done", "item": {**begun, "id": "ws_2", "action": page}},
+    ]
+    server = cli.serve(say("Done.") + fault(raw_before="".join(f"data: {json.dumps(event)}\n\n" for event in events)))
+    ran = cli.json("-c", "web_search='live'", "hi")
+    assert ran.status == 0
+    first, second = ({"id": f"item_{number}", "type": "web_search"} for number in (0, 1))
+    assert ran.events[2:6] == [
+        {"type": "item.started", "item": {**first, "query": "", "action": {"type": "other"}}},
+        {"type": "item.completed", "item": {**first, "query": "rain", "action": found}},
+        {"type": "item.started", "item": {**second, "query": "https://a.org/", "action": page}},
+        {"type": "item.completed", "item": {**second, "query": "https://a.org/", "action": page}},
+    ]
+    tools = [tool for tool in server.requests[0].json["tools"] if tool["type"] == "web_search"]
+    assert [tool["external_web_access"] for tool in tools] == [True]
+
+
 def test_a_patch_names_absolute_paths_in_order(cli: Any) -> None:
     (cli.work / "b.txt").write_text("old\n")
     patch = "*** Begin Patch\n*** Update File: b.txt\n@@\n-old\n+new\n*** Add File: a.txt\n+hi\n*** End Patch\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.message import AgentMessageEvent, AgentReasoningEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, message_text
+from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, UnknownItem, message_text
 
 __all__ = ["item_text", "older_events", "turn_item"]
 
@@ -35,8 +35,32 @@ def turn_item(item: ResponseItem) -> dict[str, Any] | None:
                 "summary_text": [str(part.get("text", "")) for part in item.summary],
                 "raw_content": [str(part.get("text", "")) for part in item.content or ()],
             }
+        case UnknownItem(raw=raw) if item.kind == "web_search_call":
+            action = raw.get("action")
+            action = action if isinstance(action, Mapping) else {"type": "other"}
+            return {
+                "type": "WebSearch",
+                "id": str(raw.get("id") or ""),
+                "query": _query(action),
+                "action": dict(action),
+            }
         case _:
             return None
+
+
+def _query(action: Mapping[str, Any]) -> str:
+    """Return what a search of the web looked for: words, or an address."""
+    match action.get("type"):
+        case "search":
+            queries = action.get("queries")
+            several = queries[0] if isinstance(queries, (list, tuple)) and queries else ""
+            return str(action.get("query") or several)
+        case "open_page":
+            return str(action.get("url") or "")
+        case "find_in_page":
+            return f"'{action.get('pattern') or ''}' in {action.get('url') or ''}"
+        case _:
+            return ""
 
 
 def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:

@@ -30,7 +30,7 @@ def warning_of(tmp_path: Path) -> Any:
 def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -> None:
     text = """
         notify = ["true"]
-        web_search = "live"
+        chatgpt_base_url = "https://h"
         model = "m"
         [mcp_servers.one]
         command = "true"
@@ -40,13 +40,12 @@ def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -
         description = "helps"
         config_file = "x"
         [tools]
-        web_search = true
         view_image = true
         [hooks]
         Stop = [{ hooks = [{ type = "command", command = "true" }] }]
     """
     assert warning_of(text, "otel.exporter=otlp-http") == (
-        "these settings of Codex have no effect here yet: `notify`, `web_search`, `tools.web_search`, `hooks`"
+        "these settings of Codex have no effect here yet: `notify`, `chatgpt_base_url`, `hooks`"
     )
 
 
@@ -57,7 +56,7 @@ def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -
         'model = "m"\n[tools]\nview_image = false',
         'web_search = "disabled"\nnotify = []\n[tools]\nweb_search = false',
         '[tui]\ntheme = "x"\n[notice]\na = 1\n[history]\nmax_bytes = 5\n[features]\nsteer = true',
-        '[profiles.other]\nweb_search = "live"',
+        '[profiles.other]\nchatgpt_base_url = "https://h"',
     ],
 )
 def test_nothing_is_said_of_what_changes_nothing(warning_of: Any, text: str) -> None:
@@ -71,12 +70,12 @@ def test_the_sentence_stays_short(warning_of: Any) -> None:
 
 
 def test_a_chosen_profile_counts(warning_of: Any) -> None:
-    warning = warning_of('profile = "p"\n[profiles.p]\nweb_search = "live"')
-    assert "`web_search`" in warning
+    warning = warning_of('profile = "p"\n[profiles.p]\nchatgpt_base_url = "https://h"')
+    assert "`chatgpt_base_url`" in warning
 
 
 def test_a_run_is_told_once(make_kernel: Any) -> None:
-    idle = ["chatgpt_base_url='https://h'", "web_search='live'"]
+    idle = ["chatgpt_base_url='https://h'", "plan_mode_reasoning_effort='high'"]
 
     async def main() -> list[str]:
         async with make_kernel([say("one"), say("two")], config=idle) as kernel:
@@ -85,7 +84,7 @@ def test_a_run_is_told_once(make_kernel: Any) -> None:
             return [event.message for result in results for event in result.events if event.type == "warning"]
 
     told = [text for text in asyncio.run(main()) if "no effect" in text]
-    assert told == ["these settings of Codex have no effect here yet: `chatgpt_base_url`, `web_search`"]
+    assert told == ["these settings of Codex have no effect here yet: `chatgpt_base_url`, `plan_mode_reasoning_effort`"]
 
 
 def test_a_setting_that_a_plugin_claims_is_not_named(tmp_path: Path) -> None:
