@@ -69,6 +69,7 @@ WORKING: dict[str, Any] = {
     "tool_search": None,  # works only in a turn: tests/plugins/tool_search
     "update_plan": {"plan": [{"step": "look", "status": "in_progress"}]},
     "view_image": {"path": "pixel.png"},
+    "web_search": None,  # run by the server of the model: tests/plugins/openai
     "write_stdin": None,  # works only after exec_command: tests/plugins/unified_exec cancels it
 }
 """Arguments of a call that works, for each bundled tool."""
