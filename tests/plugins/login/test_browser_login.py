@@ -147,6 +147,15 @@ def test_a_denied_login_says_why(issuer: Issuer, codex_home: Path) -> None:
     assert not (codex_home / "auth.json").exists()
 
 
+def test_an_error_counts_even_if_there_is_a_code(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> int:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        return open_page(f"{query['redirect_uri']}?error=access_denied&code=c&state={query['state']}")[0]
+
+    assert failure(issuer, codex_home, browser).reason == "denied"
+    assert issuer.seen == []
+
+
 def test_a_code_of_somebody_else_is_worth_nothing(issuer: Issuer, codex_home: Path) -> None:
     """The issuer checks the proof key: a code that was asked for with another one gives no tokens."""
 

@@ -338,6 +338,8 @@ def test_a_turn_does_not_wait_for_a_server_that_hangs(context: Any, lists: Any, 
     while not lists.asked and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(lists.asked) == 1
+    waiting = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert [thread.daemon for thread in waiting] == [True], "the end of the program does not wait for it"
 
 
 def test_servers_of_the_plain_api_give_names(lists: Any) -> None:
@@ -368,7 +370,9 @@ def test_the_command_lists_models_with_their_source(run: Any, codex_home: Path, 
     assert [line.split()[-1] for line in table if line.startswith(("house", "gpt-5.5", "gpt-6.1-sol"))] == [
         *("file", "file", "in")
     ]
-    found = {entry["model"]: entry for entry in json.loads(run("--json").stdout)}
+    entries = json.loads(run("--json").stdout)
+    found = {entry["model"]: entry for entry in entries}
+    assert len(found) == len(entries)
     assert (found["gpt-5.5"]["context_window"], found["gpt-5.5"]["source"]) == (9, "file")
     assert (found["house"]["configured"], found["house"]["efforts"]) == (True, ["low", "high"])
     assert "codex-auto-review" not in found

@@ -1,0 +1,235 @@
+"""Which login is used, and where it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework.toolkit.login.access import find_login
+from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.storage import LoginStorage
+from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.login.tokens import ChatGptTokens, PersonalToken
+from tests.plugins.login.issuer import Issuer
+
+SECRET = "sk-canary-0123456789"
+KEY = StoredLogin.of_key(SECRET)
+
+
+def kind_of(login: Any) -> str:
+    return login if isinstance(login, str) else type(login).__name__
+
+
+def test_the_first_login_of_the_order_is_used(env: dict[str, str], store: Callable[..., Any], codex_home: Path) -> None:
+    everything = {**env, "CODEX_API_KEY": "codex", "CODEX_ACCESS_TOKEN": "at-1", "OPENAI_API_KEY": "openai"}
+    store()
+    found = []
+    for removed in ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "auth.json", "OPENAI_API_KEY", ""):
+        found.append(kind_of(find_login(everything, {})))
+        everything.pop(removed, None)
+        if removed == "auth.json":
+            (codex_home / "auth.json").unlink()
+    assert found == ["codex", PersonalToken.__name__, ChatGptTokens.__name__, "openai", "NoneType"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ({"auth_mode": "apikey", "OPENAI_API_KEY": "k"}, "k"),
+        ({"OPENAI_API_KEY": "k", "tokens": {"access_token": "a"}}, "k"),
+        ({"auth_mode": "chatgpt", "OPENAI_API_KEY": "k", "tokens": {"access_token": "a"}}, "ChatGptTokens"),
+        ({"tokens": {"access_token": "a"}}, "ChatGptTokens"),
+        ({"OPENAI_API_KEY": None, "personal_access_token": "at-1"}, "PersonalToken"),
+        ({}, "NoneType"),
+    ],
+)
+def test_a_stored_login_is_read_as_codex_reads_it(
+    content: Any, kind: str, env: dict[str, str], codex_home: Path
+) -> None:
+    (codex_home / "auth.json").write_text(json.dumps(content))
+    assert kind_of(find_login(env, {})) == kind
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "5",
+        "{",
+        "\xff",
+        '{"tokens": "x"}',
+        '{"auth_mode": "agentIdentity", "agent_identity": "x"}',
+        '{"tokens": {}}',
+    ],
+)
+def test_a_login_that_cannot_be_used_is_an_error_without_its_content(
+    content: str, env: dict[str, str], codex_home: Path
+) -> None:
+    (codex_home / "auth.json").write_text(content, encoding="latin-1")
+    with pytest.raises(LoginError) as caught:
+        find_login(env, {})
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("variables", "config"),
+    [
+        ({"CODEX_API_KEY": "k"}, {"forced_login_method": "chatgpt"}),
+        ({"OPENAI_API_KEY": "k"}, {"forced_login_method": "chatgpt"}),
+        ({"CODEX_ACCESS_TOKEN": "at-1"}, {"forced_login_method": "api"}),
+        ({}, {"forced_login_method": "api"}),
+        ({}, {"forced_chatgpt_workspace_id": ["other"]}),
+        ({}, {"forced_chatgpt_workspace_id": "other"}),
+    ],
+)
+def test_a_login_that_is_not_permitted_is_not_used(
+    variables: dict[str, str], config: dict[str, Any], env: dict[str, str], store: Callable[..., Any], codex_home: Path
+) -> None:
+    store()
+    if "OPENAI_API_KEY" in variables:
+        (codex_home / "auth.json").unlink()
+    with pytest.raises(LoginError) as caught:
+        find_login({**env, **variables}, config)
+    assert caught.value.reason == "forbidden"
+    assert (codex_home / "auth.json").exists() is ("OPENAI_API_KEY" not in variables), "it is not deleted"
+
+
+def test_a_personal_token_of_another_workspace_is_refused(env: dict[str, str], issuer: Issuer) -> None:
+    issuer.answers["/v1/user-auth-credential/whoami"] = lambda _: (200, {"chatgpt_account_id": "acct-9"})
+    tokens = find_login({**env, "CODEX_ACCESS_TOKEN": "at-1"}, {"forced_chatgpt_workspace_id": "other"})
+    assert isinstance(tokens, PersonalToken)
+    with pytest.raises(LoginError, match="acct-9"):
+        asyncio.run(tokens.token())
+
+
+def test_threads_of_one_client_refresh_once(env: dict[str, str], issuer: Issuer, store: Callable[..., Any]) -> None:
+    store()
+    tokens = find_login(env, {})
+    assert isinstance(tokens, ChatGptTokens)
+
+    async def main() -> set[str]:
+        old = await tokens.token()
+        return set(await asyncio.gather(*(tokens.token(refused=old) for _ in range(5))))
+
+    assert len(asyncio.run(main())) == 1
+    assert len(issuer.seen) == 1
+
+
+def test_a_refresh_ends_although_its_turn_is_interrupted(
+    env: dict[str, str], issuer: Issuer, store: Callable[..., Any], codex_home: Path
+) -> None:
+    store()
+    tokens = find_login(env, {})
+    assert isinstance(tokens, ChatGptTokens)
+    asked, go = threading.Event(), threading.Event()
+
+    def slow(_: Any) -> tuple[int, Any]:
+        asked.set()
+        go.wait(10)
+        return 200, issuer.tokens()
+
+    issuer.answers["/oauth/token"] = slow
+
+    async def main() -> None:
+        task = asyncio.create_task(tokens.token(refused=await tokens.token()))
+        await asyncio.to_thread(asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+
+    asyncio.run(main())
+    stored = json.loads((codex_home / "auth.json").read_text())
+    assert stored["tokens"]["refresh_token"] == "refresh-2-canary"
+
+
+# The keyring
+
+
+class FakeKeyring(types.ModuleType):
+    """The package ``keyring``, with a backend in memory."""
+
+    def __init__(self) -> None:
+        super().__init__("keyring")
+        self.kept: dict[tuple[str, str], str] = {}
+        self.broken = False
+
+    def get_keyring(self) -> object:
+        return self
+
+    def get_password(self, service: str, name: str) -> str | None:
+        self._check()
+        return self.kept.get((service, name))
+
+    def set_password(self, service: str, name: str, password: str) -> None:
+        self._check(password)
+        self.kept[service, name] = password
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
+    def _check(self, text: str = "") -> None:
+        if self.broken:
+            raise RuntimeError(f"locked: {text}")
+
+
+@pytest.fixture
+def keyring(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
+    made = FakeKeyring()
+    backends, none = types.ModuleType("keyring.backends"), type("Keyring", (), {})
+    for name in ("fail", "null"):
+        module = types.ModuleType(f"keyring.backends.{name}")
+        module.Keyring = none  # type: ignore[attr-defined]
+        setattr(backends, name, module)
+        monkeypatch.setitem(sys.modules, f"keyring.backends.{name}", module)
+    monkeypatch.setitem(sys.modules, "keyring", made)
+    monkeypatch.setitem(sys.modules, "keyring.backends", backends)
+    return made
+
+
+@pytest.mark.parametrize("mode", ["keyring", "auto"])
+def test_a_login_in_the_keyring_leaves_no_file(mode: Any, keyring: FakeKeyring, codex_home: Path) -> None:
+    LoginStorage(codex_home).save(StoredLogin.of_key("older"))
+    storage = LoginStorage(codex_home, mode)
+    storage.save(KEY)
+    assert not storage.path.exists()
+    ((service, name),) = keyring.kept
+    assert (service, name[:4], len(name)) == ("Codex Auth", "cli|", 20)
+    assert storage.load() == KEY
+    assert LoginStorage(codex_home).load() is None
+    assert storage.delete()
+    assert (keyring.kept, storage.load(), storage.delete()) == ({}, None, False)
+
+
+def test_a_keyring_that_fails_is_an_error_without_the_secret(keyring: FakeKeyring, codex_home: Path) -> None:
+    keyring.broken = True
+    storage = LoginStorage(codex_home, "keyring")
+    for action in (storage.load, lambda: storage.save(KEY), storage.delete):
+        with pytest.raises(LoginError) as caught:
+            action()
+        assert (caught.value.reason, SECRET in f"{caught.value}{caught.value.__cause__}") == ("keyring", False)
+    assert not storage.path.exists()
+    auto = LoginStorage(codex_home, "auto")
+    auto.save(KEY)
+    assert (auto.load(), auto.path.exists()) == (KEY, True)
+
+
+def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:
+    storage = LoginStorage(codex_home, "ephemeral")
+    storage.save(KEY)
+    assert (LoginStorage(codex_home, "ephemeral").load(), list(codex_home.glob("auth*"))) == (KEY, [])
+    assert storage.delete()
+    assert storage.load() is None
+
+
+def test_a_login_does_not_show_its_secrets() -> None:
+    assert SECRET not in repr(KEY)
+    assert SECRET not in str(LoginStorage(Path("/x"), "ephemeral").__dict__)
