@@ -61,7 +61,7 @@ class Kernel:
         self._environ = environ
         self._threads = Threads()
         self._services = Services()
-        self._components = Components(registry.components, self._services)
+        self._components = Components(registry.components, self._services, registry.bundled)
         self._state = PluginState()
         self._background = Background(self.warn)
         self._contexts: dict[str, PluginKernel] = {}

@@ -209,6 +209,11 @@ class Registry(Value, kw_only=True):
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
         return any(report.name == plugin and report.distribution for report in self._reports)
 
+    @property
+    def bundled(self) -> frozenset[str]:
+        """The names of the bundled plugins."""
+        return frozenset(report.name for report in self._reports if report.bundled)
+
     def check_safeguards(self, failed: Collection[str]) -> None:
         """Check that plugins that have failed offered no safeguards. Without these, more would be possible than the user wants.
 

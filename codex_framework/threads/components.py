@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.errors import ConfigError, PluginError
@@ -27,10 +27,14 @@ class Components:
     Args:
         offers: The components by name, each with its plugin's name.
         services: The table to which their services are added.
+        checked: The plugins whose parts of threads are known to have no member that has no effect.
     """
 
-    def __init__(self, offers: Mapping[str, Offer[Component]], services: Services) -> None:
+    def __init__(
+        self, offers: Mapping[str, Offer[Component]], services: Services, checked: Container[str] = ()
+    ) -> None:
         self._offers = offers
+        self._checked = checked
         self._services = services
         self._order: list[Offer[Component]] = []
         self._failed: dict[str, str] = {}
@@ -184,11 +188,9 @@ class Components:
                 notices.tell(label.failed("for_thread", error, then=then, source=make))
                 continue
             if part is not None:
-                from codex_framework.plugins.unheard import unheard
-
                 parts.append(Part(label, part))
-                for each in unheard(part, ThreadComponent):
-                    notices.tell(f"{label}: {each.fact} ({each.path}, line {each.line}). {each.hint}")
+                if offer.plugin not in self._checked:
+                    _tell_unheard(label, part, notices)
         return ThreadParts(parts, notices)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:
@@ -209,6 +211,14 @@ async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) 
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell_unheard(label: Label, part: ThreadComponent, notices: Notices) -> None:
+    """Tell what looks like a member of the role and has no effect."""
+    from codex_framework.plugins.unheard import unheard
+
+    for each in unheard(part, ThreadComponent):
+        notices.tell(f"{label}: {each.fact} ({each.path}, line {each.line}). {each.hint}")
 
 
 def _check_part(part: object, source: Any) -> None:
