@@ -415,6 +415,7 @@ USED_FEATURES = (
     "default_mode_request_user_input",
     "exec_permission_approvals",
     "ghost_commit",
+    "goals",
     "hooks",
     "mcp_2026_07_28",
     "multi_agent",

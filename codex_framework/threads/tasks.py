@@ -321,8 +321,9 @@ class Tasks:
         turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
+        usage = Usage(requests=turn.scope.samples, tokens=turn.scope.turn_usage)
         if conversation.parts:
-            await conversation.parts.end_turn(turn.contexts, outcome)
+            await conversation.parts.end_turn(turn.contexts, outcome.evolve(usage=usage))
         turn.contexts.ended = True
         conversation.budget.end()
         late = turn.run.leftover_input()
@@ -330,7 +331,6 @@ class Tasks:
         conversation.previous_model = turn.scope.model
         now = time.time()
         duration_ms = int((now - turn.began) * 1000)
-        usage = Usage(requests=turn.scope.samples, tokens=turn.scope.turn_usage)
         self.last_outcome = outcome.evolve(usage=usage)
         self._active = None
         conversation.turn = None

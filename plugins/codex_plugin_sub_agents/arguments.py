@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codex_framework import Agent, Argument, ToolContext, ToolError
+from codex_framework import Agent, ToolContext, ToolError
 from codex_framework.contract.protocol.ops import (
     MAX_USER_INPUT_TEXT_CHARS,
     ImageInput,
@@ -15,19 +15,7 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.toolkit.model_catalogue import bundled_models, known_model
 
-__all__ = ["AGENT_ITEMS", "agent_for", "check_fork", "given_input"]
-
-AGENT_ITEMS = Argument(
-    "objects",
-    "Structured input in place of a message, such as images and mentions.",
-    fields={
-        "type": Argument("string", "text, image or mention.", required=True),
-        "text": Argument("string", "The text, for text."),
-        "image_url": Argument("string", "The address of the image, for image."),
-        "name": Argument("string", "The name to show, for mention."),
-        "path": Argument("string", "What is mentioned, such as app://ID, for mention."),
-    },
-)
+__all__ = ["agent_for", "check_fork", "given_input"]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The reasoning efforts of a model whose own ones are unknown."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import (
     Agent,
     CodexError,
-    ThreadComponent,
     ThreadContext,
-    Tool,
     ToolError,
-    TurnFacts,
 )
 from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.protocol.ops import UserInputItem, UserInputOp
-from codex_plugin_sub_agents.settings import Settings, most_deep
+from codex_plugin_sub_agents.settings import Settings
 from codex_plugin_sub_agents.status import (
     INTERRUPTED,
     NOT_FOUND,
@@ -54,43 +51,23 @@ def checked_id(text: str) -> str:
     return found
 
 
-class Family(ThreadComponent):
+class Family:
     """The agents of one thread: those that are open, and the record of all of them.
-
-    Args:
-        tools: Makes the tools, all of them or those for mail.
 
     Attributes:
         tree: The open agents of all threads below the same root.
         shortest_wait_ms: The shortest time limit of a wait.
     """
 
-    def __init__(
-        self,
-        thread: ThreadContext,
-        tree: Tree,
-        settings: Settings,
-        tools: Callable[[Family, bool], Sequence[Tool]],
-    ) -> None:
+    def __init__(self, thread: ThreadContext, tree: Tree, settings: Settings) -> None:
         self.thread = thread
         self.tree = tree
         self.shortest_wait_ms = settings.shortest_wait_ms
         self.children: dict[str, Member] = {}
         self._closing = False
-        self._offers_all = thread.depth < most_deep(thread.config)
-        self._tools = tools
-        self._made: Sequence[Tool] | None = None
 
-    def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
-        """Return the tools. At the greatest depth they are those for mail."""
-        if self._made is None:
-            self._made = self._tools(self, self._offers_all)
-        return self._made
-
-    async def start(self) -> None:
-        """Bring back the agents that were open when the thread's process ended."""
-        if self.thread.origin != "resumed" or not self._offers_all:
-            return
+    async def bring_back(self) -> None:
+        """Resume the agents that were open when the thread's process ended."""
         for thread_id, entry in self._record().items():
             if not entry.get("open"):
                 continue
@@ -100,7 +77,7 @@ class Family(ThreadComponent):
                 self._keep(thread_id, {**entry, "open": False})
                 self.thread.warn(f"the sub-agent {entry.get('name')} ({thread_id}) was not brought back: {error}")
 
-    async def aclose(self) -> None:
+    def close_all(self) -> None:
         """Forget the agents, which have ended with the thread."""
         self._closing = True
         for member in list(self.children.values()):

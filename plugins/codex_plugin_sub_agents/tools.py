@@ -1,4 +1,4 @@
-"""The tools for sub-agents."""
+"""The work of the tools."""
 
 from __future__ import annotations
 
@@ -9,52 +9,32 @@ from typing import Any, ClassVar
 from codex_framework import (
     Argument,
     CodexError,
-    FunctionSpec,
-    Tool,
     ToolCall,
     ToolContext,
     ToolError,
-    ToolNamespace,
     ToolOutput,
-    arguments_schema,
     parse_arguments,
 )
-from codex_plugin_sub_agents.arguments import AGENT_ITEMS, agent_for, check_fork, given_input
+from codex_plugin_sub_agents.arguments import agent_for, check_fork, given_input
 from codex_plugin_sub_agents.family import Family, checked_id
+from codex_plugin_sub_agents.forms import FORMS
 from codex_plugin_sub_agents.items import CallItem
 from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
 from codex_plugin_sub_agents.waiting import first_final, time_limit_s
 
-__all__ = ["tools_of"]
-
-_GROUP = ToolNamespace("multi_agent_v1", "Tools for starting sub-agents and working with them.")
+__all__ = ["ACTIONS"]
 
 _MAX_TARGETS = 64
 
 
-def tools_of(family: Family, everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # a family calls it
-    """Return the tools of a thread.
+class Action:
+    """The work of one call. The base of the tools' actions."""
 
-    Args:
-        everything: Whether the thread may start agents. Otherwise it gets the tools for mail.
-    """
-    kinds = (SpawnAgent, SendInput, ResumeAgent, WaitAgent, CloseAgent) if everything else ()
-    return [kind(family) for kind in (*kinds, ListAgents, SendMessage)]
-
-
-class AgentTool(Tool):
-    """The base of the tools."""
-
-    exposure = "deferred"
-    source = "sub-agents: start further agents, talk with them, wait for them"
-    name = ""
-    description = ""
-    arguments: ClassVar[Mapping[str, Argument]] = {}
+    name: ClassVar[str] = ""
 
     def __init__(self, family: Family) -> None:
         self.family = family
-        schema = arguments_schema(self.arguments)
-        self.spec = FunctionSpec(self.name, self.description, schema, namespace=_GROUP, local_name=self.name)
+        self.arguments = FORMS[self.name].arguments
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
@@ -70,28 +50,10 @@ class AgentTool(Tool):
         raise NotImplementedError
 
 
-class SpawnAgent(AgentTool):
+class SpawnAgent(Action):
     """Starts an agent."""
 
-    tells_clients = True
     name = "spawn_agent"
-    description = (
-        "Starts a sub-agent with a task of its own and returns its agent_id. It works beside you, in the same folder and with at"
-        " most your permissions, and cannot ask you anything: give it a task that is complete in itself, and say what its answer"
-        " must contain. Use it only if the user or the instructions of the project ask for sub-agents or parallel work. Do not"
-        " start one for a step that you need the result of at once; do that step yourself. Tell agents that edit files which"
-        " files are theirs. You read their results with wait_agent or in a notification. Close agents that you no longer need."
-    )
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "message": Argument("string", "The task. Use either message or items."),
-        "items": AGENT_ITEMS,
-        "agent_type": Argument("string", "The type of agent: default, explorer, worker, or one of the configuration."),
-        "fork_context": Argument(
-            "boolean", "Whether the agent starts with this conversation. By default it only gets its task."
-        ),
-        "model": Argument("string", "Another model. Leave it out unless the user asks for one."),
-        "reasoning_effort": Argument("string", "Another reasoning effort. Leave it out unless the user asks for one."),
-    }
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Start an agent."""
@@ -115,21 +77,10 @@ class SpawnAgent(AgentTool):
         return {"agent_id": member.id, "nickname": member.name}
 
 
-class SendInput(AgentTool):
+class SendInput(Action):
     """Gives an agent more input."""
 
-    tells_clients = True
     name = "send_input"
-    description = (
-        "Sends a message to an agent that you have started. If it is working, it reads the message during its turn; otherwise it"
-        " starts a turn. With interrupt it stops what it is doing first."
-    )
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "target": Argument("string", "The agent_id of the agent.", required=True),
-        "message": Argument("string", "The message. Use either message or items."),
-        "items": AGENT_ITEMS,
-        "interrupt": Argument("boolean", "Whether to interrupt what the agent is doing."),
-    }
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Send the input."""
@@ -150,15 +101,10 @@ class SendInput(AgentTool):
         return {"submission_id": submission}
 
 
-class ResumeAgent(AgentTool):
+class ResumeAgent(Action):
     """Opens an agent again."""
 
-    tells_clients = True
     name = "resume_agent"
-    description = "Opens an agent again that you have closed, so that it can get input. It remembers its conversation."
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "id": Argument("string", "The agent_id of the agent.", required=True)
-    }
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Open the agent."""
@@ -178,20 +124,10 @@ class ResumeAgent(AgentTool):
         return {"status": self.family.status_of(target)}
 
 
-class WaitAgent(AgentTool):
+class WaitAgent(Action):
     """Waits for agents."""
 
-    parallel_safe = True
-    tells_clients = True
     name = "wait_agent"
-    description = (
-        "Waits until one of the given agents has finished, and returns the status of those that have, with their last message."
-        " The status is empty if the time is over first. Wait long rather than often."
-    )
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "targets": Argument("strings", "The agent_ids of the agents.", required=True),
-        "timeout_ms": Argument("i64", "Time limit in milliseconds: 10000 to 3600000; by default 30000."),
-    }
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call. Without targets it says so, as for an empty list."""
@@ -217,18 +153,10 @@ class WaitAgent(AgentTool):
         return {"status": states, "timed_out": not states}
 
 
-class CloseAgent(AgentTool):
+class CloseAgent(Action):
     """Ends an agent."""
 
-    tells_clients = True
     name = "close_agent"
-    description = (
-        "Ends an agent that you no longer need, and the agents that it has started. Open agents count towards the limit even if"
-        " they have finished. Returns the status that the agent had."
-    )
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "target": Argument("string", "The agent_id of the agent.", required=True)
-    }
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """End the agent."""
@@ -243,12 +171,10 @@ class CloseAgent(AgentTool):
         return {"previous_status": before}
 
 
-class ListAgents(AgentTool):
+class ListAgents(Action):
     """Lists agents."""
 
-    parallel_safe = True
     name = "list_agents"
-    description = "Lists the open agents of this session with their status."
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:  # noqa: ARG002  # the base's
         """List the agents."""
@@ -265,18 +191,10 @@ class ListAgents(AgentTool):
         return {"agents": agents}
 
 
-class SendMessage(AgentTool):
+class SendMessage(Action):
     """Sends mail to another agent."""
 
     name = "send_message"
-    description = (
-        "Sends a message to another agent of this session without starting a turn. It reads the message when it goes on. The"
-        " target is an agent_id, a nickname, or `parent` for the agent that has started you."
-    )
-    arguments: ClassVar[Mapping[str, Argument]] = {
-        "target": Argument("string", "Who gets the message.", required=True),
-        "message": Argument("string", "The message.", required=True),
-    }
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Send the message."""
@@ -304,3 +222,10 @@ class SendMessage(AgentTool):
 
 def _names(family: Family, ids: Sequence[str] | Mapping[str, Any]) -> Mapping[str, str]:
     return {key: family.children[key].name for key in ids if key in family.children}
+
+
+ACTIONS: Mapping[str, type[Action]] = {
+    action.name: action
+    for action in (SpawnAgent, SendInput, ResumeAgent, WaitAgent, CloseAgent, ListAgents, SendMessage)
+}
+"""The actions by the name of the tool."""

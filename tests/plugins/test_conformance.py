@@ -38,6 +38,7 @@ from codex_framework.testing import (
 )
 from codex_plugin_compaction.request import Compact, Compacting
 from codex_plugin_dynamic_tools.component import DynamicTools
+from codex_plugin_goals.component import Goals
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
 from codex_plugin_prompts.request import ListCustomPrompts
@@ -188,6 +189,10 @@ def test_component_mcp():
     check_component(lambda: Mcp({}))
 
 
+def test_component_goals():
+    check_component(Goals)
+
+
 def test_component_sub_agents():
     check_component(SubAgents)
 
@@ -197,7 +202,7 @@ def test_component_undo(tmp_path):
 
 
 def test_every_component_is_checked():
-    assert REGISTRY.components.keys() == {"dynamic_tools", "mcp", "sub_agents", "undo"}
+    assert REGISTRY.components.keys() == {"dynamic_tools", "goals", "mcp", "sub_agents", "undo"}
 
 
 def test_compactor_summary():
@@ -224,6 +229,8 @@ OPS = {
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
+    "thread_goal_set": None,  # starts a turn only if there is something to pursue: tests/plugins/goals
+    "thread_goal_clear": None,
     "user_input_answer": None,  # likewise: tests/plugins/request_user_input
     "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents
     "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp

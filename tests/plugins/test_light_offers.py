@@ -37,6 +37,7 @@ WORKING_PARTS = {
     "execpolicy": ("calls", "dangerous", "interpretation", "judgement", "rulefile", "verdicts"),
     "guardian": ("review", "transcript"),
     "hooks": ("definitions", "firing", "interceptors", "outputs", "reviewer", "running"),
+    "goals": ("pursuit", "tools"),
     "landlock": ("instances", "jail.seccomp", "jail.syscalls", "launcher", "plan", "probe"),
     "mcp": (
         "client_lists",
@@ -94,7 +95,7 @@ WORKING_PARTS = {
         "scanning",
         "yaml_tree",
     ),
-    "sub_agents": ("arguments", "family", "items", "names", "tools", "tree", "waiting"),
+    "sub_agents": ("arguments", "family", "forms", "items", "names", "tools", "tree", "waiting"),
     "tool_search": ("ranking",),
     "trace": ("cli", "page.document", "reading.trace", "writing.trace_file", "writing.watchers"),
     "unified_exec": ("report", "sessions"),

@@ -1,0 +1,42 @@
+"""Goals: an objective that a thread pursues over several turns, with a budget and a status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from codex_framework import Component, EventMsg, OpHandler, hookimpl
+from codex_plugin_goals.goal import Goal, ThreadGoalUpdatedEvent
+from codex_plugin_goals.ops import ThreadGoalClear, ThreadGoalSet
+
+__all__ = [
+    "Goal",
+    "ThreadGoalClear",
+    "ThreadGoalSet",
+    "ThreadGoalUpdatedEvent",
+    "codex_components",
+    "codex_events",
+    "codex_ops",
+]
+
+
+@hookimpl
+def codex_components() -> Iterable[Component]:
+    """Offer the component that gives threads a goal."""
+    from codex_plugin_goals.component import Goals
+
+    return [Goals()]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare ``thread_goal_updated``."""
+    return [ThreadGoalUpdatedEvent]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handlers of the ops ``thread_goal_set`` and ``thread_goal_clear``."""
+    from codex_plugin_goals.ops import ClearHandler, SetHandler
+
+    return [SetHandler(), ClearHandler()]

@@ -1,0 +1,85 @@
+"""The ops with which users set and remove goals."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from codex_framework import Op, OpHandler, ServiceError, ThreadContext, ThreadError
+from codex_plugin_goals.goal import STATUSES, objective_problem
+
+__all__ = ["ClearHandler", "SetHandler", "ThreadGoalClear", "ThreadGoalSet"]
+
+
+class ThreadGoalSet(Op):
+    """Set the goal of the thread, or change it. An idle thread starts to pursue an active goal at once.
+
+    Attributes:
+        objective: A new goal, which replaces the current one. None changes the current goal.
+        status: The status of the goal. None means ``active`` for a new goal, and no change otherwise.
+        token_budget: The budget in tokens. None means no limit for a new goal, and no change otherwise.
+    """
+
+    type: ClassVar[Literal["thread_goal_set"]] = "thread_goal_set"
+    objective: str | None = None
+    status: str | None = None
+    token_budget: int | None = None
+
+
+class ThreadGoalClear(Op):
+    """Remove the goal of the thread."""
+
+    type: ClassVar[Literal["thread_goal_clear"]] = "thread_goal_clear"
+
+
+class SetHandler(OpHandler[ThreadGoalSet]):
+    """Sets or changes the goal."""
+
+    op = ThreadGoalSet
+
+    async def handle(self, op: ThreadGoalSet, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Set the goal.
+
+        Raises:
+            ThreadError: A value is invalid, or there is no goal to change.
+        """
+        from codex_plugin_goals.pursuit import Pursuit
+
+        problem = None if op.objective is None else objective_problem(op.objective)
+        if problem is None and op.status is not None and op.status not in STATUSES:
+            problem = f"there is no goal status {op.status[:80]!r}"
+        if problem is None and op.token_budget is not None and op.token_budget <= 0:
+            problem = "goal budgets must be positive when provided"
+        if problem is not None:
+            raise ThreadError(problem, slug="bad-request", hint=f"The statuses are: {', '.join(STATUSES)}.")
+        pursuit = _part(thread, Pursuit)
+        if op.objective is not None:
+            pursuit.create(op.objective, op.token_budget, status=op.status or "active")
+        elif pursuit.goal is None:
+            raise ThreadError(
+                "cannot update goal because this thread has no goal", slug="bad-request", hint="Set an `objective`."
+            )
+        else:
+            pursuit.change(status=op.status, token_budget=op.token_budget)
+        if thread.turn is None:
+            thread.background(pursuit.idle(), name="goal")
+
+
+class ClearHandler(OpHandler[ThreadGoalClear]):
+    """Removes the goal."""
+
+    op = ThreadGoalClear
+
+    async def handle(self, op: ThreadGoalClear, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Remove the goal, if there is one."""
+        from codex_plugin_goals.pursuit import Pursuit
+
+        _part(thread, Pursuit).clear()
+
+
+def _part(thread: ThreadContext, kind: type) -> Any:
+    try:
+        return thread.component(kind)
+    except ServiceError:
+        raise ThreadError(
+            "this thread has no goals", slug="bad-request", hint="Switch `features.goals` on, and use a root thread."
+        ) from None
