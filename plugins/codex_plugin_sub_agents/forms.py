@@ -146,7 +146,8 @@ class AgentTool(Tool):
         """Run one call."""
         from codex_plugin_sub_agents.tools import ACTIONS
 
-        return await ACTIONS[self.spec.name](self._family()).run(call, context)
+        name = self.spec.name
+        return await ACTIONS[name](self._family(), FORMS[name].arguments).run(call, context)
 
 
 def tools_of(family: Callable[[], Family], everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # a part calls it

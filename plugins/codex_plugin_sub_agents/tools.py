@@ -17,7 +17,6 @@ from codex_framework import (
 )
 from codex_plugin_sub_agents.arguments import agent_for, check_fork, given_input
 from codex_plugin_sub_agents.family import Family, checked_id
-from codex_plugin_sub_agents.forms import FORMS
 from codex_plugin_sub_agents.items import CallItem
 from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
 from codex_plugin_sub_agents.waiting import first_final, time_limit_s
@@ -32,9 +31,9 @@ class Action:
 
     name: ClassVar[str] = ""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, arguments: Mapping[str, Argument]) -> None:
         self.family = family
-        self.arguments = FORMS[self.name].arguments
+        self.arguments = arguments
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
