@@ -13,6 +13,7 @@ from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
 from codex_framework.toolkit.model_server.faults import (
+    broken_stream,
     failed_response,
     garbled_event,
     incomplete_response,
@@ -22,6 +23,7 @@ from codex_plugin_openai.rate_limits import event_limits
 
 __all__ = ["ExpiredSocketError", "Sign", "decode"]
 
+_FULL = "max_output_tokens"
 _EXPIRED = {
     "previous_response_not_found": "Previous response was not found. Retrying the full request.",
     "websocket_connection_limit_reached": "Responses websocket connection limit reached (60 minutes)."
@@ -177,7 +179,12 @@ def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
 
 def _incomplete(payload: Payload) -> ModelEvent:
     response = payload.get("response") or {}
-    raise incomplete_response(response, _usage_of(response))
+    error = incomplete_response(response, _usage_of(response))
+    if not error.fact.endswith(_FULL):  # as Codex does: only a response that is full would end there again
+        again = broken_stream(error.fact)
+        again.usage = error.usage
+        raise again
+    raise error
 
 
 def _rate_limits(payload: Payload) -> ModelEvent | Sign:

@@ -279,10 +279,12 @@ def _usage_limit_text(plan: str, moment: float | None) -> str:
                 f"{start} Upgrade to Pro (https://chatgpt.com/explore/pro), visit"
                 f" https://chatgpt.com/settings/usage to purchase more credits or {when}"
             )
-        case "free":
+        case "free" | "go":
             return f"{start} Upgrade to Plus to continue using Codex (https://chatgpt.com/explore/plus), or {when}"
-        case "pro":
+        case "pro" | "prolite":
             return f"{start} Visit https://chatgpt.com/settings/usage to purchase more credits or {when}"
+        case "team" | "business" | "self_serve_business_usage_based" | "enterprise_cbp_usage_based":
+            return f"{start} To get more access now, send a request to your admin or {when}"
         case _:
             return f"{start} {when[0].upper()}{when[1:]}"
 

@@ -127,7 +127,7 @@ class ServerClient:
                 error = await self._refusal(answer)
                 if answer.status == 401 and self._tokens is not None:
                     error.hint = error.hint or self._tokens.refused_hint
-                again = answer.status >= 500 and error.retryable
+                again = answer.status >= 500 and (error.retryable or error.slug == "overloaded")
             except ModelError as failure:
                 # A server that was silent for minutes has received the request, so the turn decides what to do.
                 error, again = failure, failure.slug == "unreachable"

@@ -276,6 +276,14 @@ def test_a_429_without_retry_after_is_final(ask: Ask) -> None:
                 " or try again later."
             ),
         ),
+        (
+            {"plan_type": "business"},
+            "You’ve hit your usage limit. To get more access now, send a request to your admin or try again later.",
+        ),
+        (
+            {"plan_type": "prolite"},
+            "You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more credits or try again later.",
+        ),
         ({}, "You’ve hit your usage limit. Try again later."),
     ],
 )
@@ -356,6 +364,9 @@ def test_the_tokens_of_a_failed_response_are_counted(ask: Ask, kind: str, detail
 def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
     error = ask([fault(incomplete="max_output_tokens")]).error
     assert facts(error) == ("Incomplete response returned, reason: max_output_tokens", False, None, "other")
+    again = ask([fault(incomplete="content_filter")]).error
+    told = "stream disconnected before completion: Incomplete response returned, reason: content_filter"
+    assert facts(again) == (told, True, None, DISCONNECTED)
 
 
 @pytest.mark.parametrize(
@@ -452,7 +463,7 @@ def test_a_pause_below_a_day_counts_in_every_form() -> None:
 
 @pytest.mark.parametrize("status", [400, 403, 503])
 def test_a_known_code_counts_with_the_statuses_that_codex_knows_it_by(ask: Ask, status: int) -> None:
-    outcome = ask([fault(status, body=refusal("server_is_overloaded", "busy"))], request_max_retries=1)
+    outcome = ask([fault(status, body=refusal("server_is_overloaded", "busy"))], request_max_retries=0)
     assert facts(outcome.error)[3] == "server_overloaded"
 
 
@@ -468,10 +479,13 @@ def test_a_server_that_goes_on_failing_is_for_the_turn_to_try_again(ask: Ask) ->
     assert len(outcome.server.requests) == 3
 
 
-def test_an_overloaded_server_is_not_asked_again(ask: Ask) -> None:
-    outcome = ask([fault(503, body=refusal("server_is_overloaded", "x"))], request_max_retries=3)
+def test_an_overloaded_server_is_asked_again_only_with_the_retries_of_requests(ask: Ask) -> None:
+    busy = fault(503, body=refusal("server_is_overloaded", "x"))
+    outcome = ask([busy, busy], request_max_retries=1)
     assert outcome.error.info == "server_overloaded"
     assert not outcome.error.retryable
+    assert len(outcome.server.requests) == 2
+    assert ask([busy, say("Hi.")], request_max_retries=1).events
 
 
 def test_a_gateway_that_fails_is_told_with_its_status(ask: Ask) -> None:
