@@ -321,9 +321,8 @@ class Kernel:
         registry, config = self.registry, self.config
         self._models = Models(registry, config, self._environ)
         wanted = config.get("framework.sandbox")
-        self._confinements = Confinements(
-            registry.sandboxes, wanted if isinstance(wanted, str) else None, registry.owners
-        )
+        named = wanted if isinstance(wanted, str) else None
+        self._confinements = Confinements(registry.sandboxes, named, registry.owners)
         programs = ProgramFolder(config.codex_home, registry.programs)
         self._host = Host(
             registry=registry,

@@ -79,7 +79,7 @@ class _Turn:
 
     def end_span(self, outcome: Outcome, usage: Usage) -> None:
         """End the span of the turn."""
-        span, first = self.scope.span, self.first_token_ms
+        span, first = self.scope.telemetry.span, self.first_token_ms
         if span.place is None:
             return
         tokens = usage.tokens
@@ -228,11 +228,12 @@ class Tasks:
     def _begun(self, contexts: TurnContexts, run: Run) -> _Turn:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
-        contexts.scope.begin_span()
+        scope = contexts.scope
+        scope.telemetry.begin(model=scope.model.slug, provider=scope.provider.id, kind=scope.facts.kind)
         self._active = turn
         self.begun += 1
         self._settled.clear()
-        conversation.turn = contexts.scope.facts
+        conversation.turn = scope.facts
         conversation.budget.begin()
         conversation.host.stalls.enter()
         turn.ended = asyncio.ensure_future(self._end(turn))

@@ -54,12 +54,12 @@ class Approvals:
         cache = self._scope.conversation.tool_approvals
         keys = [] if approval.key is None else [(registered.plugin, tool, approval.key)]
         if cache.covers(keys):
-            self._scope.decided(call.call_id, "approved_for_session", "user")
+            self._scope.telemetry.decided(call.call_id, "approved_for_session", "user")
             self._scope.approved_before(call.call_id)
             return
         policy = self._scope.settings.approval_policy
         if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
-            self._scope.decided(call.call_id, "denied")
+            self._scope.telemetry.decided(call.call_id, "denied")
             refusal = ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
             self._scope.refused(call.call_id, policy_actor(policy), str(refusal))
             raise refusal
@@ -107,12 +107,12 @@ class Approvals:
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
         """Return the answer of the first reviewer that has one, else that of the thread's clients."""
         began = time.monotonic()
-        with self._scope.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
+        with self._scope.telemetry.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
             decision, by = await self._answered(request)
             source = "automated_reviewer" if by.role == "approval reviewer" else "user"
             said = decision_of(decision)
             span.set(decision=said, source=source)
-        self._scope.decided(request.call_id, said, source)
+        self._scope.telemetry.decided(request.call_id, said, source)
         if self._scope.keeps_changes:
             took = time.monotonic() - began
             allows, reason = decision.approved, decision.message

@@ -119,12 +119,12 @@ class CallRunner:
         """Return the span of a call."""
         scope = self._scope
         scope.calls += 1
-        if not scope.conversation.host.broadcast.measures:
+        if not scope.telemetry.measures:
             return NO_SPAN
         registered = router.find(call.name)
         plugin = "" if registered is None else registered.plugin
-        scope.measured_call(call.call_id, call.name)
-        return scope.measuring("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin)
+        scope.telemetry.measured_call(call.call_id, call.name)
+        return scope.telemetry.measuring("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin)
 
     def measured(self, span: RunningSpan | NoSpan, call: ToolCall, output: ToolOutput) -> None:
         """Add the end of a call to its span."""

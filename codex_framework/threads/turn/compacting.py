@@ -32,7 +32,7 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         await interception.before_compact(reason)
         began = time.monotonic()
         compact = offer.item.compact
-        with contexts.scope.measuring("codex.task.compact", compactor=offer.item.name):
+        with contexts.scope.telemetry.measuring("codex.task.compact", compactor=offer.item.name):
             compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
         items = checked_items(compaction.items, "its compaction's `items`", compact)
         checked(compaction.message, str, "its compaction's `message`", compact)

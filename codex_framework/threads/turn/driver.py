@@ -165,8 +165,8 @@ class TurnDriver:
                 self._scope.record(items)
             case Emit(msg):
                 self._scope.emit(msg)
-                if self._scope.span.place is not None and isinstance(msg, UserMessageEvent):
-                    self._scope.prompted(msg, self._interception.redact(msg.message))
+                if self._scope.telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
+                    self._scope.telemetry.prompted(msg, self._interception.redact(msg.message))
             case Sample():
                 self._scope.flush()
                 self._sampling = self._watched(self._sample())
@@ -218,7 +218,7 @@ class TurnDriver:
 
     def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task whose failure ends the turn. Nobody awaits it, and a defect of ours must not make the turn hang."""
-        task = self._loop.create_task(work, context=self._scope.task_context())
+        task = self._loop.create_task(work, context=self._scope.telemetry.task_context())
         task.add_done_callback(self._check)
         return task
 

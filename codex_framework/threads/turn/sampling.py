@@ -94,7 +94,7 @@ class Sampling:
         """
         if request.measure is None:
             return await self._run(request)
-        with self._scope.measuring("codex.sampling", **_described(request, self._scope.provider.id)) as span:
+        with self._scope.telemetry.measuring("codex.sampling", **_described(request, self._scope.provider.id)) as span:
             began = time.monotonic()
             try:
                 completed = await self._run(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from codex_framework.contract.protocol.events import (
     Request,
     TokenUsage,
     TokenUsageInfo,
-    UserMessageEvent,
     WarningEvent,
 )
 from codex_framework.contract.protocol.events.requests import Closed
@@ -33,10 +31,9 @@ from codex_framework.plugins.offers import Offer
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import Label, checked, fact_of
 from codex_framework.threads.history import HistoryPrompt
-from codex_framework.threads.spans import RunningSpan, context_of, event, span_of
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
-from codex_framework.toolkit.spans import NO_SPAN, NoSpan
+from codex_framework.threads.turn.telemetry import TurnTelemetry
 from codex_framework.toolkit.truncation import truncate, truncate_content
 
 if TYPE_CHECKING:
@@ -57,7 +54,7 @@ class TurnScope:
     Attributes:
         samples: The number of requests to the model so far, including those of tasks and compactors.
         calls: The number of tool calls so far.
-        span: The span of the turn.
+        telemetry: What the turn reports to telemetry.
         sampled: Whether the built-in loop has sampled the model in this turn.
 
     Raises:
@@ -117,8 +114,7 @@ class TurnScope:
         self.router = self._routed()
         self._instructions = conversation.base_instructions or host.models.instructions(self.model)
         self._schema = schema
-        self.span: RunningSpan | NoSpan = NO_SPAN
-        self._call_names: dict[str, str] = {}
+        self.telemetry = TurnTelemetry(host.broadcast, conversation.id, turn_id)
         self._changes: Changes | None = None
 
     @cached_property
@@ -162,7 +158,7 @@ class TurnScope:
             verbosity=settings.verbosity or self.model.verbosity,
             service_tier=settings.service_tier,
             metadata={"originator": meta.originator, "source": meta.source},
-            measure=self.happened if self.conversation.host.broadcast.measures else None,
+            measure=self.telemetry.happened if self.telemetry.measures else None,
         )
 
     def _for_provider(self, prompt: HistoryPrompt) -> HistoryPrompt:
@@ -308,13 +304,13 @@ class TurnScope:
             resolve=lambda wider: file_access(wider, self.settings.cwd, host.environ, host.deciding),
             note=self.note,
             grant=self._grant,
-            measuring=self.measuring,
+            measuring=self.telemetry.measuring,
             decided=lambda decision, source: self._decided_for(call_id, decision, source),
             refused=lambda by, reason: self.refused(call_id, by, reason),
         )
 
     def _decided_for(self, call_id: str, decision: str, source: str) -> None:
-        self.decided(call_id, decision, source)
+        self.telemetry.decided(call_id, decision, source)
         self.approved_before(call_id, source)
 
     def note(self, text: str) -> None:
@@ -412,70 +408,3 @@ class TurnScope:
         if source == "user" and self.keeps_changes:
             by = Actor(role="user", causes=("an earlier answer, for the session",))
             self.changes.decided(call_id, by, "approved_for_session", None, allows=True)
-
-    # Telemetry
-
-    def begin_span(self) -> None:
-        """Begin the span of the turn, which lasts until :meth:`end_span`."""
-        host = self.conversation.host
-        if host.broadcast.measures:
-            self.span = self.measuring(
-                "codex.turn", model=self.model.slug, provider=self.provider.id, kind=self.facts.kind
-            )
-            self.span.begin()
-
-    def measuring(self, name: str, **attributes: Any) -> RunningSpan | NoSpan:
-        """Return a span of this turn, within the current span."""
-        broadcast = self.conversation.host.broadcast
-        if not broadcast.measures:
-            return NO_SPAN
-        thread_id, turn_id, place = self.thread_id, self.turn_id, self.span.place
-        return span_of(broadcast, name, thread_id=thread_id, turn_id=turn_id, attributes=attributes, default=place)
-
-    def measured_call(self, call_id: str, name: str) -> None:
-        """Note the name of a call's tool, for the decisions about the call."""
-        if self.span.place is not None:
-            self._call_names[call_id] = name
-
-    def decided(self, call_id: str, decision: str, source: str = "config") -> None:
-        """Report a decision about a call to telemetry.
-
-        Args:
-            decision: ``approved``, ``approved_for_session``, ``denied``, ...
-            source: ``config``, ``user`` or ``automated_reviewer``.
-        """
-        name = self._call_names.get(call_id, "")
-        told = {"tool_name": name, "call_id": call_id, "decision": decision, "source": source}
-        self.happened("codex.tool_decision", told)
-
-    def happened(
-        self, name: str, attributes: Mapping[str, Any], content: Mapping[str, str] | None = None, **measured: Any
-    ) -> None:
-        """Report an event of this turn to telemetry. The further arguments are fields of a ``Measurement``."""
-        broadcast = self.conversation.host.broadcast
-        if broadcast.measures:
-            if content:
-                measured["content"] = content
-            place, thread_id, turn_id = self.span.place, self.thread_id, self.turn_id
-            event(broadcast, name, attributes, default=place, thread_id=thread_id, turn_id=turn_id, **measured)
-
-    def prompted(self, message: UserMessageEvent, text: str) -> None:
-        """Report input of the user to telemetry.
-
-        Args:
-            text: Its text, redacted.
-        """
-        self.happened(
-            "codex.user_prompt",
-            {
-                "prompt_length": len(message.message),
-                "text_input_count": int(bool(message.message)),
-                "image_input_count": len(message.images or ()),
-                "local_image_input_count": len(message.local_images),
-            },
-            {"prompt": text},
-        )
-
-    def task_context(self) -> Context | None:
-        """Return the context of a task of this turn, which begins below the turn's span. None means the current context."""
-        return context_of(self.span.place)

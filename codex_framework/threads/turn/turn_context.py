@@ -168,7 +168,7 @@ class PluginTurn:
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
-        return self._contexts.scope.measuring(name, **attributes)
+        return self._contexts.scope.telemetry.measuring(name, **attributes)
 
     # TaskContext
 
