@@ -23,6 +23,9 @@ class Weather(ContextSource):
 
 class Polite(Interceptor):
     name = "polite"
+    order = 10_000
+    async def request(self, request, turn):
+        return request.evolve(instructions="Be brief.")
     async def input(self, input, turn):
         turn.because("good manners")
         from codex_framework.contract.protocol.items import user_message
@@ -71,7 +74,7 @@ def test_each_part_of_a_request_names_its_source(cli: Any, plugin: None) -> None
     tools = {part["name"]: part["plugin"] for part in shown["parts"] if part["kind"] == "tool"}
     assert tools["shine"] == "weather_plugin"
     assert tools["exec_command"] == "unified_exec"
-    assert shown["parts"][0]["kind"] == "instructions"
+    assert (shown["parts"][0]["kind"], shown["parts"][0]["text"]) == ("instructions", "Be brief."), "as it would leave"
     assert shown["tokens"] == sum(part["tokens"] for part in shown["parts"])
     assert cli.rollouts() == [], "nothing is saved"
 

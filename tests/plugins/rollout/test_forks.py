@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from codex_framework.contract.roles.stores import EventEntry, ItemEntry, StoredT
 from codex_framework.testing.replies import say
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_rollout import RolloutStore
+from codex_plugin_rollout.forks import write_new
 
 FORKED = Path(__file__).with_name("forked")
 THREAD = "01a20497-a811-7cb3-859b-50b6e7ed89a1"
@@ -88,6 +90,32 @@ def test_a_turn_that_is_not_there_cannot_be_forked_at(
         store.fork(THREAD, home, new_id=NEW, at=at)
     assert caught.value.slug == "no-such-turn"
     assert not list(recorded.rglob(f"*{NEW}*"))
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, None])
+def test_a_fork_names_the_byte_at_which_it_leaves_its_base(
+    store: RolloutStore, home: str, recorded: Path, at: int | None
+) -> None:
+    store.fork(THREAD, home, new_id=NEW, at=at)
+    (path,) = Path(home).rglob(f"*{NEW}*")
+    head = json.loads(path.read_text())["payload"]
+    base = head["history_base"]
+    (continued,) = (found for found in recorded.iterdir() if found.stem.endswith(base["thread_id"]))
+    lines = continued.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["ordinal"] < base["end_ordinal_exclusive"]]
+    assert base["end_byte_offset"] == len(b"".join(kept))
+    assert head["forked_from_ordinal_exclusive"] == base["end_ordinal_exclusive"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    def lines() -> Iterator[bytes]:
+        yield b"one\n"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ThreadError, match="No space left on device"):
+        write_new(tmp_path / "new.jsonl", lines())
+    assert list(tmp_path.iterdir()) == []
 
 
 def own_session(store: RolloutStore, meta: ThreadMeta, home: str, *prompts: str) -> None:

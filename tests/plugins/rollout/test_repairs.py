@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -44,6 +45,7 @@ CASES = {
 @pytest.mark.parametrize("fact", CASES)
 def test_a_damage_is_found_and_repaired_and_the_damaged_file_is_kept(store: RolloutStore, home: str, fact: str) -> None:
     path = written(home, CASES[fact])
+    os.utime(path, (1.79e9, 1.79e9))
     before = store.load(THREAD, home)
     assert facts(store, home) == [fact]
     assert path.read_bytes() == CASES[fact], "a check changes nothing"
@@ -53,6 +55,7 @@ def test_a_damage_is_found_and_repaired_and_the_damaged_file_is_kept(store: Roll
     assert (after.history, after.events, after.warnings) == (before.history, before.events, ())
     assert (path.with_name(f"{NAME}.damaged-1")).read_bytes() == CASES[fact]
     assert path.stat().st_mode & 0o777 == 0o600
+    assert path.stat().st_mtime == 1.79e9, "the list of sessions keeps its order"
     assert store.latest(home) == THREAD
     assert store.repair(THREAD, home) == []
     assert not path.with_name(f"{NAME}.damaged-2").exists()
