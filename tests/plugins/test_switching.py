@@ -185,3 +185,40 @@ def test_what_an_api_has_no_place_for_is_told_once(make_kernel: Any, model_serve
         ("images", 1, "the model takes none", "gpt-5.4"),
         ("items of kind `web_search_call`", 1, "the API has none", "gpt-5.4"),
     ]
+
+
+def test_encrypted_items_of_other_kinds_are_private_too(make_kernel: Any, model_server: Start) -> None:
+    """Such as the encrypted summaries that servers make of a conversation."""
+    summary = UnknownItem({"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed-summary"})
+    server = model_server([Reply(items=(summary,)) + say("One."), say("Two."), say("Three.")])
+
+    async def run() -> None:
+        async with make_kernel(config=config(server.url.removesuffix("/v1"), "first")) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("begin")
+            await thread.submit(to("third"))
+            await thread.run("go on")
+            await thread.submit(to("first"))
+            await thread.run("go on")
+
+    asyncio.run(run())
+    assert ["sealed-summary" in body for _, body in sent(server)] == [False, False, True]
+
+
+def test_the_record_names_the_provider_of_a_turn_that_is_not_the_threads_own(
+    make_kernel: Any, model_server: Start, codex_home: Path
+) -> None:
+    server = model_server([say("One."), say("Two.")])
+
+    async def run() -> None:
+        async with make_kernel(config=config(server.url.removesuffix("/v1"), "first")) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("begin")
+            await thread.submit(to("third"))
+            await thread.run("go on")
+
+    asyncio.run(run())
+    (rollout,) = codex_home.rglob("rollout-*.jsonl")
+    lines = [json.loads(line) for line in rollout.read_text().splitlines()]
+    contexts = [line["payload"] for line in lines if line["type"] == "turn_context"]
+    assert [context.get("model_provider") for context in contexts] == [None, "third"]

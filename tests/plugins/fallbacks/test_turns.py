@@ -221,3 +221,21 @@ def test_without_a_list_nothing_is_offered(make_kernel: Any) -> None:
     components, clients = asyncio.run(run())
     assert "fallbacks" not in components
     assert "fallbacks" not in clients
+
+
+def test_failures_that_a_retry_has_mended_do_not_add_up(make_kernel: Any, model_server: Start) -> None:
+    cut = say("Half") + fault(no_completed=True, after=2)
+    one = model_server([cut, call("exec_command", cmd="true"), cut, say("Done.")])
+    two = model_server([say("Two.")])
+    text = config(TWO, table("one", one.url, stream_max_retries=2), table("two", two.url))
+    ((result,), messages) = talk(make_kernel, text, "go")
+    assert (result.final_message, two.requests) == ("Done.", [])
+    assert kinds(messages, ModelFallbackEvent) == []
+
+
+def test_a_fallback_has_one_try_if_there_is_another_one(make_kernel: Any, model_server: Start) -> None:
+    one, three = model_server([QUOTA]), model_server([say("Done.")])
+    two = model_server([fault(502, body="<html>"), say("Too late.")])
+    tables = table("one", one.url, stream_max_retries=5), table("two", two.url), table("three", three.url, "chat")
+    ((result,), _) = talk(make_kernel, config(f"{TWO}, {THREE}", *tables), "go")
+    assert (result.final_message, len(two.requests)) == ("Done.", 1)

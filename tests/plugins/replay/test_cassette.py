@@ -163,6 +163,9 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
         "http_headers": {"X-Api-Key": "header-0123456789", "X-Team": "blue-is-no-secret"},
         "env_http_headers": {"X-Plain": "PLAINLY"},
     }
+    table["base_url"] = (
+        "https://ann-the-user:pass%2Fword-0123@models.example.com/v1?sig_token=url-token-0123&v=2026-01-01"
+    )
     env["PLAINLY"] = "plainly-named-value"
     secrets = [
         KEY,
@@ -171,6 +174,10 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
         "header-0123456789",
         "plainly-named-value",
         "stored-access-token",
+        "ann-the-user",
+        "pass/word-0123",
+        "pass%2Fword-0123",
+        "url-token-0123",
         "sk-looks-like-a-key-0123",
         "ghp_0123456789abcdefghij",
     ]
