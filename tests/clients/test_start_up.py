@@ -42,6 +42,8 @@ codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
 codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
+codex_framework.toolkit.login.access codex_framework.toolkit.model_server.hiding codex_framework.toolkit.local_servers
+codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
 codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
 """Modules that no run needs before its first request, or that only some runs need at all."""

@@ -167,6 +167,7 @@ def test_a_model_that_is_there_is_not_pulled(run: Run, server: LocalServer, code
     assert server.asked[-1][1]["model"] == "llama3"
 
 
+@pytest.mark.thorough
 def test_the_configured_model_is_not_one_of_the_local_provider(run: Run, server: LocalServer, codex_home: Path) -> None:
     (codex_home / "config.toml").write_text('oss_provider = "ollama"\nmodel = "gpt-5.5"\n')
     server.models = ["gpt-oss:20b"]
@@ -213,12 +214,16 @@ def test_a_failure_ends_the_run(run: Run, server: LocalServer) -> None:
     assert "/v1/responses" not in server.paths()
 
 
-@pytest.mark.parametrize(("options", "words"), [(OLLAMA, "ollama serve"), (LMSTUDIO, "lms server start")])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(OLLAMA, "ollama serve"), pytest.param(LMSTUDIO, "lms server start", marks=pytest.mark.thorough)],
+)
 def test_a_server_that_does_not_run_says_how_to_start_it(run: Run, options: Any, words: str) -> None:
     done = run(*options, CODEX_OSS_PORT="9")
     assert (done.returncode, words in done.stderr, "localhost:9" in done.stderr) == (1, True, True)
 
 
+@pytest.mark.thorough
 def test_variables_say_where_the_server_is(run: Run, server: LocalServer) -> None:
     server.models = ["gpt-oss:20b"]
     done = run(*OLLAMA, CODEX_OSS_PORT="9", CODEX_OSS_BASE_URL=f"http://127.0.0.1:{server.port}/v1/")
@@ -235,6 +240,7 @@ def test_a_port_that_is_none_is_an_error(port: str) -> None:
         local_url("http://localhost:1/v1", {"CODEX_OSS_PORT": port})
 
 
+@pytest.mark.thorough
 def test_without_a_provider_it_says_what_to_do(run: Run) -> None:
     done = run("--oss")
     assert (done.returncode, "--local-provider ollama" in done.stderr) == (1, True)
@@ -259,6 +265,7 @@ def test_lm_studio_downloads_with_its_own_program(run: Run, server: LocalServer,
     assert (tmp_path / "log").read_text().count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "words"), [("exit 3", "lms ended with status 3"), (None, "`lms`, which downloads models")]
 )

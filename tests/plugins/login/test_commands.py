@@ -18,6 +18,7 @@ import pytest
 from tests.plugins.login.issuer import Issuer
 
 KEY = "sk-test-1234567890abcdef"
+NO_KEYS = (" \n", "two words\n", "a\nb\n", "sk-\x00x", "ü")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -51,6 +52,7 @@ def test_an_api_key_is_stored_and_shown_masked(run: Run, codex_home: Path) -> No
     assert (gone.returncode, gone.stderr, path.exists()) == (0, "Successfully logged out\n", False)
 
 
+@pytest.mark.thorough
 def test_who_is_not_logged_in_is_told_so(run: Run) -> None:
     status = run("login", "status")
     assert (status.returncode, status.stderr) == (1, "Not logged in\n")
@@ -58,7 +60,7 @@ def test_who_is_not_logged_in_is_told_so(run: Run) -> None:
     assert (done.returncode, done.stderr) == (0, "Not logged in\n")
 
 
-@pytest.mark.parametrize("given", ["", " \n", "two words\n", "a\nb\n", "sk-\x00x", "schlüssel"])
+@pytest.mark.parametrize("given", ["", *(pytest.param(text, marks=pytest.mark.thorough) for text in NO_KEYS)])
 def test_what_cannot_be_a_key_is_refused(run: Run, codex_home: Path, given: str) -> None:
     done = run("login", "--with-api-key", stdin=given)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
@@ -83,6 +85,7 @@ def test_a_device_code_logs_in(run: Run, issuer: Issuer, codex_home: Path) -> No
     }
 
 
+@pytest.mark.thorough
 def test_a_browser_logs_in(run: Run, env: dict[str, str], issuer: Issuer, codex_home: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "codex_framework", "login", "--issuer", issuer.url, "--timeout", "30"]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
@@ -102,8 +105,8 @@ def test_a_browser_logs_in(run: Run, env: dict[str, str], issuer: Issuer, codex_
     ("issuer_url", "words"),
     [
         ("http://example.com", "it is not an https URL"),
-        ("ftp://x", "it is not an https URL"),
-        ("nonsense", "it is not an https URL"),
+        pytest.param("ftp://x", "it is not an https URL", marks=pytest.mark.thorough),
+        pytest.param("nonsense", "it is not an https URL", marks=pytest.mark.thorough),
         ("https://user:secret-login@127.0.0.1:9", "cannot be reached"),
     ],
 )
@@ -113,6 +116,7 @@ def test_an_issuer_that_cannot_be_used_is_an_error(run: Run, issuer_url: str, wo
     assert "secret-login" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_personal_access_token_is_checked_and_stored(run: Run, issuer: Issuer, codex_home: Path) -> None:
     issuer.answers["/v1/user-auth-credential/whoami"] = lambda _: (200, {"chatgpt_account_id": "acct-9"})
     assert run("login", "--with-access-token", stdin="at-abc").returncode == 0
@@ -137,7 +141,10 @@ def test_forced_settings_forbid_the_other_login(run: Run, codex_home: Path) -> N
     assert not (codex_home / "auth.json").exists()
 
 
-@pytest.mark.parametrize(("store", "status"), [("keyring", 1), ("ephemeral", 1), ("auto", 0)])
+@pytest.mark.parametrize(
+    ("store", "status"),
+    [("keyring", 1), *(pytest.param(*case, marks=pytest.mark.thorough) for case in (("ephemeral", 1), ("auto", 0)))],
+)
 def test_a_store_that_cannot_be_used_is_an_error(run: Run, codex_home: Path, store: str, status: int) -> None:
     (codex_home / "config.toml").write_text(f'cli_auth_credentials_store = "{store}"\n')
     done = run("login", "--with-api-key", stdin=KEY)
@@ -145,6 +152,7 @@ def test_a_store_that_cannot_be_used_is_an_error(run: Run, codex_home: Path, sto
     assert (codex_home / "auth.json").exists() is not bool(status)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_read_can_be_deleted(run: Run, codex_home: Path) -> None:
     (codex_home / "auth.json").write_text("{")
     assert run("login", "status").returncode == 1

@@ -247,7 +247,7 @@ print(asyncio.run(tokens.token(refused=tokens._login.access_token if sys.argv[1]
 """
 
 
-@pytest.mark.parametrize("why", ["stale", "refused"])
+@pytest.mark.parametrize("why", ["stale", pytest.param("refused", marks=pytest.mark.thorough)])
 def test_of_ten_processes_one_refreshes(why: str, issuer: Issuer, env: dict[str, str], store: Store) -> None:
     issuer.lifetime_s = 200 if why == "stale" else 3600
     store()

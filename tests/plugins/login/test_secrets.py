@@ -105,7 +105,6 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 QUICK = {
-    ("a key in the environment", "a refusal that repeats it"),
     ("tokens of ChatGPT", "a refusal that repeats it"),
     ("a URL", "a failure in the stream"),
 }
