@@ -52,7 +52,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int
     }
     (folder / "config.yaml").write_text(json.dumps(settings))
     env = {**os.environ, "HOME": str(folder), "LITELLM_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    command = [PROGRAM, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    command = [str(PROGRAM), "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=folder) as process,

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codex_framework import ModelError, TextDelta
+from codex_framework import ModelError
 from codex_framework.toolkit.model_server.functions import Projection
 from codex_plugin_chat.reply import Reply
 from codex_plugin_chat.text_chunks import TextChunks
@@ -21,15 +21,15 @@ def chunk(text: Any, **more: Any) -> str:
     return json.dumps({"id": "c1", "created": more.pop("created", 1), "choices": [choice], **more})
 
 
-def texts(chunks: list[str], *, shortcut: bool = True) -> tuple[list[str], str]:
-    """Return the text of the deltas, and the error that ended the response."""
+def events_of(chunks: list[str], *, shortcut: bool = True) -> tuple[list[str], str]:
+    """Return the events, and the error that ended the response."""
     reply = Reply(Projection(()))
     if not shortcut:
         reply._chunks._attempts = 1000
     found: list[str] = []
     try:
         for data in chunks:
-            found += [event.delta for event in reply.feed(data) if isinstance(event, TextDelta)]
+            found += [repr(event).replace(reply._token, "") for event in reply.feed(data)]
     except ModelError as error:
         return found, str(error)
     return found, ""
@@ -41,6 +41,8 @@ variants = st.one_of(
     st.builds(lambda text: json.dumps(json.loads(chunk(text)), ensure_ascii=False), st.text()),
     st.builds(lambda text: chunk(text, delta={"role": "assistant"}), st.text()),
     st.builds(lambda text: chunk(text, delta={"reasoning_content": "hm"}), st.text()),
+    st.just(json.dumps({"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]})),
+    st.just(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})),
     st.builds(lambda text: chunk("a", message={"content": text}), st.text()),
     st.builds(lambda text: chunk(text, choice={"index": 1}), st.text()),
     st.builds(lambda text: chunk(text, obfuscation="x" * len(text)), st.text(max_size=9)),
@@ -51,10 +53,12 @@ variants = st.one_of(
 )
 
 
+@example(chunks=[json.dumps({"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}), chunk("End.")])
+@example(chunks=[json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), chunk("End.")])
 @given(chunks=st.lists(variants, max_size=12))
 def test_it_makes_no_difference(chunks: list[str]) -> None:
     chunks = [chunk("Begin."), *chunks]
-    assert texts(chunks) == texts(chunks, shortcut=False)
+    assert events_of(chunks) == events_of(chunks, shortcut=False)
 
 
 def test_it_is_taken() -> None:
