@@ -107,7 +107,7 @@ def _turns(stored: StoredThread) -> Iterator[_Turn]:
     before = stored.events[: starts[0]] if starts else stored.events
     if before:
         yield _Turn(None, None, before)
-    for number, (turn, end) in enumerate(zip(stored.turns, [*starts[1:], len(stored.events)], strict=True), 1):
+    for number, (turn, end) in enumerate(zip(stored.turns, [*starts[1:], len(stored.events)], strict=False), 1):
         yield _Turn(number, turn.id, stored.events[turn.first_event : end])
 
 

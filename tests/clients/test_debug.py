@@ -104,7 +104,6 @@ def test_what_cannot_be_shown_is_told(cli: Any, tmp_path: Path) -> None:
     assert (ran.status, ran.out) == (1, "")
     assert ran.err.startswith("Error: no rollout found for thread id nothing\n")
     assert "does not exist" in cli.run("debug", "prompt", "-C", str(tmp_path / "no"), "x").err
-    assert cli.run("debug", "prompt", "-c", "modle=1", "x").status == 1
 
 
 def test_codex_shows_the_same_items(cli: Any, tmp_path: Path) -> None:

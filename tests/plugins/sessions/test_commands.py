@@ -183,6 +183,9 @@ def test_a_damaged_session_is_checked_and_repaired(run: Run, session: Any, home:
     assert run("sessions", "check", id_of(1)) == (0, "No damage found.\n", "")
     assert path.with_name(f"{path.name}.damaged-1").read_bytes() == whole[:-30]
     path.write_bytes(b"")
+    status, out, err = run("sessions", "show", id_of(1))
+    assert (status, out.splitlines()[0]) == (0, f"Session {id_of(1)}")
+    assert err.startswith("warning: the first line of the conversation's file is missing")
     status, out, _ = run("sessions", "check", "--json")
     assert (status, json.loads(out)["faults"][0]["fact"]) == (1, "the file is empty")
     assert run("sessions", "repair", id_of(1))[0] == 1
