@@ -8,7 +8,7 @@ __all__ = ["LoginError"]
 
 
 class LoginError(ModelError):
-    """There is no usable login, or logging in failed.
+    """There is no usable login, or logging in failed. The fact is Codex's sentence where it has one, without its full stop.
 
     Attributes:
         reason: ``missing``, ``unreadable``, ``unwritable``, ``keyring``, ``forbidden`` (the configuration does not permit this login),
@@ -20,5 +20,5 @@ class LoginError(ModelError):
     reason: str
 
     def __init__(self, fact: str, *, reason: str, hint: str = "", retryable: bool = False) -> None:
-        super().__init__(fact, info="unauthorized", hint=hint, retryable=retryable)
+        super().__init__(fact.removesuffix("."), info="unauthorized", hint=hint, retryable=retryable)
         self.reason = reason

@@ -171,9 +171,9 @@ class LoginStorage:
             return False
         with self._locked(_LOCKS):
             try:
-                self.path.unlink()
-            except FileNotFoundError:
-                return False
+                target = Path(os.path.realpath(self.path))  # a symlink alone would leave the secret
+                target.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
             except OSError as error:
                 raise self._unwritable(error) from error
         return True

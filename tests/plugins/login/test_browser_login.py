@@ -176,7 +176,7 @@ def test_nobody_logs_in(issuer: Issuer, codex_home: Path) -> None:
 
 def test_a_workspace_that_is_not_permitted_is_not_stored(issuer: Issuer, codex_home: Path) -> None:
     error = failure(issuer, codex_home, open_page, workspaces=("other", "third"))
-    assert error.fact == "Login is restricted to workspace(s) other, third, but current credentials belong to acct-1."
+    assert error.fact == "Login is restricted to workspace(s) other, third, but current credentials belong to acct-1"
     assert not (codex_home / "auth.json").exists()
 
 

@@ -230,6 +230,18 @@ def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:
     assert storage.load() is None
 
 
+def test_a_symlink_is_followed_when_a_login_is_replaced_and_deleted(codex_home: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.json"
+    target.write_text("{}")
+    (codex_home / "auth.json").symlink_to(target)
+    storage = LoginStorage(codex_home)
+    storage.save(KEY)
+    assert (json.loads(target.read_text()), storage.path.is_symlink()) == (dict(KEY.content), True)
+    assert storage.delete()
+    assert not target.exists()
+    assert not storage.path.is_symlink()
+
+
 def test_a_login_does_not_show_its_secrets() -> None:
     assert SECRET not in repr(KEY)
     assert SECRET not in str(LoginStorage(Path("/x"), "ephemeral").__dict__)
