@@ -47,11 +47,12 @@ def find(query: ThreadQuery, home: Path) -> ThreadPage:
     """List threads.
 
     Raises:
-        ThreadError: The cursor is not one of this store, or ``limit`` is not positive.
+        ThreadError: The cursor is not one of this store, ``limit`` is not positive, or the folder cannot be read.
     """
     if query.limit < 1:
         raise ThreadError(f"the limit is {query.limit}", slug="bad-request", hint="Ask for at least one thread.")
     after = None if query.cursor is None else _cursor(query.cursor)
+    _check_readable(home / "sessions")
     names = names_of(home)
     found: list[ThreadSummary] = []
     last: _File | None = None
@@ -67,6 +68,20 @@ def find(query: ThreadQuery, home: Path) -> ThreadPage:
         found.append(summary)
         last = file
     return ThreadPage(threads=tuple(found))
+
+
+def _check_readable(folder: Path) -> None:
+    """Check that sessions can be listed. Otherwise an empty list would look like a fact."""
+    try:
+        os.scandir(folder).close()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ThreadError(
+            f"cannot read {folder}: {error.strerror or error}",
+            slug="thread-unreadable",
+            hint="Make the folder readable, or check that CODEX_HOME is the folder with your sessions.",
+        ) from error
 
 
 def _cursor(text: str) -> tuple[int, str]:

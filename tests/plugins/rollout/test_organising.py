@@ -72,6 +72,14 @@ def test_a_wrong_cursor_is_refused(store: RolloutStore, home: str, cursor: str) 
     assert caught.value.slug == "bad-request"
 
 
+def test_sessions_that_cannot_be_read_are_no_empty_list(store: RolloutStore, home: str) -> None:
+    assert listed(store, home) == []
+    Path(home).mkdir()
+    (Path(home) / "sessions").write_text("a file where a folder is needed")
+    with pytest.raises(ThreadError, match="cannot read"):
+        store.find(ThreadQuery(), home)
+
+
 def test_a_summary_says_what_a_list_needs(store: RolloutStore, home: str) -> None:
     path = session(store, home, 1, "Fix   the\nbug", cwd="/project")
     store.rename(id_of(1), "the bug", home)
