@@ -199,7 +199,9 @@ def test_a_resumed_thread_has_its_goal_and_continues_after_its_next_turn(make_ke
         async with make_kernel([create(token_budget=10_000), say("one")]) as kernel, asyncio.timeout(30):
             thread = await kernel.start_thread()
             await thread.run("Go!")
-            await thread.shutdown()  # at once, so that nothing is continued
+            await asyncio.sleep(0.02)  # as a program that writes its output first
+            await thread.shutdown()
+            assert len(kernel.model.requests) == 2, "nothing is continued"
             return str(thread.id)
 
     thread_id = asyncio.run(first())

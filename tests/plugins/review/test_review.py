@@ -362,3 +362,22 @@ def test_a_git_that_hangs_does_not_hang_the_review(scene, carry_out, project, mo
     monkeypatch.setattr("codex_plugin_review.git._TIMEOUT_S", 0.0)
     play(scene, carry_out, [say("ok")], review(type="baseBranch", branch="main"))
     assert "First find their merge base" in asked(scene.asked[0])
+
+
+def test_the_reviewer_asks_for_no_approvals_and_has_the_permissions_of_the_thread(scene, project):
+    async def story(kernel):
+        thread = await kernel.start_thread(approval_policy="on-request")
+        listener = thread.events()
+        await thread.submit(review(type="uncommittedChanges"))
+        async for event in listener:
+            if isinstance(event.msg, ExecCommandBeginEvent):
+                (child,) = (other for other in kernel.threads.values() if other is not thread)
+                settings = child.settings
+                await thread.submit(Interrupt())
+                return settings, thread.settings
+        return None
+
+    replies = [call("exec_command", cmd="sleep 100", login=False, yield_time_ms=30_000)]
+    own, parent = scene.play(story, replies)
+    assert own.approval_policy == "never"
+    assert own.permissions == parent.permissions

@@ -211,3 +211,32 @@ def test_damaged_entries_are_no_agents(make_kernel: Any, entry: dict[str, Any]) 
             return result.final_message
 
     assert asyncio.run(second()) == "there"
+
+
+def test_a_closed_agent_stays_closed(make_kernel: Any) -> None:
+    root: list[str] = []
+
+    def reply(request: Any) -> Reply:
+        if request.thread_id != root[0]:
+            return say("ok")
+        outputs = [item.output for item in request.prompt.items if item.type == "function_call_output"]
+        if not outputs:
+            return spawn()
+        return say("done") if len(outputs) > 1 else call("close_agent", target=json.loads(outputs[0])["agent_id"])
+
+    async def first() -> str:
+        async with make_kernel([reply] * 10) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread()
+            root.append(thread.id)
+            await thread.run("Go!")
+            return str(thread.id)
+
+    thread_id = asyncio.run(first())
+
+    async def second() -> list[str]:
+        async with make_kernel([say("here")]) as kernel, asyncio.timeout(30):
+            thread = await kernel.resume_thread(thread_id)
+            await thread.run("Hello?")
+            return list(kernel.threads)
+
+    assert asyncio.run(second()) == [thread_id]

@@ -12,7 +12,9 @@ import pytest
 from codex_framework import Agent, Limits, Status
 from codex_framework.contract.protocol.events import ItemCompletedEvent, ItemStartedEvent
 from codex_framework.contract.protocol.items import message_text
+from codex_framework.contract.protocol.ops import TextInput
 from codex_framework.testing import call, fail, say
+from codex_plugin_sub_agents.component import AgentsPart
 
 from .conftest import Play, spawn
 
@@ -370,3 +372,16 @@ def test_a_notification_of_an_idle_thread_waits_for_its_next_turn(play: Play) ->
     assert [note["status"] for note in notes(play)] == [{"completed": "answer 0"}]
     said = texts(play.requests[-1].prompt.items)
     assert said.index("And?") > said.index(next(text for text in said if "<subagent_notification>" in text))
+
+
+def test_an_agent_that_gets_input_is_at_work_at_once(play: Play) -> None:
+    async def story(play: Play) -> Any:
+        await play.thread.run("Go!")
+        family = play.thread.conversation.context("sub_agents").component(AgentsPart).family()
+        (member,) = family.children.values()
+        await member.until_final()
+        before = member.status
+        await family.give(member, [TextInput("More.")], "More.")
+        return before, member.status
+
+    assert play.run([spawn(), say("Started.")], story=story) == ({"completed": "answer 0"}, "running")
