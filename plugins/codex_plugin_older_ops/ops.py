@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from codex_framework import Op, OpHandler, ThreadContext, ThreadError
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides, UserInputItem, UserInputOp
-from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
+from codex_framework.contract.protocol.policies import ApprovalPolicy, CollaborationMode, GranularApproval
 
 __all__ = [
     "ConfigureHandler",
@@ -60,6 +60,7 @@ class UserTurn(Op):
     effort: str | None = _SAME
     summary: str | None = None
     final_output_json_schema: Mapping[str, Any] | None = None
+    collaboration_mode: CollaborationMode | None = None
 
 
 class UserInputWithTurnContext(UserTurn):
@@ -82,6 +83,7 @@ class OverrideTurnContext(Op):
     model: str | None = None
     effort: str | None = _SAME
     summary: str | None = None
+    collaboration_mode: CollaborationMode | None = None
 
 
 class ConfigureHandler(OpHandler[ConfigureSession]):
@@ -148,4 +150,5 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
         model=op.model,
         effort=None if effort == _SAME else effort or "",
         summary=summary,
+        collaboration_mode=getattr(op, "collaboration_mode", None),
     )

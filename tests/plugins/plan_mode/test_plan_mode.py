@@ -11,6 +11,7 @@ from codex_framework.contract.protocol.events import ErrorEvent, ItemCompletedEv
 from codex_framework.contract.protocol.items import message_text
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.protocol.policies import CollaborationMode, CollaborationSettings
+from codex_framework.contract.protocol.wire import read
 from codex_framework.testing import call, say
 from codex_plugin_plan_mode import PlanDeltaEvent
 from codex_plugin_plan_mode.interceptor import proposed_plan
@@ -131,3 +132,27 @@ def test_an_unknown_mode_is_refused_and_nothing_changes(make_kernel: Any, mode: 
     assert len(errors) == 1
     assert "mode" in errors[0]
     assert model != "other"
+
+
+@pytest.mark.parametrize("tag", ["override_turn_context", "thread_settings"])
+def test_the_wire_form_of_a_mode_is_read(make_kernel: Any, tag: str) -> None:
+    mode = {"mode": "plan", "settings": {"model": "gpt-5.4", "reasoning_effort": None, "developer_instructions": None}}
+    wire = {"type": tag, "collaboration_mode": mode}
+    if tag == "thread_settings":
+        wire = {"type": tag, "thread_settings": {"collaboration_mode": mode}}
+
+    async def main() -> Any:
+        async with make_kernel([say("x")]) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread()
+            fields = {name: value for name, value in wire.items() if name != "type"}
+            op = (
+                read(ThreadSettings, wire)
+                if tag == "thread_settings"
+                else thread.conversation.host.kernel("x").op(tag, **fields)
+            )
+            await thread.submit(op)
+            await thread.run("Go!")
+            return thread.settings.collaboration_mode, thread.settings.model
+
+    found, model = asyncio.run(main())
+    assert (found, model) == (CollaborationMode("plan", CollaborationSettings("gpt-5.4")), "gpt-5.4")

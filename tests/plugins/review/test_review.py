@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from typing import Any
@@ -381,3 +382,20 @@ def test_the_reviewer_asks_for_no_approvals_and_has_the_permissions_of_the_threa
     own, parent = scene.play(story, replies)
     assert own.approval_policy == "never"
     assert own.permissions == parent.permissions
+
+
+def test_git_runs_without_leave_to_write(make_kernel, project, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake = programs / "git"
+    fake.write_text(f'#!/bin/sh\n: > {project}/written\nexec /usr/bin/git "$@"\n')
+    fake.chmod(0o755)
+
+    async def main():
+        env = {"PATH": f"{programs}:/usr/bin:/bin"}
+        async with make_kernel([say("ok")], env=env) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread()
+            return [event.type async for event in thread.follow(review(type="baseBranch", branch="main"))]
+
+    assert asyncio.run(main())[-1] == "task_complete"
+    assert not (project / "written").exists()
