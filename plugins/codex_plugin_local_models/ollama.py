@@ -72,4 +72,6 @@ def _pull(server: LocalServer, model: str) -> None:
 
 
 def _shown(text: Any) -> str:
+    if isinstance(text, dict):  # the error objects of other servers
+        text = text.get("message", text)
     return "".join(char if char.isprintable() else " " for char in str(text))[:300]

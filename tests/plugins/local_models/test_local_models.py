@@ -180,6 +180,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
         {"pull": b'{"status": "pulling manifest"}\n{"error": "pull model manifest: file does not exist"}\n'},
         "Pull failed: pull model manifest: file does not exist",
     ),
+    "an error object": ({"pull": b'{"error": {"message": "Not found", "type": "x"}}'}, "Pull failed: Not found"),
     "cut": ({"pull": b'{"status": "pulling a"}\n', "cut": True}, "the connection broke"),
     "no success": ({"pull": b'{"status": "pulling a"}\n'}, "ended before it was complete"),
     "nothing": ({"pull": b""}, "ended before it was complete"),

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from codex_framework.testing.replies import say
+from codex_framework.testing.server import ResponsesServer
 from tests.plugins.login.issuer import Issuer
 
 KEY = "sk-test-1234567890abcdef"
@@ -221,3 +223,25 @@ def _shape(value: Any) -> Any:
     if isinstance(value, dict):
         return [(name, _shape(part)) for name, part in value.items()]
     return type(value).__name__
+
+
+@pytest.mark.parametrize("first", ["codex", "here"])
+def test_what_one_has_refreshed_the_other_uses(
+    run: Run, codex: Run, issuer: Issuer, codex_home: Path, first: str
+) -> None:
+    """A login of here, whose tokens are about to expire, is refreshed by one program and used by both."""
+    issuer.pending, issuer.lifetime_s = 0, 100
+    assert run("login", "--device-auth", "--issuer", issuer.url).returncode == 0
+    issuer.lifetime_s = 3600
+    programs = {"codex": codex, "here": run}
+    with ResponsesServer([say("ok")], repeat_last=True) as server:
+        table = f'{{name="x",base_url="{server.url}",requires_openai_auth=true}}'
+        options = ("-c", f"model_providers.x={table}", "-c", 'model_provider="x"', "-c", "features.apps=false")
+        for name in (first, *(programs.keys() - {first})):
+            done = programs[name]("exec", "--skip-git-repo-check", *options, "-c", "analytics.enabled=false", "hi")
+            assert done.returncode == 0, done.stderr
+    tokens = json.loads((codex_home / "auth.json").read_text())["tokens"]
+    sent = {(each.headers["authorization"], each.headers["chatgpt-account-id"]) for each in server.requests}
+    assert sent == {(f"Bearer {tokens['access_token']}", "acct-1")}
+    assert tokens["refresh_token"] == "refresh-2-canary"
+    assert len([seen for seen in issuer.seen if seen.form.get("grant_type") == "refresh_token"]) == 1
