@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import ModelProvider, hookimpl
+from codex_framework import ModelProvider, PluginContext, hookimpl
 
 
 @hookimpl
-def codex_model_providers() -> Iterable[ModelProvider]:
+def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     """Offer the ``chat`` provider."""
     from codex_plugin_chat.provider import ChatProvider
 
-    return [ChatProvider()]
+    return [ChatProvider(plugin.config)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
 
@@ -10,9 +12,16 @@ __all__ = ["ChatProvider"]
 
 
 class ChatProvider(ModelProvider):
-    """The model provider for servers with the Chat Completions API (``wire_api = "chat"``)."""
+    """The model provider for servers with the Chat Completions API (``wire_api = "chat"``).
+
+    Args:
+        config: The merged configuration, which says where logins are stored and which are permitted.
+    """
 
     name = "chat"
+
+    def __init__(self, config: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._config = config
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
         """Return a client. No request is sent yet.
@@ -29,7 +38,7 @@ class ChatProvider(ModelProvider):
         check_options(info, COMMON_OPTIONS | ChatOptions.KEYS)
         options = ChatOptions.of(info)
         url, host = post_address(info, "/chat/completions")
-        key, tokens = credentials(info, env)
+        key, tokens = credentials(info, env, self._config)
         headers = common_headers(info, env, key)
         is_openai = host == "api.openai.com" or is_azure(host)
         return ChatClient(info, env, url, headers, options, tokens=tokens, is_openai=is_openai)
@@ -39,4 +48,4 @@ class ChatProvider(ModelProvider):
         from codex_framework.toolkit.model_catalogue import known_model
 
         known = known_model(slug)
-        return None if known is None else known.evolve(tool_search=False, namespaces=False)
+        return None if known is None else known.evolve(tool_search=False, namespaces=False, lite=False)

@@ -74,7 +74,9 @@ def _openai_access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[s
     return Access(login) if isinstance(login, str) else Access(tokens=login, base_url=login.base_url)
 
 
-def credentials(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str | None, TokenSource | None]:
+def credentials(
+    info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any] | None = None
+) -> tuple[str | None, TokenSource | None]:
     """Return the key to send as a bearer token, or the source of tokens, or neither; see :func:`access`.
 
     For APIs that ChatGPT's tokens are not for: with such a login, OpenAI itself is an error.
@@ -82,7 +84,7 @@ def credentials(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str | None,
     Raises:
         ModelError: As for :func:`access`.
     """
-    found = access(info, env)
+    found = access(info, env, config)
     if found.base_url is not None and info.id == "openai":
         raise _missing(
             f"the login is one of ChatGPT, which cannot be used with wire_api {info.wire_api!r}",

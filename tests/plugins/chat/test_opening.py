@@ -108,3 +108,18 @@ def test_the_table_chooses_the_api(tmp_path: Any, model_server: Any, wire: str) 
 
 def test_the_built_in_providers_keep_their_api(tmp_path: Any) -> None:
     assert ChatProvider().builtin == ModelProvider.builtin == {}
+
+
+def test_a_login_of_chatgpt_or_one_that_is_not_permitted_is_refused(codex_home: Any) -> None:
+    import json
+
+    from codex_framework import ModelError
+    from codex_plugin_chat.provider import ChatProvider
+
+    env = {"CODEX_HOME": str(codex_home)}
+    info = ProviderInfo(id="openai", wire_api="chat", base_url="http://127.0.0.1:9/v1", requires_openai_auth=True)
+    (codex_home / "auth.json").write_text(json.dumps({"auth_mode": "chatgpt", "tokens": {"access_token": "a"}}))
+    with pytest.raises(ModelError, match="the login is one of ChatGPT"):
+        ChatProvider().open(info, env)
+    with pytest.raises(ModelError, match="ChatGPT login is required"):
+        ChatProvider({"forced_login_method": "chatgpt"}).open(info, {**env, "CODEX_API_KEY": "k"})
