@@ -26,11 +26,12 @@ class SendableItems:
     def __init__(self, *, store: bool) -> None:
         self._store = store
         self._encoded: list[tuple[ResponseItem, bytes]] = []
+        self._accepted: tuple[ResponseItem, ...] = ()
 
     def encoded(self, prompt: Prompt) -> bytes:
         """Return a prompt's items as a JSON array in UTF-8."""
         items = prompt.items
-        if not any(type(item) is Reasoning and self._is_refused(item) for item in items):
+        if self._accepts(items):
             return prompt.encoded()
         known = self._encoded
         same = 0
@@ -41,6 +42,16 @@ class SendableItems:
         del known[same:]
         known += [(item, self._sent(item)) for item in items[same:]]
         return b"[" + b",".join(encoded for _, encoded in known if encoded) + b"]"
+
+    def _accepts(self, items: Sequence[ResponseItem]) -> bool:
+        """Return whether nothing is refused. Only items that the last prompt did not have are looked at, as histories grow."""
+        count = len(self._accepted)
+        start = count if tuple(items[:count]) == self._accepted else 0
+        if any(type(item) is Reasoning and self._is_refused(item) for item in items[start:]):
+            self._accepted = ()
+            return False
+        self._accepted = tuple(items)
+        return True
 
     def alone(self, items: Sequence[ResponseItem]) -> bytes:
         """Return some items as a JSON array in UTF-8."""
