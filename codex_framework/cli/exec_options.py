@@ -365,7 +365,8 @@ def exec_help(command: str | None = None, *, offered: Sequence[Option] = ()) -> 
         about = "Run one turn non-interactively: do the work, print the final message, and exit."
         return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
     thread = "The thread's id or its beginning, name or file. Not allowed with --last."
-    about, own = "Resume an earlier thread.", RESUME_OPTIONS
+    about = "Resume an earlier thread."
+    own: tuple[Option, ...] = RESUME_OPTIONS
     if command == "fork":
         about, own = (
             "Start a new thread that begins as an earlier one, which does not change.",
