@@ -129,10 +129,8 @@ class Exchange(EventReader):
     async def aclose(self, error: BaseException | None) -> None:
         """Release the connection. Unless the response is complete, the connection is closed."""
         session = self._session
-        if self._answer is not None:
-            session.forget()
-            if type(error) is ModelError and error.slug == "stream-disconnected":
-                session.fail(error, self._owner.retries)
+        if self._answer is not None and type(error) is ModelError and error.slug == "stream-disconnected":
+            session.fail(error, self._owner.retries)
         session.busy = False
         await super().aclose(error)
 

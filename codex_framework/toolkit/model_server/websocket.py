@@ -97,7 +97,7 @@ class WebSocket:
         try:
             return await self._connection.read(within_s)
         except CutError as error:
-            raise CutError(_RESET) from error
+            raise CutError(_RESET if self._protocol.close_rcvd is None else _CLOSED) from error
 
     def feed(self, piece: bytes, /) -> list[str]:
         """Return the messages that these bytes complete.

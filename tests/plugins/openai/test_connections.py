@@ -203,12 +203,22 @@ def run(job: Coroutine[Any, Any, None]) -> None:
 
 
 def test_many_threads_leave_few_connections_and_closing_leaves_none(serve: Any) -> None:
-    listener = serve(answering)
+    together = threading.Barrier(60)
+
+    def handle(connection: socket.socket, number: int) -> None:
+        connection.recv(65_536)
+        if number <= 60:
+            together.wait(10)
+        connection.sendall(OK)
+        answering(connection, number)
+
+    listener = serve(handle)
 
     async def job() -> None:
         async with transport_to(listener) as transport:
             bodies = await asyncio.gather(*(asked(transport, listener) for _ in range(60)))
             assert bodies == [b"ok"] * 60
+            assert listener.opened == 60
             await until(lambda: listener.opened - listener.closed <= http_transport._KEPT)
             opened = listener.opened
             assert await asked(transport, listener) == b"ok"
@@ -244,7 +254,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again(serve: Any) -> No
         async with transport_to(listener) as transport:
             for _ in range(3):
                 assert await asked(transport, listener) == b"ok"
-                await asyncio.sleep(0.01)
+                await until(lambda: not transport._idle)
 
     run(job())
     assert listener.opened == 3
@@ -308,5 +318,29 @@ def test_a_response_that_is_left_early_closes_its_connection(serve: Any) -> None
             with pytest.raises(SilenceError):
                 await transport.post(listener.url, {}, b"", head_s=0.05, on_sent=lambda: None)
             await until(lambda: listener.closed == 2)
+
+    run(job())
+
+
+def test_a_server_that_sends_more_than_is_read_has_to_wait(serve: Any) -> None:
+    size = 30_000_000
+
+    def handle(connection: socket.socket, number: int) -> None:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+
+    listener = serve(handle)
+
+    async def job() -> None:
+        async with transport_to(listener) as transport:
+            answer = await transport.post(listener.url, {}, b"", head_s=5, on_sent=lambda: None)
+            await asyncio.sleep(0.2)
+            first = await answer.read(5)
+            length = len(first)
+            while piece := await answer.read(5):
+                length += len(piece)
+            await answer.aclose()
+            assert len(first) < 5_000_000
+            assert length == size
 
     run(job())

@@ -112,10 +112,13 @@ class Relay:
         target: The port that every connection goes to.
         context: The TLS of the proxy itself. None means that it speaks without TLS.
         refuse: The response to whoever asks. Empty means that connections are made.
+        password: The second byte of the reply to a password: 0 if it is right.
     """
 
-    def __init__(self, target: int, *, context: ssl.SSLContext | None = None, refuse: bytes = b"") -> None:
-        self._target, self._context, self._refuse = target, context, refuse
+    def __init__(
+        self, target: int, *, context: ssl.SSLContext | None = None, refuse: bytes = b"", password: bytes = b"\x00"
+    ) -> None:
+        self._target, self._context, self._refuse, self._password = target, context, refuse, password
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.asked: list[bytes] = []
@@ -163,7 +166,7 @@ class Relay:
         if b"\x02" in methods[2:]:
             client.sendall(b"\x05\x02")
             self.asked.append(client.recv(4096))
-            client.sendall(b"\x01\x00")
+            client.sendall(b"\x01" + self._password)
         else:
             client.sendall(b"\x05\x00")
         self.asked.append(client.recv(4096))
@@ -249,6 +252,20 @@ def test_a_proxy_that_refuses_is_told(proxy: str, refuse: bytes, told: str) -> N
     assert line.startswith("unreachable Connection failed: ")
     assert told in line
     assert "secret" not in line
+
+
+def test_a_wrong_password_for_a_socks_proxy_is_told() -> None:
+    with Relay(9, password=b"\x01") as relay:
+        line = run("http://models.invalid/v1", ALL_PROXY=f"socks5://ann:secret@127.0.0.1:{relay.port}")
+    assert "the SOCKS proxy refused the user name and password" in line
+    assert [asked for asked in relay.asked if asked] == [b"\x01\x03ann\x06secret"]
+
+
+def test_the_certificate_behind_a_tunnel_must_be_that_of_the_server(certificate: tuple[Path, Path]) -> None:
+    with TlsFront(*certificate, 9) as front, Relay(front.port) as relay:
+        proxy = f"http://127.0.0.1:{relay.port}"
+        line = run("https://models.invalid/v1", HTTPS_PROXY=proxy, SSL_CERT_FILE=str(certificate[0]))
+    assert "Hostname mismatch" in line
 
 
 def test_a_proxy_that_is_none_is_told() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
 
 import codex_plugin_openai
 from codex_framework import ItemDone, Kernel, ModelError, ModelEvent, ModelRequest, ProviderInfo, TextDelta, tool
@@ -406,3 +410,40 @@ def test_limits_come_as_an_event() -> None:
     primary = {"used_percent": 12.5, "window_minutes": 300, "resets_at": 1795400000}
     snapshot = {"limit_id": "codex", "primary": primary, "credits": {"has_credits": True}, "plan_type": "plus"}
     assert [event for event in answer if isinstance(event, RateLimits)] == [RateLimits(snapshot)]
+
+
+def test_a_token_of_a_program_opens_the_connection() -> None:
+    outcome = asked([say("a")], options={"auth": {"command": "echo", "args": ["fresh"]}})
+    assert [upgrade.headers["authorization"] for upgrade in outcome.server.upgrades] == ["Bearer fresh"]
+
+
+@pytest.mark.parametrize("how", ["closes", "sends nonsense"])
+def test_a_server_that_closes_within_a_response_is_told(how: str) -> None:
+    def handle(connection: ServerConnection) -> None:
+        connection.recv()
+        connection.send('{"type":"response.created","response":{"id":"r"}}')
+        if how == "closes":
+            connection.close(1011, "overloaded")
+            return
+        time.sleep(0.05)  # the nonsense comes by itself
+        connection.socket.sendall(b"\xff\xff")
+        with contextlib.suppress(ConnectionClosed):
+            connection.recv(5)
+
+    async def run(url: str) -> None:
+        client = ResponsesProvider().open(table(url), {})
+        try:
+            async for _ in client.stream(model_request()):
+                pass
+        finally:
+            await client.aclose()
+
+    with serve(handle, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(ModelError, match=r"websocket closed by server before response\.completed"):
+                asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            thread.join(10)
