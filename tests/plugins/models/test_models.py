@@ -367,7 +367,9 @@ def test_the_command_lists_models_with_their_source(run: Any, codex_home: Path, 
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"models": [{**ENTRY, "visibility": "list"}, {"slug": "gpt-5.5", "context_window": 9}]}))
     (codex_home / "config.toml").write_text(f'model = "house"\nmodel_catalog_json = "{file}"\n')
-    (codex_home / "models_cache.json").write_text(json.dumps({"models": [ENTRY, {**ENTRY, "slug": "of-server"}]}))
+    (codex_home / "models_cache.json").write_text(
+        json.dumps({"models": [{**ENTRY, "visibility": "list"}, {"slug": "of-server"}]})
+    )
     table = run().stdout.splitlines()
     assert table[1].split()[:2] == ["house", "*"]
     assert [line.split()[-1] for line in table if line.startswith(("house", "gpt-5.5", "gpt-6.1-sol"))] == [
@@ -376,6 +378,7 @@ def test_the_command_lists_models_with_their_source(run: Any, codex_home: Path, 
     entries = json.loads(run("--json").stdout)
     found = {entry["model"]: entry for entry in entries}
     assert len(found) == len(entries)
+    assert (found["of-server"]["source"], found["house"]["source"]) == ("server", "file")
     assert (found["gpt-5.5"]["context_window"], found["gpt-5.5"]["source"]) == (9, "file")
     assert (found["house"]["configured"], found["house"]["efforts"]) == (True, ["low", "high"])
     assert "codex-auto-review" not in found
