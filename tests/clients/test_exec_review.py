@@ -78,6 +78,7 @@ def test_instructions_come_from_an_argument_or_from_stdin(repo: Any) -> None:
     assert server.requests[-1].json["model"] == "other"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "status", "fact"),
     [
@@ -110,6 +111,7 @@ def test_a_failed_review_has_status_1(repo: Any) -> None:
     assert "was interrupted" in ran.items("agent_message")[0]["text"]
 
 
+@pytest.mark.slow
 def test_outside_of_a_repository_it_is_an_error(cli: Any, tmp_path: Any) -> None:
     cli.serve()
     folder = tmp_path / "elsewhere"
@@ -120,6 +122,7 @@ def test_outside_of_a_repository_it_is_an_error(cli: Any, tmp_path: Any) -> None
     assert (ran.status, "is not in a git repository" in ran.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_help_names_the_options_of_the_command(cli: Any) -> None:
     for argv in (("review", "--help"), ("exec", "review", "--help")):
         text = cli.run(*argv).out
@@ -133,6 +136,7 @@ def test_without_the_plugin_the_word_is_a_prompt(cli: Any) -> None:
     assert asked(server).startswith("review")
 
 
+@pytest.mark.slow
 def test_a_prompt_of_one_word_stays_a_prompt(cli: Any) -> None:
     server = cli.serve(say("Hi."))
     assert cli.exec("hello").out == "Hi.\n"
