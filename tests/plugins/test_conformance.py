@@ -231,6 +231,7 @@ OPS = {
     "use_mcp_prompt": None,
     "thread_goal_set": None,  # starts a turn only if there is something to pursue: tests/plugins/goals
     "thread_goal_clear": None,
+    "set_thread_memory_mode": None,  # starts no turn: tests/plugins/memory_mode
     "user_input_answer": None,  # likewise: tests/plugins/request_user_input
     "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents
     "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp
