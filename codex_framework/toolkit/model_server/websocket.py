@@ -13,6 +13,7 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus, PayloadTooBig
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from codex_framework.toolkit.model_server.connection import Connection
@@ -70,8 +71,8 @@ class WebSocket:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection is open."""
-        return self._connection.alive
+        """Whether messages can be sent. After a damaged frame or a close frame, none can."""
+        return self._connection.alive and self._protocol.state is State.OPEN
 
     def send(self, text: bytes) -> None:
         """Send a message, which must be UTF-8.
@@ -126,6 +127,8 @@ class WebSocket:
             self._flush()
             self._connection.transport.close()
             self._connection.alive = False
+        else:
+            self._connection.cut()
 
     def _messages(self) -> list[str]:
         messages: list[str] = []
@@ -156,7 +159,7 @@ class WebSocket:
 
     def _flush(self) -> None:
         for data in self._protocol.data_to_send():
-            if data and self.alive:
+            if data and self._connection.alive:
                 self._connection.transport.write(data)
 
 

@@ -447,3 +447,33 @@ def test_a_server_that_closes_within_a_response_is_told(how: str) -> None:
         finally:
             server.shutdown()
             thread.join(10)
+
+
+def test_a_connection_with_a_damaged_frame_after_a_response_is_not_used_again() -> None:
+    end = b'{"type":"response.completed","response":{"id":"r"}}'
+    seen: list[ServerConnection] = []
+
+    def handle(connection: ServerConnection) -> None:
+        connection.recv()
+        seen.append(connection)
+        connection.socket.sendall(bytes([0x81, len(end)]) + end + b"\xff\xff")
+        with contextlib.suppress(ConnectionClosed):
+            connection.recv(5)
+
+    async def run(url: str) -> list[ModelEvent]:
+        client = ResponsesProvider().open(table(url), {})
+        try:
+            return [event for _ in range(2) async for event in client.stream(model_request())]
+        finally:
+            await client.aclose()
+
+    with serve(handle, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            events = asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            thread.join(10)
+    assert [type(event).__name__ for event in events] == ["Completed", "Completed"]
+    assert len(seen) == 2
