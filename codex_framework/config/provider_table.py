@@ -43,14 +43,14 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo], name: str
                 + (" To change only the URL, set openai_base_url." if reserved == "openai" else ""),
                 slug="provider",
             )
-    name = config.get("model_provider", DEFAULT_PROVIDER) if name is None else name
-    if name in tables:
-        return _from_table(config, name, tables[name], builtin.get(name))
-    if name not in builtin:
-        raise _unknown(config, name, {*tables, *builtin})
-    info = builtin[name]
+    chosen: str = config.get("model_provider", DEFAULT_PROVIDER) if name is None else name
+    if chosen in tables:
+        return _from_table(config, chosen, tables[chosen], builtin.get(chosen))
+    if chosen not in builtin:
+        raise _unknown(config, chosen, {*tables, *builtin})
+    info = builtin[chosen]
     url = config.get("openai_base_url")
-    return info.evolve(base_url=url) if url and name == "openai" else info
+    return info.evolve(base_url=url) if url and chosen == "openai" else info
 
 
 def _unknown(config: Config, name: str, known: set[str]) -> Exception:

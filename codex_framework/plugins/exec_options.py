@@ -44,8 +44,9 @@ def option_problems(option: ExecOption, settings: type[Any] | None) -> Iterator[
     choices: Any = option.choices
     if not isinstance(choices, (list, tuple)) or not all(isinstance(choice, str) for choice in choices):
         yield f"its choices are {choices!r}, not a list of strings"
-    if option.implies is not None and not callable(option.implies):
-        yield f"its implies is {option.implies!r}, which cannot be called"
+    implies: Any = option.implies
+    if implies is not None and not callable(implies):
+        yield f"its implies is {implies!r}, which cannot be called"
     if option.metavar is None and (option.many or option.choices or option.is_path):
         yield "it has no metavar, so it has no value; leave out many, choices and is_path"
 

@@ -59,7 +59,8 @@ def cassette(request: pytest.FixtureRequest) -> CassetteFile:
     """
     from codex_framework.testing.cassettes import CassetteFile, cassette_path
 
-    return CassetteFile(cassette_path(request.path, request.node.name), request.config.getoption("--codex-cassettes"))
+    mode: Any = request.config.getoption("--codex-cassettes")
+    return CassetteFile(cassette_path(request.path, request.node.name), mode)
 
 
 @pytest.fixture

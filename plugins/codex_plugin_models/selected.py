@@ -12,7 +12,7 @@ _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "o
 
 def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
     """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name."""
-    name = name or plugin.config.get("model_provider", "openai")
+    name = str(name or plugin.config.get("model_provider", "openai"))
     offers = plugin.offered(ModelProvider).values()  # type: ignore[type-abstract]
     known = {key: info for offer in offers for key, info in offer.item.builtin.items()}
     table = plugin.config.get("model_providers", {}).get(name)

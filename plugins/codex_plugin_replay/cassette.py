@@ -36,6 +36,7 @@ from codex_framework.contract.roles.models import (
     ModelInfo,
     ModelPrices,
     ModelRequest,
+    ModelWarning,
     RateLimits,
     ReasoningDelta,
     ReasoningPartAdded,
@@ -307,7 +308,7 @@ def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for event in events:
-        if isinstance(event, (LeftOut, AnsweredBy)):
+        if isinstance(event, (LeftOut, AnsweredBy, ModelWarning)):
             continue  # about the request and its provider, not about the answer
         wire = _event_to_wire(event)
         last = found[-1] if found else {}

@@ -94,17 +94,16 @@ class Family:
             ToolError: The limit is reached, or the agent asks for more than this thread may do.
         """
         self.tree.take_place()
-        member: Member | None = None
         try:
             name = self.tree.new_name()
             extra = self._extra(name, role)
             client = await self.thread.spawn(agent, fork=None if fork else 0, extra=extra)
             member = Member(client, name, role, task[:_TASK_LENGTH])
-        except CodexError as error:
-            raise ToolError(str(error)) from error
-        finally:
-            if member is None:
-                self.tree.give_back()
+        except BaseException as error:
+            self.tree.give_back()
+            if isinstance(error, CodexError):
+                raise ToolError(str(error)) from error
+            raise
         self._adopt(member)
         await self.give(member, items, task)
         return member
@@ -136,15 +135,14 @@ class Family:
         if entry is None:
             raise ToolError(f"agent with id {thread_id} not found")
         self.tree.take_place()
-        member: Member | None = None
         try:
             role = entry.get("role")
             agent = self.agent(role if isinstance(role, str) else None)
             client = await self.thread.spawn(agent, resume=thread_id)
             member = Member(client, str(entry.get("name")), agent.name if role else None, "")
-        finally:
-            if member is None:
-                self.tree.give_back()
+        except BaseException:
+            self.tree.give_back()
+            raise
         status = entry.get("status")
         member.status = status if isinstance(status, Mapping) else INTERRUPTED
         self._adopt(member)

@@ -13,6 +13,7 @@ from codex_framework import (
     ToolContext,
     ToolNamespace,
     ToolOutput,
+    ToolSpec,
     arguments_schema,
 )
 
@@ -137,7 +138,7 @@ class AgentTool(Tool):
     def __init__(self, name: str, family: Callable[[], Family]) -> None:
         form = FORMS[name]
         schema = arguments_schema(form.arguments)
-        self.spec: FunctionSpec = FunctionSpec(name, form.description, schema, namespace=_GROUP, local_name=name)
+        self.spec: ToolSpec = FunctionSpec(name, form.description, schema, namespace=_GROUP, local_name=name)
         self.parallel_safe = form.parallel_safe
         self.tells_clients = form.tells_clients
         self._family = family

@@ -40,7 +40,7 @@ def prices_for(plugin: PluginContext) -> PriceOf:
         table = mapping(table).get(key)
     configured = mapping(table)
     providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
-    catalogues = [offer.item for offer in plugin.offered(ModelCatalogue).values()]
+    catalogues = [offer.item for offer in plugin.offered(ModelCatalogue).values()]  # type: ignore[type-abstract]
     wires = {key: info.wire_api for provider in providers.values() for key, info in provider.builtin.items()}
     for key, settings in mapping(plugin.config.get("model_providers")).items():
         wires[key] = text(mapping(settings).get("wire_api")) or "responses"

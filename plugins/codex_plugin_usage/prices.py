@@ -46,7 +46,7 @@ def prices_for(plugin: PluginContext, warn: Callable[[str], None]) -> PriceOf:
     """
     configured = known_prices(plugin.settings(Settings).prices)
     providers = {name: offer.item for name, offer in plugin.offered(ModelProvider).items()}  # type: ignore[type-abstract]
-    catalogues = {name: offer.item for name, offer in plugin.offered(ModelCatalogue).items()}
+    catalogues = {name: offer.item for name, offer in plugin.offered(ModelCatalogue).items()}  # type: ignore[type-abstract]
     wires = _wires(plugin, providers)
     found: dict[tuple[str, str], ModelPrices | None] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, CutError, SendError, SilenceError
 
@@ -37,7 +37,8 @@ async def pass_socks(connection: Connection, proxy: Proxy, host: str, port: int)
 async def _shake_hands(connection: Connection, proxy: Proxy, host: str, port: int) -> None:
     from socksio import socks5
 
-    socks, reader = socks5.SOCKS5Connection(), _Reader(connection)
+    socks: Any = socks5.SOCKS5Connection()  # pyright does not see that its send() takes every request
+    reader = _Reader(connection)
     connection.begin_raw()
     methods = [socks5.SOCKS5AuthMethod.NO_AUTH_REQUIRED]
     if proxy.user:
