@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, EventMsg, OpHandler, hookimpl
-from codex_plugin_goals.goal import Goal, ThreadGoalUpdatedEvent
-from codex_plugin_goals.ops import ThreadGoalClear, ThreadGoalSet
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_goals.goal import Goal, ThreadGoalUpdatedEvent
+    from codex_plugin_goals.ops import ThreadGoalClear, ThreadGoalSet
+else:
+    __getattr__ = exported(__name__, {"goal": "Goal ThreadGoalUpdatedEvent", "ops": "ThreadGoalClear ThreadGoalSet"})
 
 __all__ = [
     "Goal",
@@ -31,6 +36,8 @@ def codex_components() -> Iterable[Component]:
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
     """Declare ``thread_goal_updated``."""
+    from codex_plugin_goals.goal import ThreadGoalUpdatedEvent
+
     return [ThreadGoalUpdatedEvent]
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import OpHandler, hookimpl
-from codex_plugin_memory_mode.ops import SetThreadMemoryMode, memory_mode
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_memory_mode.ops import SetThreadMemoryMode, memory_mode
+else:
+    __getattr__ = exported(__name__, {"ops": "SetThreadMemoryMode memory_mode"})
 
 __all__ = ["SetThreadMemoryMode", "codex_ops", "memory_mode"]
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from codex_framework import ContextSource, EventMsg, Interceptor, hookimpl
-from codex_plugin_plan_mode.events import PlanDeltaEvent
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_plan_mode.events import PlanDeltaEvent
+else:
+    __getattr__ = exported(__name__, {"events": "PlanDeltaEvent"})
 
 __all__ = ["PlanDeltaEvent", "codex_context_sources", "codex_events", "codex_interceptors"]
 
@@ -13,6 +19,8 @@ __all__ = ["PlanDeltaEvent", "codex_context_sources", "codex_events", "codex_int
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
     """Declare ``plan_delta``."""
+    from codex_plugin_plan_mode.events import PlanDeltaEvent
+
     return [PlanDeltaEvent]
 
 

@@ -7,7 +7,6 @@ import time
 from codex_framework import Interceptor, Message, ResponseItem, ToolCall, ToolRefused, TurnContext, TurnFacts
 from codex_framework.contract.protocol.events import ItemCompletedEvent, ItemStartedEvent
 from codex_framework.contract.protocol.items import message_text
-from codex_plugin_plan_mode.events import PlanDeltaEvent
 
 __all__ = ["PlanMode", "proposed_plan"]
 
@@ -57,6 +56,8 @@ class PlanMode(Interceptor):
 
 
 def _show(plan: str, turn: TurnContext) -> None:
+    from codex_plugin_plan_mode.events import PlanDeltaEvent  # not at every start
+
     thread_id, turn_id = turn.facts.thread_id, turn.facts.turn_id
     item_id = f"{turn_id}-plan"
     now = int(time.time() * 1000)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import EventMsg, OpHandler, Tool, hookimpl
-from codex_plugin_request_user_input.questions import (
-    Answer,
-    Option,
-    Question,
-    RequestUserInputEvent,
-    UserInputAnswer,
-    UserInputResponse,
-)
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_request_user_input.questions import (
+        Answer,
+        Option,
+        Question,
+        RequestUserInputEvent,
+        UserInputAnswer,
+        UserInputResponse,
+    )
+else:
+    __getattr__ = exported(
+        __name__, {"questions": "Answer Option Question RequestUserInputEvent UserInputAnswer UserInputResponse"}
+    )
 
 __all__ = [
     "Answer",
@@ -39,6 +46,8 @@ def codex_tools() -> Iterable[Tool]:
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
     """Declare ``request_user_input``."""
+    from codex_plugin_request_user_input.questions import RequestUserInputEvent
+
     return [RequestUserInputEvent]
 
 

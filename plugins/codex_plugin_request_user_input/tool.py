@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import (
     Argument,
@@ -18,8 +18,9 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_plugin_request_user_input.ops import Open, problem_of
-from codex_plugin_request_user_input.questions import Option, Question, RequestUserInputEvent
+
+if TYPE_CHECKING:
+    from codex_plugin_request_user_input.questions import Question
 
 __all__ = ["RequestUserInput"]
 
@@ -66,6 +67,9 @@ class RequestUserInput(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call. The output is ``{"answers": {ID: {"answers": [...]}}}``; a question without an answer is left out."""
+        from codex_plugin_request_user_input.ops import Open, problem_of
+        from codex_plugin_request_user_input.questions import RequestUserInputEvent
+
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         refusal = _refusal(context.turn.facts)
         if refusal is not None:
@@ -106,6 +110,8 @@ def _questions(given: Any) -> tuple[Question, ...]:
     Raises:
         ToolError: There are none or too many, an id is used twice, or a question has no options.
     """
+    from codex_plugin_request_user_input.questions import Option, Question
+
     if not 1 <= len(given) <= _MOST:
         raise ToolError(f"request_user_input takes 1 to {_MOST} questions, not {len(given)}")
     if any(not question["options"] for question in given):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, OpHandler, hookimpl
-from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
+from codex_framework.toolkit.exports import exported
+
+if TYPE_CHECKING:
+    from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
+else:
+    __getattr__ = exported(__name__, {"mail": "Communication InterAgentCommunication"})
 
 __all__ = ["Communication", "InterAgentCommunication", "codex_components", "codex_ops", "codex_settings"]
 
