@@ -195,18 +195,15 @@ class _Registration:
             loaded.fail(PluginProblem(fact, "Rename the function to codex_roles.", "plugin-hook"))
 
     def _register(self, loaded: Loaded) -> None:
-        offered = _Implementations(marked(loaded.plugin))
+        functions = marked(loaded.plugin)
         try:
-            self._manager.register(offered, loaded.name)
+            self._manager.register(_Implementations(functions), loaded.name)
         except Exception as error:  # pluggy's own checks; ours come first and have clearer messages
             loaded.fail(problem_of(error, loaded.source, "be registered"))
             return
-        callers = self._manager.get_hookcallers(offered) or ()
-        implementations = {caller.name: caller.get_hookimpls() for caller in callers}
         for hook in (*hooks(), *self.declared):
-            for implementation in implementations.get(hook, ()):
-                if implementation.plugin is offered:
-                    loaded.hooks[hook] = bound(implementation.function, loaded.context)
+            if hook in functions:
+                loaded.hooks[hook] = bound(functions[hook], loaded.context)
 
 
 def _imported(loaded: Loaded) -> bool:
