@@ -13,8 +13,10 @@ import pytest
 from codex_framework import ProviderInfo
 from codex_framework.contract.hookspecs import GROUP
 from codex_framework.plugins.discovery import source_of
-from codex_framework.plugins.hook_checks import hook_problems
+from codex_framework.plugins.hook_checks import hook_problems, hooks, role_of
+from codex_framework.plugins.offers import Offers
 from codex_framework.plugins.registry import load_registry
+from codex_framework.plugins.role_checks import role_problems
 from codex_framework.testing import (
     Offer,
     ResponsesServer,
@@ -145,6 +147,17 @@ def test_the_hooks_of_a_bundled_plugin_need_no_check_at_each_start(source):
     """The loader relies on it: it checks the hooks of other plugins only, and reads some declarations of bundled ones late."""
     assert source.bundled
     assert hook_problems(importlib.import_module(source.target)) == []
+
+
+def test_the_objects_of_bundled_plugins_need_no_check_at_each_start():
+    roles = {hook: role for hook in hooks() if (role := role_of(hook)) is not None}
+    offered = Offers(REGISTRY._collected, roles)._offered
+    checked = 0
+    for hook, items in offered.items():
+        for _, item in items:
+            assert role_problems(item, roles[hook]) == [], hook
+            checked += 1
+    assert checked > 60
 
 
 def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
