@@ -20,6 +20,9 @@ from codex_framework.toolkit.item_marks import item_mark
 __all__ = ["Origins"]
 
 _KIND = "reasoning_origin"
+_PRIVATE = "internal_chat_message_metadata_passthrough"
+"""A field that records leave out, so that it is no part of an item's name."""
+
 _HOME, _PROVIDER, _ITEMS = "home", "provider", "items"
 
 
@@ -54,11 +57,11 @@ class Origins:
 
     def foreign(self, items: Sequence[ResponseItem], provider: str) -> set[int]:
         """Return the places of the items that only another provider can use."""
-        return {
-            place
-            for place, item in enumerate(items)
-            if _is_private(item) and self._others.get(_key(item), self._home) != provider
-        }
+        return {place for place, item in enumerate(items) if _is_private(item) and self._writer(item) != provider}
+
+    def _writer(self, item: ResponseItem) -> str:
+        # Older records name items by their id alone.
+        return self._others.get(_key(item)) or self._others.get(_id(item)) or self._home
 
     def _inherit(self, other: Origins) -> None:
         if other._home != self._home:
@@ -88,5 +91,16 @@ def _is_private(item: ResponseItem) -> bool:
 
 
 def _key(item: ResponseItem) -> str:
+    """Return the name of an item in the record: its id, if any, and a digest of what only its provider can use.
+
+    An id alone is not enough, because several providers may use the same one (``rs_1``).
+    """
+    wire = json.loads(encode_item(item))
+    mark = item_mark(wire.get("encrypted_content") or {key: part for key, part in wire.items() if key != _PRIVATE})
+    name = _id(item)
+    return f"{name} {mark}" if name else mark
+
+
+def _id(item: ResponseItem) -> str:
     name = item.raw.get("id") if isinstance(item, UnknownItem) else getattr(item, "id", None)
-    return name if isinstance(name, str) and name else item_mark(json.loads(encode_item(item)))
+    return name if isinstance(name, str) else ""

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from codex_framework.contract.protocol.events import HistoryLossEvent, WarningEv
 from codex_framework.contract.protocol.items import InputImage, InputText, Reasoning, UnknownItem
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.testing import Offer, Reply, call, fault, say
+from codex_framework.threads.origins import Origins
 
 Start = Callable[..., Any]
 
@@ -203,6 +205,51 @@ def test_encrypted_items_of_other_kinds_are_private_too(make_kernel: Any, model_
 
     asyncio.run(run())
     assert ["sealed-summary" in body for _, body in sent(server)] == [False, False, True]
+
+
+def test_providers_that_use_the_same_ids_do_not_get_the_reasoning_of_each_other(
+    make_kernel: Any, model_server: Start
+) -> None:
+    def same_id(text: str) -> Reply:
+        return Reply(items=(Reasoning("rs_1", ({"type": "summary_text", "text": text},), None, f"sealed-{text}"),))
+
+    server = model_server(
+        [same_id("thought1") + say("One."), same_id("thought2") + say("Two."), say("Three."), say("Four.")]
+    )
+    url = server.url.removesuffix("/v1")
+
+    async def run() -> None:
+        async with make_kernel(config=config(url, "first")) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("begin")
+            await thread.submit(to("third"))
+            await thread.run("go on")
+            await thread.run("go on")
+        async with make_kernel(config=config(url, "third")) as kernel:
+            await (await kernel.resume_thread(thread.id)).run("go on")
+
+    asyncio.run(run())
+    assert [name for name, _ in sent(server)] == ["first", "third", "third", "third"]
+    assert [("thought1" in body, "thought2" in body) for _, body in sent(server)[1:]] == [
+        (False, False),
+        (False, True),
+        (False, True),
+    ]
+
+
+def test_reasoning_without_an_encrypted_part_is_told_apart_by_its_text() -> None:
+    entries: list[Any] = []
+    kept = SimpleNamespace(entries=lambda *_: [entry.data for entry in entries], append_entry=entries.append)
+    one, two = (Reasoning("rs_1", ({"type": "summary_text", "text": text},)) for text in ("one", "two"))
+    Origins(cast("Any", kept), "first").note(two, "third", "turn")
+    for provider, foreign in (("first", {1}), ("third", {0})):
+        assert Origins(cast("Any", kept), "first").foreign([one, two], provider) == foreign
+
+
+def test_records_that_name_reasoning_by_its_id_alone_are_understood() -> None:
+    kept = SimpleNamespace(entries=lambda *_: [{"provider": "third", "items": ["rs_1"]}])
+    items = [Reasoning("rs_1", (), None, "sealed"), Reasoning("rs_2", (), None, "sealed")]
+    assert Origins(cast("Any", kept), "first").foreign(items, "first") == {0}
 
 
 def test_the_record_names_the_provider_of_a_turn_that_is_not_the_threads_own(
