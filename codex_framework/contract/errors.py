@@ -210,7 +210,7 @@ class ModelError(CodexError):
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
         usage: The tokens of the response that failed, a ``TokenUsage``. None means that the server did not count them.
         starts_over: Whether the provider sends the next request in another way, so that it follows at once and the retries are
-            counted from the beginning. This is done once until a response is complete.
+            counted from the beginning. This is done up to 20 times until a response is complete.
     """
 
     slug = "model"

@@ -216,13 +216,14 @@ def _for_model(request: ModelRequest, model: OpenModel) -> ModelRequest:
 
 
 def _again(error: ModelError) -> ModelError:
-    """Return an error after which the turn asks again at once."""
-    return ModelError(
+    """Return an error after which the turn asks again at once, whether or not it has retries left."""
+    again = ModelError(
         error.fact,
         retryable=True,
-        retry_after_s=0.0,
         info=error.info,
         slug=error.slug,
         hint=error.hint,
         usage=error.usage,
     )
+    again.starts_over = True
+    return again

@@ -24,6 +24,7 @@ from codex_framework.testing import Playbook
 from codex_framework.threads.turn.machine import (
     INTERRUPT_MARKER,
     MAX_CONTINUATIONS,
+    MAX_STARTS_OVER,
     OVERFLOW,
     Admit,
     Admitted,
@@ -405,6 +406,15 @@ def test_h5_a_response_that_always_breaks_off_fails_after_the_last_retry():
         >> Flush()
         >> failed(CUT, DISCONNECTED)
     )
+
+
+def test_a_provider_that_starts_over_uses_no_retry_but_cannot_do_so_for_ever():
+    other_way = ModelFailed(CUT, retryable=True, info=DISCONNECTED, starts_over=True)
+    play = begun()
+    for _ in range(MAX_STARTS_OVER):
+        play = play << lost() >> reconnecting(1) >> Wait(0.2) << TimerFired() >> Sample()
+        play = play << other_way >> Wait(0.0) << TimerFired() >> Sample()
+    assert play << other_way >> reconnecting(1) >> Wait(0.2)
 
 
 def test_h6_a_call_that_was_complete_before_the_cut_runs_once_and_its_output_goes_with_the_retry():

@@ -110,6 +110,9 @@ BACKOFF_BASE_S = 0.2
 MAX_CONTINUATIONS = 25
 """How often interceptors may continue a turn that has nothing left to do."""
 
+MAX_STARTS_OVER = 20
+"""How often a provider may send a request in yet another way before a response is complete. More would be a loop."""
+
 
 class State(enum.Enum):
     """The state of the machine."""
@@ -406,7 +409,7 @@ class Turn:
         self._compacted = False
         self._continuations = 0
         self._retries = 0
-        self._started_over = False
+        self._starts_over = 0
         self._wanted = False
         self._failure: ModelFailed | None = None
         self._end_turn: bool | None = None
@@ -673,7 +676,7 @@ class Turn:
             return []
         self.state = State.DRAINING
         self._retries = 0
-        self._started_over = False
+        self._starts_over = 0
         self._compacted = False
         self._end_turn = event.end_turn
         return self._drained()
@@ -724,8 +727,9 @@ class Turn:
         self._wanted = True
         if self._overflowed():
             return self._advance() if self._compacts and not self._compacted else self._fail(failure)
-        if failure.starts_over and not self._started_over:
-            self._retries, self._started_over, self.state = 0, True, State.WAITING
+        if failure.starts_over and self._starts_over < MAX_STARTS_OVER:
+            self._retries, self.state = 0, State.WAITING
+            self._starts_over += 1
             return [Wait(0.0)]
         if not failure.retryable or self._retries >= self._max_retries:
             return self._fail(failure)

@@ -110,6 +110,22 @@ def test_what_was_complete_before_the_failure_is_kept_and_run_once(
     ]
 
 
+def test_a_chain_goes_on_after_complete_items_without_retries(
+    make_kernel: Any, model_server: Start, workspace: Path
+) -> None:
+    def broken(number: int) -> Reply:
+        return call("exec_command", cmd=f"echo {number} >> log") + fault(no_completed=True)
+
+    names = ("one", "two", "three", "four")
+    servers = [model_server([broken(number)]) for number in range(3)] + [model_server([say("Done.")])]
+    tables = [table(name, server.url, stream_max_retries=0) for name, server in zip(names, servers, strict=True)]
+    chain = ", ".join(f'{{ model = "gpt-5.5", provider = "{name}" }}' for name in names[1:])
+    ((result,), _) = talk(make_kernel, config(chain, *tables), "go")
+    assert (result.final_message, result.error) == ("Done.", None)
+    assert (workspace / "log").read_text().split() == ["0", "1", "2"]
+    assert [len(server.requests) for server in servers] == [1, 1, 1, 1]
+
+
 def test_failures_that_are_the_requests_own_are_not_passed_on(make_kernel: Any, model_server: Start) -> None:
     one, two = model_server([BAD]), model_server([say("Done.")])
     ((result,), messages) = talk(make_kernel, config(TWO, table("one", one.url), table("two", two.url)), "go")
