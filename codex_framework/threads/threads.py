@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.items import ResponseItem, with_paired_outputs
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
@@ -21,6 +22,7 @@ from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
+from codex_framework.threads.narrowing import keep_within_parent
 from codex_framework.threads.store import Store, created, forked, loaded, newest, reopened
 from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
 from codex_framework.threads.thread import Thread
@@ -134,10 +136,10 @@ class Threads:
         parent: Conversation | None = None,
         origin: Origin = "new",
         stored: StoredThread | None = None,
-        items: Sequence[Any] = (),
+        items: Sequence[ResponseItem] = (),
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, host.registry)
-        history = History.resumed(items if stored is None else stored.history)
+        history = History.resumed(() if stored is None else stored.history)
         if (count := tokens_counted(past)) > history.tokens:
             history.counted(count)
         journal = Journal(
@@ -168,6 +170,8 @@ class Threads:
             return self._spawned(conversation, child, prompt, start)
 
         conversation.spawn = spawn
+        if items:
+            journal.record(with_paired_outputs(items))  # in the child's own record too, or a resume would lose them
         warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
         thread = Thread(conversation, past=past, warnings=warnings)
         self.running[thread.id] = thread
@@ -182,6 +186,7 @@ class Threads:
     def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, start: Start) -> Thread:
         """Start or resume a child with at most the current permissions of its parent."""
         host = parent.host
+        keep_within_parent(parent)
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
         settings = narrowed(wanted, parent.settings, agent, host)
         child = self._resumed_child(parent, agent, settings, start.resume) if start.resume is not None else None

@@ -58,7 +58,8 @@ class TurnScope:
         sampled: Whether the built-in loop has sampled the model in this turn.
 
     Raises:
-        CodexError: The turn cannot be set up (the provider or the profile does not exist).
+        CodexError: The turn cannot be set up: the provider or the profile does not exist, or the permissions of a child and its
+            parent have nothing in common.
     """
 
     def __init__(
@@ -71,6 +72,10 @@ class TurnScope:
         client_metadata: Mapping[str, str] | None = None,
     ) -> None:
         host = conversation.host
+        if conversation.parent is not None:
+            from codex_framework.threads.narrowing import keep_within_parent  # only for children
+
+            keep_within_parent(conversation, turn_id)
         settings = conversation.settings
         self.conversation = conversation
         self.thread_id = conversation.id

@@ -240,3 +240,39 @@ def test_a_closed_agent_stays_closed(make_kernel: Any) -> None:
             return list(kernel.threads)
 
     assert asyncio.run(second()) == [thread_id]
+
+
+def test_an_agent_that_began_with_the_conversation_still_has_it_after_a_resume(make_kernel: Any) -> None:
+    root: list[str] = []
+    requests: list[Any] = []
+
+    def reply(request: Any) -> Reply:
+        if request.thread_id != root[0]:
+            requests.append(request)
+            return say("I see.")
+        outputs = [item for item in request.prompt.items if item.type == "function_call_output"]
+        return say("Started.") if outputs else spawn(fork_context=True)
+
+    async def first() -> str:
+        async with make_kernel([reply] * 20) as kernel:
+            thread = await kernel.start_thread()
+            root.append(thread.id)
+            await thread.run("The word is: plum.")
+            (child,) = (other for other in kernel.threads.values() if other is not thread)
+            await child.settled()
+            return started(thread.history)
+
+    agent = asyncio.run(first())
+
+    async def second() -> None:
+        async with make_kernel([reply] * 20) as kernel, asyncio.timeout(30):
+            thread = await kernel.resume_thread(root[0])
+            while agent not in kernel.threads:
+                await asyncio.sleep(0)
+            await kernel.threads[agent].run("What is the word?")
+            await thread.shutdown()
+
+    asyncio.run(second())
+    before, after = requests
+    assert list(after.prompt.items[: len(before.prompt.items)]) == list(before.prompt.items)
+    assert "The word is: plum." in texts(after.prompt.items)

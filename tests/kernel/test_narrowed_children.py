@@ -1,0 +1,134 @@
+"""Children of a thread whose permissions are narrowed later."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import Agent, ApprovalPolicy, Status
+from codex_framework.contract.protocol.events import ThreadSettingsAppliedEvent
+from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
+from codex_framework.testing import call, say
+
+WORKER: Agent[str] = Agent(name="worker", instructions="Work.")
+
+
+def spawner(thread: Any) -> Any:
+    return thread.conversation.context("test").spawn
+
+
+def change(**overrides: Any) -> ThreadSettings:
+    return ThreadSettings(ThreadSettingsOverrides(**overrides))
+
+
+def play(make_kernel: Any, story: Any, replies: Any, policy: Any = DangerFullAccess(), **settings: Any) -> Any:  # noqa: B008
+    async def main() -> Any:
+        async with make_kernel(replies) as kernel, asyncio.timeout(15):
+            thread = await kernel.start_thread(approval_policy=ApprovalPolicy.NEVER, **settings)
+            await thread.submit(change(sandbox_policy=policy))
+            return await story(kernel, thread)
+
+    return asyncio.run(main())
+
+
+def test_a_child_may_do_no_more_than_its_parent_may_since_it_was_narrowed(make_kernel: Any, tmp_path: Path) -> None:
+    made = tmp_path / "outside"
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        heard = child.events(answers=False)
+        await thread.submit(change(sandbox_policy=ReadOnly(), approval_policy=ApprovalPolicy.UNTRUSTED))
+        result = await child.run("Go!")
+        await child.shutdown()
+        applied = [event.msg async for event in heard if isinstance(event.msg, ThreadSettingsAppliedEvent)]
+        return result, child.settings, applied, kernel.model.requests[-1].prompt.items
+
+    replies = [call("exec_command", cmd=f"touch {made}", login=False), say("done")]
+    result, settings, applied, items = play(make_kernel, story, replies)
+    assert result.status is Status.COMPLETED
+    assert not made.exists()
+    assert (settings.sandbox_policy, settings.approval_policy) == (ReadOnly(), ApprovalPolicy.UNTRUSTED)
+    assert [event.thread_settings["approval_policy"] for event in applied] == ["untrusted"]
+    assert "read-only" in str(items), "the model is told its new permissions"
+
+
+def test_a_grandchild_is_narrowed_too_although_its_parent_is_idle(make_kernel: Any) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        grandchild = await spawner(child)(WORKER)
+        await thread.submit(change(sandbox_policy=ReadOnly()))
+        await grandchild.run("Go!")
+        late = await spawner(child)(WORKER)
+        return child.settings, grandchild.settings, late.settings
+
+    assert [found.sandbox_policy for found in play(make_kernel, story, [say("ok")])] == [ReadOnly()] * 3
+
+
+def test_a_child_is_not_widened_with_its_parent(make_kernel: Any) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        await thread.submit(change(sandbox_policy=DangerFullAccess()))
+        await child.run("Go!")
+        return child.settings.sandbox_policy
+
+    assert play(make_kernel, story, [say("ok")], ReadOnly()) == ReadOnly()
+
+
+def test_a_child_that_is_stricter_already_stays_as_it_is(make_kernel: Any) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER.evolve(permissions=":read-only"))
+        before = child.settings
+        await thread.submit(change(sandbox_policy=WorkspaceWrite(), approval_policy=ApprovalPolicy.ON_REQUEST))
+        await child.run("Go!")
+        return before is child.settings, child.settings
+
+    same, settings = play(make_kernel, story, [say("ok")])
+    assert same
+    assert settings.approval_policy is ApprovalPolicy.NEVER
+
+
+def test_a_child_that_was_set_to_more_by_itself_is_taken_back(make_kernel: Any) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        await child.submit(change(sandbox_policy=DangerFullAccess(), approval_policy=ApprovalPolicy.ON_REQUEST))
+        await child.run("Go!")
+        return child.settings.sandbox_policy, child.settings.approval_policy
+
+    assert play(make_kernel, story, [say("ok")], ReadOnly()) == (ReadOnly(), ApprovalPolicy.NEVER)
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_a_child_of_a_parent_that_moved_away_can_only_read(make_kernel: Any, tmp_path: Path, network: bool) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        await thread.submit(change(cwd=str(tmp_path / "elsewhere")))
+        await child.run("Go!")
+        return child.settings.sandbox_policy
+
+    (tmp_path / "elsewhere").mkdir()
+    workspace = WorkspaceWrite(network_access=network, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+    assert play(make_kernel, story, [say("ok")], workspace) == ReadOnly()
+
+
+def test_a_turn_is_refused_if_nothing_of_the_permissions_can_be_kept(make_kernel: Any, tmp_path: Path) -> None:
+    config = '[permissions.one.filesystem]\n":root" = "read"\n"/usr/share" = "deny"\n[permissions.one.network]\nenabled = true\n'
+    config += '[permissions.two.filesystem]\n":root" = "read"\n"/usr/lib" = "deny"\n'
+
+    async def main() -> Any:
+        async with make_kernel([say("never")], config=config) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread(approval_policy=ApprovalPolicy.NEVER)
+            await thread.submit(change(permissions="one"))
+            child = await spawner(thread)(WORKER)
+            await thread.submit(change(permissions="two"))
+            heard = child.events(answers=False)
+            child.start("Go!")
+            await child.shutdown()
+            return [event.msg async for event in heard], kernel.model.requests
+
+    events, requests = asyncio.run(main())
+    assert requests == []
+    assert any("exceed those that its parent has now" in str(event) for event in events)
