@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codex_framework import Component, ThreadComponent, ThreadContext, Tool, TurnFacts
-from codex_plugin_dynamic_tools.settings import Settings
 
 __all__ = ["DynamicTools", "ThreadTools"]
 
@@ -36,6 +35,7 @@ class DynamicTools(Component):
         if given is None:
             return None
         from codex_plugin_dynamic_tools.definitions import definitions
+        from codex_plugin_dynamic_tools.settings import Settings
         from codex_plugin_dynamic_tools.tool import DynamicTool
 
         limit_s = thread.plugin_settings(Settings).timeout_s

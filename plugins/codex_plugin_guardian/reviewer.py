@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codex_framework import ApprovalPolicy, ApprovalRequest, ApprovalReviewer, ReviewDecision, TurnContext, TurnFacts
 from codex_framework.contract.protocol.events import (
     ApplyPatchApprovalRequestEvent,
@@ -9,7 +11,9 @@ from codex_framework.contract.protocol.events import (
     ToolApprovalRequestEvent,
 )
 from codex_framework.contract.protocol.policies import GranularApproval
-from codex_plugin_guardian.settings import Settings
+
+if TYPE_CHECKING:
+    from codex_plugin_guardian.settings import Settings
 
 __all__ = ["Guardian"]
 
@@ -42,6 +46,7 @@ class Guardian(ApprovalReviewer):
         if not _is_active(turn.facts):
             return None
         from codex_plugin_guardian.review import decision
+        from codex_plugin_guardian.settings import Settings
 
         settings = self._settings or turn.thread.plugin_settings(Settings)
         return await decision(request, turn, settings, self._limit_s)

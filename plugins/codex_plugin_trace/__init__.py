@@ -28,17 +28,22 @@ _files: WeakKeyDictionary[PluginContext, TraceFile | None] = WeakKeyDictionary()
 def _trace(plugin: PluginContext) -> TraceFile | None:
     """Return the trace file of a kernel. None means that no trace is written; then nothing more is imported."""
     if plugin not in _files:
-        from codex_plugin_trace.settings import Settings
-
-        settings = plugin.settings(Settings)
-        variable = plugin.environ.get(_VARIABLE, "")
-        made = None
-        if settings.file or variable:
-            from codex_plugin_trace.writing.trace_file import trace_file
-
-            made = trace_file(plugin, settings, variable)
-        _files[plugin] = made
+        _files[plugin] = _made(plugin)
     return _files[plugin]
+
+
+def _made(plugin: PluginContext) -> TraceFile | None:
+    variable = plugin.environ.get(_VARIABLE, "")
+    if not variable and not (plugin.config.get("framework") or {}).get("plugins", {}).get(plugin.name):
+        return None
+    from codex_plugin_trace.settings import Settings
+
+    settings = plugin.settings(Settings)
+    if not settings.file and not variable:
+        return None
+    from codex_plugin_trace.writing.trace_file import trace_file
+
+    return trace_file(plugin, settings, variable)
 
 
 @hookimpl

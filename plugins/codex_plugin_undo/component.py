@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, ThreadComponent, ThreadContext, TurnContext
-from codex_plugin_undo.settings import Settings
 
 if TYPE_CHECKING:
+    from codex_plugin_undo.settings import Settings
     from codex_plugin_undo.snapshots import Restored, Store
 
 __all__ = ["SNAPSHOT", "UNDONE", "Snapshots", "UndoComponent", "latest"]
@@ -105,8 +105,12 @@ class UndoComponent(Component):
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
         """Return the part that takes snapshots, or None where they are off."""
+        codex_feature = (thread.config.get("features") or {}).get("ghost_commit") is True
+        if not codex_feature and not (thread.config.get("framework") or {}).get("plugins", {}).get(self.name):
+            return None  # the default, for which nothing more is imported
+        from codex_plugin_undo.settings import Settings
+
         settings = thread.plugin_settings(Settings)
-        features = thread.config.get("features") or {}
-        if not settings.snapshots and features.get("ghost_commit") is not True:
+        if not settings.snapshots and not codex_feature:
             return None
         return Snapshots(thread, settings, self._home, self._search_path)

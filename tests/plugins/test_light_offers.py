@@ -13,6 +13,7 @@ from pathlib import Path
 from codex_framework import PluginContext
 
 class Context:
+    name = sys.argv[1].removeprefix("codex_plugin_")
     environ = {}
     codex_home = Path("/nowhere")
     config = {}
