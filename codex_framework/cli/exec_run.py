@@ -143,8 +143,14 @@ class TextOutput:
     def ended(self, final_message: str | None) -> None:
         """Print the final message on stdout, unless it was just shown on the same terminal."""
         self._out.ended()
-        if final_message is not None and not (self._stdout.isatty() and sys.stderr.isatty()):
+        if final_message is None:
+            return
+        if not self._stdout.isatty():
             self._stdout.line(final_message)
+        elif not sys.stderr.isatty():
+            from codex_framework.cli.human import clean
+
+            self._stdout.line(clean(final_message))
 
     def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield what shows the elapsed time on a terminal, or else writes heartbeats, if they were asked for."""

@@ -44,7 +44,7 @@ from codex_framework.contract.protocol.permissions import (
 from codex_framework.contract.protocol.turn_items import item_text
 from codex_framework.contract.roles.settings import Settings
 
-__all__ = ["HumanOutput", "banner", "diff_lines", "sandbox_summary"]
+__all__ = ["HumanOutput", "banner", "clean", "diff_lines", "sandbox_summary"]
 
 OUTPUT_LINES = 20
 """Maximum number of lines shown of a command's output (Codex's number). The model gets more."""
@@ -96,10 +96,10 @@ class HumanOutput:
         self._line(self._styled(f"codex-framework v{__version__}", "bold"))
         self._line("--------")
         for name, value in rows:
-            self._line(f"{self._styled(f'{name}:', 'bold')} {value}")
+            self._line(f"{self._styled(f'{name}:', 'bold')} {_plain(value)}")
         self._line("--------")
         self._line(self._styled("user", "cyan"))
-        self._line(prompt)
+        self._line(clean(prompt))
 
     def show(self, msg: EventMsg) -> None:  # a flat match: one line for each kind of event
         """Show one event."""
@@ -122,25 +122,26 @@ class HumanOutput:
             case ContextCompactedEvent():
                 self._line(self._styled("context compacted", "italic", "magenta"))
             case ViewImageToolCallEvent(path=path):
-                self._line(f"{self._styled('view image', 'italic', 'magenta')} {path}")
+                self._line(f"{self._styled('view image', 'italic', 'magenta')} {_plain(path)}")
             case WarningEvent(message):
                 self.warn(message)
             case DeprecationNoticeEvent(summary, details):
-                self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {summary} {details or ''}".rstrip())
+                text = clean(f"{summary} {details or ''}").rstrip()
+                self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {text}")
             case StreamErrorEvent():
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {_clean(with_details(msg))}")
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(with_details(msg))}")
             case ErrorEvent(message):
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {_clean(message)}")
+                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(message)}")
             case TokenCountEvent(info=info) if info is not None:
                 self._used = info.total_token_usage.blended_total
             case TurnAbortedEvent(reason=reason):
-                self._line(self._styled(f"turn {reason}", "yellow"))
+                self._line(self._styled(f"turn {_plain(reason)}", "yellow"))
             case _:
                 return
 
     def warn(self, message: str) -> None:
         """Show a warning."""
-        self._line(f"{self._styled('warning:', 'bold', 'yellow')} {_clean(message)}")
+        self._line(f"{self._styled('warning:', 'bold', 'yellow')} {clean(message)}")
 
     def ended(self) -> None:
         """Print the number of tokens used."""
@@ -155,7 +156,7 @@ class HumanOutput:
 
         if self._streaming:
             return
-        text = _clean(status(self._running, self._since))[: shutil.get_terminal_size().columns - 1]
+        text = clean(status(self._running, self._since))[: shutil.get_terminal_size().columns - 1]
         self._is_status_shown = True
         self._out.write(f"\r\x1b[K{self._styled(text, 'dim')}")
         self._out.flush()
@@ -171,7 +172,7 @@ class HumanOutput:
         """Print what runs and for how long, as a line that stays. For logs."""
         from codex_framework.cli.progress import status
 
-        self._line(self._styled(f"still working: {_clean(status(self._running, self._since))}", "dim"))
+        self._line(self._styled(f"still working: {clean(status(self._running, self._since))}", "dim"))
 
     def _delta(self, delta: str) -> None:
         if not self._live:
@@ -179,31 +180,31 @@ class HumanOutput:
         if not self._streaming:
             self._line(self._styled("codex", "italic", "magenta"))
             self._streaming = True
-        self._write(_clean(delta))
+        self._write(clean(delta))
 
     def _item(self, msg: ItemStartedEvent | ItemCompletedEvent) -> None:
         item = msg.item
         if isinstance(msg, ItemStartedEvent):
             if item.get("type") == "CollabAgentToolCall":
                 words = "".join(word.capitalize() for word in str(item.get("tool")).split("_"))
-                self._line(self._styled(f"collab: {words}", "italic", "magenta"))
+                self._line(self._styled(f"collab: {_plain(words)}", "italic", "magenta"))
         elif item.get("type") == "WebSearch":
-            self._line(f"{self._styled('web search:', 'italic', 'magenta')} {_clean(str(item.get('query')))}".rstrip())
+            self._line(f"{self._styled('web search:', 'italic', 'magenta')} {clean(str(item.get('query')))}".rstrip())
         elif item.get("type") == "Reasoning":
             text = item_text(item)
             if text and self._reasoning:
-                self._line(self._styled(_clean(text), "dim"))
+                self._line(self._styled(clean(text), "dim"))
         elif item.get("type") == "AgentMessage":
             if self._streaming:
                 self._write("\n")
                 self._streaming = False
                 return
             self._line(self._styled("codex", "italic", "magenta"))
-            self._line(_clean(item_text(item)))
+            self._line(clean(item_text(item)))
 
     def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> None:
         """Show a call of a tool on a server: its begin, or its end with an error if it failed."""
-        name = _clean(f"{item.get('server')}/{item.get('tool')}")
+        name = _plain(f"{item.get('server')}/{item.get('tool')}")
         label = f"{self._styled('mcp:', 'italic', 'magenta')} {self._styled(name, 'bold')}"
         key = str(item.get("id"))
         if begun:
@@ -213,10 +214,10 @@ class HumanOutput:
         self._running.pop(key, None)
         status = item.get("status")
         colour = "green" if status == "completed" else "red"
-        self._line(f"{label} {self._styled(f'({status})', colour)}")
+        self._line(f"{label} {self._styled(_plain(f'({status})'), colour)}")
         error = item.get("error")
         if isinstance(error, Mapping):
-            self._line(self._styled(_clean(str(error.get("message"))), "dim"))
+            self._line(self._styled(clean(str(error.get("message"))), "dim"))
 
     def _call(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent | ToolCallBeginEvent | ToolCallEndEvent) -> None:
         match msg:
@@ -230,9 +231,9 @@ class HumanOutput:
                 self._running.pop(call_id, None)
 
     def _command_began(self, msg: ExecCommandBeginEvent) -> None:
-        command = _clean(command_line(msg.command))
+        command = clean(command_line(msg.command))
         self._line(self._styled("exec", "italic", "magenta"))
-        self._line(f"{self._styled(command, 'bold')} in {msg.cwd}")
+        self._line(f"{self._styled(command, 'bold')} in {_plain(msg.cwd)}")
         self._running[msg.call_id] = (time.monotonic(), command)
         self._newest = msg.call_id
 
@@ -240,9 +241,10 @@ class HumanOutput:
         duration = f"in {_duration(msg.duration_s)}:"
         self._running.pop(msg.call_id, None)
         if self._newest != msg.call_id:  # something else stands above, so the line says whose end it is
-            self._line(self._styled(_clean(command_line(msg.command)), "bold"))
+            self._line(self._styled(clean(command_line(msg.command)), "bold"))
         if msg.status == "declined":
-            self._line(self._styled(f" declined: {msg.stderr}" if msg.stderr else " declined", "yellow"))
+            reason = f" declined: {clean(msg.stderr)}" if msg.stderr else " declined"
+            self._line(self._styled(reason, "yellow"))
             return
         if msg.exit_code == 0:
             self._line(self._styled(f" succeeded {duration}", "green"))
@@ -250,7 +252,7 @@ class HumanOutput:
             self._line(self._styled(f" exited {msg.exit_code} {duration}", "red"))
         lines = msg.aggregated_output.rstrip("\n").split("\n") if msg.aggregated_output.strip() else []
         for line in lines[:OUTPUT_LINES]:
-            self._line(self._styled(_clean(line), "dim"))
+            self._line(self._styled(clean(line), "dim"))
         if len(lines) > OUTPUT_LINES:
             self._line(self._styled(f"… {len(lines) - OUTPUT_LINES} more lines", "dim"))
 
@@ -258,13 +260,13 @@ class HumanOutput:
         if msg.success:
             self._line(self._styled("patch: completed", "green"))
         else:
-            self._line(self._styled(f"patch: {msg.status}", "red"))
+            self._line(self._styled(f"patch: {_plain(msg.status)}", "red"))
         for path, change in sorted(msg.changes.items()):
-            self._line(path)
+            self._line(_plain(path))
             if self._diffs and msg.success:
                 self._change(change)
         if not msg.success and msg.stderr.strip():
-            self._line(self._styled(msg.stderr.rstrip("\n"), "dim"))
+            self._line(self._styled(clean(msg.stderr.rstrip("\n")), "dim"))
 
     def _change(self, change: FileChange) -> None:
         if change.type == "update":
@@ -273,7 +275,7 @@ class HumanOutput:
             sign = "+" if change.type == "add" else "-"
             text = "".join(f"{sign}{line}\n" for line in getattr(change, "content", "").splitlines())
         lines = text.rstrip("\n").split("\n") if text else []
-        for line in diff_lines([_clean(line) for line in lines[: 2 * OUTPUT_LINES]], colour=self._colour):
+        for line in diff_lines([clean(line) for line in lines[: 2 * OUTPUT_LINES]], colour=self._colour):
             self._line(line)
         if len(lines) > 2 * OUTPUT_LINES:
             self._line(self._styled(f"… {len(lines) - 2 * OUTPUT_LINES} more lines", "dim"))
@@ -281,10 +283,10 @@ class HumanOutput:
     def _plan(self, steps: Sequence[PlanStep], explanation: str | None) -> None:
         self._line(self._styled("plan", "italic", "magenta"))
         if explanation:
-            self._line(self._styled(_clean(explanation), "dim"))
+            self._line(self._styled(clean(explanation), "dim"))
         signs = {"completed": self._styled("✓", "green"), "in_progress": self._styled("→", "cyan")}
         for step in steps:
-            self._line(f"  {signs.get(step.status, self._styled('•', 'dim'))} {_clean(step.step)}")
+            self._line(f"  {signs.get(step.status, self._styled('•', 'dim'))} {clean(step.step)}")
 
     def _styled(self, text: str, *styles: str) -> str:
         return _styled(text, styles) if self._colour else text
@@ -367,6 +369,11 @@ def _duration(seconds: float) -> str:
 _CONTROLS = {number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\t\n"}
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Remove control characters, which could otherwise control the user's terminal, from a text of a model or command."""
     return text.translate(_CONTROLS)
+
+
+def _plain(text: object) -> str:
+    """Return a name for one line. Control characters and line ends are escaped, so that no file can look like other output."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))

@@ -1,13 +1,29 @@
 from __future__ import annotations
 
+import io
 import os
 import pty
+import re
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_framework.cli.human import HumanOutput
+from codex_framework.contract.protocol.events import (
+    AddFile,
+    DeprecationNoticeEvent,
+    EventMsg,
+    ExecCommandBeginEvent,
+    ExecCommandEndEvent,
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    PatchApplyEndEvent,
+    TurnAbortedEvent,
+    ViewImageToolCallEvent,
+    WarningEvent,
+)
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
 
 
@@ -137,6 +153,62 @@ def test_nothing_commands_the_persons_terminal(cli: Any) -> None:
     assert "\x1b" not in ran.err
     assert "Look]0;evil." in ran.err
     assert ran.out == f"Done{evil}.\n"  # for programs: as it is
+
+
+def test_nothing_that_an_event_names_commands_the_terminal_or_looks_like_another_line() -> None:
+    evil = "a\x1b]0;evil\x07\r\x9b2Jb\npatch: completed"
+    ended: dict[str, Any] = {"call_id": "c", "turn_id": "t", "cwd": evil, "command": ("ls", evil), "completed_at_ms": 0}
+    output: dict[str, Any] = {
+        "stdout": "",
+        "stderr": evil,
+        "aggregated_output": evil,
+        "formatted_output": "",
+        "exit_code": 1,
+    }
+    patch: dict[str, Any] = {
+        "call_id": "c",
+        "turn_id": "t",
+        "stdout": "",
+        "stderr": evil,
+        "changes": {evil: AddFile(evil)},
+    }
+    messages: list[EventMsg] = [
+        ViewImageToolCallEvent("c", evil),
+        ExecCommandBeginEvent(call_id="c", turn_id="t", command=("ls", evil), cwd=evil, started_at_ms=0),
+        ExecCommandEndEvent(**ended, **output, duration_s=0.0, status="declined"),
+        ExecCommandEndEvent(**ended, **output, duration_s=0.0, status="failed"),
+        PatchApplyEndEvent(**patch, success=False, status="failed"),
+        PatchApplyEndEvent(**patch, success=True, status="completed"),
+        DeprecationNoticeEvent(evil, evil),
+        TurnAbortedEvent("t", evil),
+        WarningEvent(evil),
+        ItemStartedEvent("t", "t", {"type": "CollabAgentToolCall", "tool": evil}, 0),
+        ItemCompletedEvent(
+            "t", "t", {"type": "McpToolCall", "id": "1", "server": evil, "tool": evil, "status": evil}, 0
+        ),
+    ]
+    for message in messages:
+        for colour in (False, True):
+            out = io.StringIO()
+            HumanOutput(out, colour=colour).show(message)
+            shown = re.sub(r"\x1b\[[\d;]+m", "", out.getvalue()) if colour else out.getvalue()
+            assert "evil" in shown
+            assert not set(shown) & {"\x1b", "\x07", "\r", "\x9b"}, message
+    for message in (messages[0], messages[1]):
+        out = io.StringIO()
+        HumanOutput(out).show(message)
+        assert "patch: completed" not in out.getvalue().splitlines()
+
+
+def test_a_final_message_that_goes_to_a_terminal_cannot_command_it(cli: Any, tmp_path: Path) -> None:
+    cli.serve(say("Done\x1b]0;evil\x07."))
+    master, slave = pty.openpty()
+    with (tmp_path / "log").open("wb") as log:
+        process = cli.start("exec", "--skip-git-repo-check", "hi", stdout=slave, stderr=log)
+        assert process.wait(30) == 0
+    os.close(slave)
+    assert os.read(master, 65536).decode().strip() == "Done]0;evil."
+    os.close(master)
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(cli: Any) -> None:
