@@ -71,7 +71,7 @@ def _bug(error: Exception) -> int:
     from codex_framework.contract.errors import described
 
     print(
-        f"Error: a bug in codex-framework: {described(error)}\n"
+        f"Error: a bug in codex-framework: {_clean(described(error))}\n"
         f"Run it again with {_TRACEBACK}=1 and report what it prints.",
         file=sys.stderr,
     )
@@ -223,7 +223,12 @@ def _print_error(error: Exception) -> None:
         traceback.print_exception(error)
         return
     hint = getattr(error, "hint", "")
-    print(f"Error: {error}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
+    print(_clean(f"Error: {error}" + (f"\n{hint}" if hint else "")), file=sys.stderr)
+
+
+def _clean(text: str) -> str:
+    """Remove control characters, which could otherwise control the user's terminal: an error may quote a file or a server."""
+    return "".join(char for char in text if char in "\n\t" or not (char < " " or "\x7f" <= char < "\xa0"))
 
 
 def _forget_stdout() -> None:
