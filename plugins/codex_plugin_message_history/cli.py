@@ -49,9 +49,8 @@ def history(context: PluginContext, /, text: str | None, *, limit: int, session:
             }
             click.echo(json.dumps(line, ensure_ascii=False))
         else:
-            shown = " ".join(entry.text.split())
-            printable = "".join(itertools.islice((char for char in shown if char.isprintable()), 200))
-            click.echo(f"{_stamp(entry.ts)}  {entry.session_id[:8]}  {printable}")
+            text = _printable(" ".join(entry.text.split()), 200)
+            click.echo(f"{_stamp(entry.ts)}  {_printable(entry.session_id, 8)}  {text}")
 
 
 def command(context: PluginContext) -> click.Command:
@@ -59,6 +58,11 @@ def command(context: PluginContext) -> click.Command:
     own = copy.copy(history)
     own.context_settings = {**history.context_settings, "obj": context}
     return own
+
+
+def _printable(text: str, most: int) -> str:
+    """Return the first printable characters of a text. Others could control the terminal."""
+    return "".join(itertools.islice((char for char in text if char.isprintable()), most))
 
 
 def _stamp(seconds: int) -> str:

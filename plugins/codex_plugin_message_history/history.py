@@ -160,9 +160,11 @@ def _entry(line: bytes) -> HistoryEntry | None:
     try:
         raw = json.loads(line)
         session, ts, text = raw.get("session_id", raw.get("conversation_id")), raw["ts"], raw["text"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        if not isinstance(text, str) or not isinstance(ts, (int, float)):
+            return None
+        return HistoryEntry(str(session), int(ts), text)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):  # also a time without end
         return None
-    return HistoryEntry(str(session), int(ts), text) if isinstance(text, str) and isinstance(ts, (int, float)) else None
 
 
 def _failed(what: str, path: Path, error: OSError) -> CodexError:

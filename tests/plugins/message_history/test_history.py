@@ -154,3 +154,25 @@ def test_the_command_shows_prompts_and_searches_them(
     assert main(["history", "--json", "--limit", "1"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["offset"], shown["text"], shown["log_id"]) == (2, "Fix it", history.path.stat().st_ino)
+
+
+@pytest.mark.parametrize("ts", ["1e999", "-1e999", "NaN", "1e400", "true", "[" * 5000, "9" * 5000, "null"])
+def test_a_time_that_is_none_hides_no_other_prompt(tmp_path: Path, ts: str, monkeypatch: Any, capsys: Any) -> None:
+    history = History(tmp_path / "history.jsonl")
+    history.path.write_text(f'{{"session_id":"s","ts":{ts},"text":"bad"}}\n')
+    history.append("s", "good")
+    assert [entry.text for _, entry in history.entries()][-1] == "good"
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    assert main(["history"]) == 0
+    assert capsys.readouterr().out.endswith("  s  good\n")
+    event = asked(tmp_path, ("get_history_entry_request", {"offset": 0, "log_id": history.path.stat().st_ino}))[0]
+    assert isinstance(event, GetHistoryEntryResponseEvent)
+
+
+def test_nothing_in_the_history_controls_the_terminal(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    evil = "\x1b]0;evil\x07\x9b\x7f"
+    line = {"session_id": evil, "ts": 1, "text": f"a{evil}"}
+    (tmp_path / "history.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    assert main(["history"]) == 0
+    assert capsys.readouterr().out.endswith("  ]0;evil  a]0;evil\n")
