@@ -19,8 +19,12 @@ __all__ = [
     "id_named",
     "id_of_file",
     "ids_beginning",
+    "is_session",
+    "kept_damaged",
     "names_of",
     "newest_first",
+    "next_damaged",
+    "parts_of",
     "read_head",
     "segment_of_file",
 ]
@@ -106,6 +110,34 @@ def all_files(codex_home: Path) -> Iterator[tuple[str, str, str, int, bool]]:
                 yield entry.path, thread, segment, found.st_mtime_ns, archived
 
 
+def is_session(path: Path, codex_home: Path) -> bool:
+    """Return whether a path leads to one of the files that belong to a home."""
+    try:
+        return any(entry[1] == id_of_file(path) and path.samefile(entry[0]) for entry in all_files(codex_home))
+    except OSError:  # removed in the meantime
+        return False
+
+
+def kept_damaged(path: Path) -> list[Path]:
+    """Return the damaged versions of a file that repairs have kept beside it, oldest first."""
+    start = f"{path.name}.damaged-"
+    numbers = (entry.name[len(start) :] for entry in _entries(path.parent) if entry.name.startswith(start))
+    return [path.with_name(start + each) for each in sorted((n for n in numbers if n.isdecimal()), key=int)]
+
+
+def next_damaged(path: Path) -> Path:
+    """Return the path for a further damaged version of a file."""
+    number = 1
+    while os.path.lexists(target := path.with_name(f"{path.name}.damaged-{number}")):
+        number += 1
+    return target
+
+
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """Return the paths of files that a repair or a fork leaves beside a file if it is killed."""
+    return path.with_name(f".{path.name}.repaired"), path.with_name(f".{path.name}.part")
+
+
 def ids_beginning(codex_home: Path, prefix: str) -> list[str]:
     """Return the ids of threads that begin like this, sorted."""
     folders = (*_day_folders(codex_home), codex_home / "archived_sessions")
@@ -146,7 +178,7 @@ def read_head(path: Path) -> dict[str, Any] | None:
         with path.open("rb") as file:
             raw = json.loads(file.readline())
             payload = raw["payload"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return payload if isinstance(payload, dict) and raw.get("type") == "session_meta" else None
 

@@ -57,6 +57,7 @@ def exported(read: Read) -> Iterator[bytes]:
     """Return the lines of a file that contains a whole thread and continues no other file."""
     payload = dict(read.head) if read.head is not None else {"id": read.meta.id, "cwd": read.meta.cwd}
     payload.pop("history_base", None)
+    payload["id"] = read.meta.id
     paginated = payload.get("history_mode") == "paginated"
     meta = meta_from_wire(payload, read.meta.created_at)
     head = meta_line(meta, meta.git, meta.created_at)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codex_framework.contract.errors import ThreadError
-from codex_plugin_rollout.files import all_files, read_head, segment_of_file
+from codex_plugin_rollout.files import all_files, kept_damaged, next_damaged, parts_of, read_head, segment_of_file
 from codex_plugin_rollout.lines import timestamp
 from codex_plugin_rollout.writer_lock import locked
 
@@ -66,7 +66,7 @@ def unarchive(thread_id: str, home: Path) -> None:
 
 
 def delete(thread_id: str, home: Path) -> None:
-    """Delete the files of a thread and its name.
+    """Delete the files of a thread, the damaged versions of them that repairs kept, and its name.
 
     Raises:
         ThreadError: It is in use, another thread continues it, or it cannot be deleted.
@@ -82,12 +82,11 @@ def delete(thread_id: str, home: Path) -> None:
                 hint="Delete the threads that continue it first, or archive it.",
             )
         for path in sorted(paths, key=segment_of_file, reverse=True):  # a file before the one that it continues
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise _unwritable(path, error) from error
+            for each in (*kept_damaged(path), *parts_of(path), path):
+                try:
+                    each.unlink(missing_ok=True)
+                except OSError as error:
+                    raise _unwritable(each, error) from error
         rename(thread_id, "", home) if (home / "session_index.jsonl").exists() else None
     finally:
         lock.release()
@@ -109,7 +108,10 @@ def _move(thread_id: str, home: Path, *, archived: bool) -> None:
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 if target.exists():
                     raise FileExistsError(17, "it is there already", str(target))
+                damaged = kept_damaged(path)
                 path.rename(target)
+                for each in damaged:
+                    each.rename(next_damaged(target))
             except OSError as error:
                 raise _unwritable(target, error) from error
     finally:

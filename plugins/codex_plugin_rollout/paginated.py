@@ -33,6 +33,9 @@ __all__ = ["PaginatedEvents"]
 _INTERACTION = "unified_exec_interaction"
 """The source of events about input to a running command. They get no item, because the command itself is the item."""
 
+_DEEPEST = 100
+"""Levels of a call's arguments that are saved as JSON. Codex reads lines of at most 128 levels, which includes those around them."""
+
 
 class PaginatedEvents:
     """Converter of events to those that a paginated file keeps.
@@ -170,10 +173,22 @@ def _tool_call(msg: ToolCallEndEvent) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> Any:
+    """Return a call's arguments as JSON data, or as text if they are not JSON or nested too deeply."""
     try:
-        return json.loads(text)
-    except ValueError:  # the model's arguments are not JSON
+        value = json.loads(text)
+    except (ValueError, RecursionError):
         return text
+    return text if _is_deep(value) else value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        if not containers:
+            return False
+        level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _duration(seconds: float) -> dict[str, int]:

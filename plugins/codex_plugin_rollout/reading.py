@@ -126,9 +126,13 @@ def _state(path: Path, head: Mapping[str, Any] | None, parts: tuple[Part, ...]) 
 
 
 def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
-    if state.meta is not None:
-        return meta_from_wire(state.meta, modified), ()
     thread_id = id_of_file(path)
+    if state.meta is not None:
+        meta = meta_from_wire(state.meta, modified)
+        if thread_id in (None, meta.id):
+            return meta, ()
+        warning = f"the first line of {path} has the id of another thread, {meta.id}; the id in the file's name is used"
+        return meta.evolve(id=thread_id), (warning,)
     if thread_id is None:
         raise ThreadError(
             f"{path} is not a rollout file: it does not contain the id of its thread",

@@ -185,7 +185,7 @@ def _begins_thread(entry: ThreadEntry) -> bool:
 def _whole_lines(descriptor: int, size: int) -> int:
     """Remove an incomplete last line, so that the next entry starts on a new line, and return the file's new size.
 
-    If the last line lacks only its newline, the newline is added instead.
+    If the last line lacks only its newline, or is nested too deeply to tell, the newline is added instead.
     """
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return size
@@ -195,6 +195,8 @@ def _whole_lines(descriptor: int, size: int) -> int:
     except ValueError:
         os.ftruncate(descriptor, size - len(broken))
         return size - len(broken)
+    except RecursionError:  # it may be whole, and nothing whole is removed
+        pass
     append_whole(descriptor, b"\n", size)
     return size + 1
 
@@ -206,7 +208,7 @@ def _next_ordinal(descriptor: int, size: int) -> int:
     """
     try:
         return int(json.loads(_last_line(descriptor, size - 1))["ordinal"]) + 1
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return sum(os.pread(descriptor, 65_536, start).count(b"\n") for start in range(0, size, 65_536))
 
 

@@ -15,7 +15,7 @@ import attrs
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import ThreadFault
-from codex_plugin_rollout.files import all_files, id_of_file
+from codex_plugin_rollout.files import all_files, id_of_file, next_damaged
 from codex_plugin_rollout.lineage import lineage_of
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.reading import reader_of
@@ -193,12 +193,15 @@ def _rewrite(path: Path, scan: _Scan, thread_id: str | None) -> None:
     new = path.with_name(f".{path.name}.repaired")
     lines = scan.lines if scan.head else [_head(scan, path, thread_id), *scan.lines]
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        new.unlink(missing_ok=True)  # the rest of a repair that was cut off, or a link to somewhere else
+        with os.fdopen(
+            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb"
+        ) as file:
             file.writelines(lines)
             file.flush()
+            os.utime(file.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))  # the list of threads keeps its order
             os.fsync(file.fileno())
-        os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # the list of threads keeps its order
-        os.link(path, _backup(path))
+        os.link(path, next_damaged(path))
         new.rename(path)
     except OSError as error:
         raise ThreadError(
@@ -208,13 +211,6 @@ def _rewrite(path: Path, scan: _Scan, thread_id: str | None) -> None:
         ) from error
     finally:
         new.unlink(missing_ok=True)
-
-
-def _backup(path: Path) -> Path:
-    number = 1
-    while (target := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return target
 
 
 def _head(scan: _Scan, path: Path, thread_id: str | None) -> bytes:

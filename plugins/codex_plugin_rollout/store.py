@@ -103,7 +103,7 @@ class RolloutStore(ThreadStore):
                 continue  # an incomplete first line, or the thread of a sub-agent
             started_in = head.get("cwd")
             if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
-                return str(head["id"])
+                return files.id_of_file(path) or str(head["id"])
         return None
 
     def find(self, query: ThreadQuery, codex_home: str) -> ThreadPage:
@@ -177,12 +177,12 @@ def _locked(thread_id: str, home: Path) -> WriterLock:
 
 
 def _id(thread_id: str, home: Path) -> str:
-    """Return the id of a thread that was named by id, name or path."""
-    from codex_plugin_rollout.files import id_of_file, read_head
+    """Return the id of a thread that was named by id, name or path. It is the one in the file's name."""
+    from codex_plugin_rollout.files import id_of_file, is_session
 
     path = _find(thread_id, home)
-    found = id_of_file(path) or str((read_head(path) or {}).get("id") or "")
-    if not found or home not in path.parents:
+    found = id_of_file(path)
+    if found is None or not is_session(path, home):
         raise ThreadError(
             f"{path} is not a session of {home}",
             slug="thread-not-found",

@@ -6,7 +6,7 @@ import copy
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
     here = _sessions(context)
     stored = here.load(_named(here, session, last=last))
     if as_json:
-        click.echo(json.dumps(session_json(stored), indent=2, ensure_ascii=False))
+        _print_json(session_json(stored))
         return
     for line in session_lines(stored):
         click.echo(line)
@@ -96,9 +96,9 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
 def name_session(context: PluginContext, /, session: str, name: str) -> None:
     """Give SESSION a name, which stands for its id. An empty NAME removes its name."""
     here = _sessions(context)
-    thread_id = here.id_of(session)
-    here.store.rename(thread_id, name, here.home)
-    click.echo(f"Named session {thread_id} {name!r}." if name.strip() else f"Removed the name of session {thread_id}.")
+    shown = _shown(here, session)
+    here.store.rename(session, name, here.home)
+    click.echo(f"Named session {shown} {name!r}." if name.strip() else f"Removed the name of session {shown}.")
 
 
 @sessions.command("archive")
@@ -108,9 +108,10 @@ def name_session(context: PluginContext, /, session: str, name: str) -> None:
 def archive(context: PluginContext, /, session: str | None, *, last: bool) -> None:
     """Archive SESSION: it is no longer listed, and cannot be resumed until it is unarchived."""
     here = _sessions(context)
-    thread_id = here.id_of(_named(here, session, last=last))
-    here.store.archive(thread_id, here.home)
-    click.echo(f"Archived session {thread_id}.")
+    named = _named(here, session, last=last)
+    shown = _shown(here, named)
+    here.store.archive(named, here.home)
+    click.echo(f"Archived session {shown}.")
 
 
 @sessions.command("unarchive")
@@ -119,9 +120,9 @@ def archive(context: PluginContext, /, session: str | None, *, last: bool) -> No
 def unarchive(context: PluginContext, /, session: str) -> None:
     """Move SESSION back from the archive."""
     here = _sessions(context)
-    thread_id = here.id_of(session)
-    here.store.unarchive(thread_id, here.home)
-    click.echo(f"Unarchived session {thread_id}.")
+    shown = _shown(here, session)
+    here.store.unarchive(session, here.home)
+    click.echo(f"Unarchived session {shown}.")
 
 
 @sessions.command("delete")
@@ -131,7 +132,7 @@ def unarchive(context: PluginContext, /, session: str) -> None:
 def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
     """Delete SESSION for ever. Files that it changed stay as they are."""
     here = _sessions(context)
-    thread_id = here.id_of(session)
+    shown = _shown(here, session)
     if not force:
         if not os.isatty(0):
             raise ThreadError(
@@ -139,9 +140,9 @@ def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
                 slug="confirmation",
                 hint="Run it again with --force.",
             )
-        click.confirm(f"Delete session {thread_id} for ever?", abort=True)
-    here.store.delete(thread_id, here.home)
-    click.echo(f"Deleted session {thread_id}.")
+        click.confirm(f"Delete session {shown} for ever?", abort=True)
+    here.store.delete(session, here.home)
+    click.echo(f"Deleted session {shown}.")
 
 
 @sessions.command("check")
@@ -169,10 +170,18 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
     here = _sessions(context.obj)
     if (session is None) is not everything:
         raise click.UsageError("name a session, or add --all")
+    from codex_framework.contract.roles.stores import ThreadFault
+
     found: list[ThreadFault] = []
     damaged = [session] if session is not None else _damaged(here.store.check(here.home))
     for name in damaged:
-        found += here.store.repair(name, here.home)
+        try:
+            found += here.store.repair(name, here.home)
+        except ThreadError as error:
+            if not everything:
+                raise
+            found.append(ThreadFault(thread_id=None, fact=error.fact, path=name))
+            _warn([f"{error.fact}. {error.hint}"])
     _print_faults(found, as_json=as_json, repaired=True)
     context.exit(1 if any(fault.repair is None for fault in found) else 0)
 
@@ -196,8 +205,10 @@ def export(context: PluginContext, /, session: str | None, form: str, output: st
     name = _named(here, session, last=last)
     lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)
     if output is None:
+        from codex_plugin_sessions.table import for_terminal
+
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.writelines(map(for_terminal, lines) if sys.stdout.isatty() else lines)
         sys.stdout.buffer.flush()
         return
     _write_new(Path(output), lines)
@@ -238,6 +249,13 @@ def _query(
     )
 
 
+def _shown(here: Sessions, session: str) -> str:
+    """Return the id of a session, to print it. The store gets the user's own word, which means the same session to it."""
+    from codex_plugin_sessions.table import printable
+
+    return printable(here.id_of(session))
+
+
 def _named(here: Sessions, session: str | None, *, last: bool) -> str:
     """Return which session is meant.
 
@@ -259,11 +277,18 @@ def _named(here: Sessions, session: str | None, *, last: bool) -> str:
     return newest
 
 
+def _print_json(data: Mapping[str, Any]) -> None:
+    from codex_plugin_sessions.table import for_terminal
+
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    click.echo(for_terminal(text.encode("utf-8", "backslashreplace")).decode() if sys.stdout.isatty() else text)
+
+
 def _print_page(page: ThreadPage, *, as_json: bool, searched: bool) -> None:
     from codex_plugin_sessions.table import page_json, page_lines
 
     if as_json:
-        click.echo(json.dumps(page_json(page), indent=2, ensure_ascii=False))
+        _print_json(page_json(page))
         return
     for line in page_lines(page, searched=searched):
         click.echo(line)
@@ -273,7 +298,7 @@ def _print_faults(found: list[ThreadFault], *, as_json: bool, repaired: bool) ->
     from codex_plugin_sessions.table import fault_lines, faults_json
 
     if as_json:
-        click.echo(json.dumps(faults_json(found), indent=2, ensure_ascii=False))
+        _print_json(faults_json(found))
         return
     for line in fault_lines(found, repaired=repaired):
         click.echo(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadSummary
 
-__all__ = ["fault_lines", "faults_json", "page_json", "page_lines", "printable", "since"]
+__all__ = ["fault_lines", "faults_json", "for_terminal", "page_json", "page_lines", "printable", "since"]
 
 _LONGEST = 60
 
@@ -29,7 +30,7 @@ def page_lines(page: ThreadPage, *, searched: bool) -> Iterator[str]:
     for row in rows:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
     if page.cursor is not None:
-        yield f"\nMore: --cursor {page.cursor}"
+        yield f"\nMore: --cursor {printable(page.cursor)}"
 
 
 def faults_json(found: Sequence[ThreadFault]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def fault_lines(found: Sequence[ThreadFault], *, repaired: bool) -> Iterator[str
         if fault.repair is None:
             yield f"  {printable(fault.fact)}; this cannot be repaired"
         else:
-            yield f"  {printable(fault.fact)}; {'repaired' if repaired else 'to repair'}: {fault.repair}"
+            yield f"  {printable(fault.fact)}; {'repaired' if repaired else 'to repair'}: {printable(fault.repair)}"
     if not repaired and any(fault.repair is not None for fault in found):
         yield "\nRepair: codex-framework sessions repair SESSION, or --all. The damaged files are kept."
 
@@ -62,6 +63,13 @@ def fault_lines(found: Sequence[ThreadFault], *, repaired: bool) -> Iterator[str
 def printable(text: str) -> str:
     """Return a text with its control characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def for_terminal(line: bytes) -> bytes:
+    """Return a line of an export with its control characters escaped as in JSON, so that JSON stays the same data."""
+    text = line.decode("utf-8", "replace")
+    shown = (char if char.isprintable() or char in "\n\t" else json.dumps(char)[1:-1] for char in text)
+    return "".join(shown).replace("\x7f", "\\u007f").encode()
 
 
 def since(seconds: float) -> str:
@@ -82,7 +90,8 @@ def _row(summary: ThreadSummary) -> tuple[str, str, str, str]:
     if len(folder) > _LONGEST // 2:
         folder = f"…{folder[1 - _LONGEST // 2 :]}"
     text = printable(" ".join([*marks, said]))
-    return summary.id, since(summary.updated_at), folder, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return printable(summary.id), since(summary.updated_at), folder, shown
 
 
 def _session_json(summary: ThreadSummary) -> dict[str, Any]:

@@ -35,13 +35,12 @@ class _Turn:
 
 def session_lines(stored: StoredThread) -> Iterator[str]:
     """Return the lines of a session, for a terminal."""
-    meta = stored.meta
-    yield f"Session {meta.id}"
+    yield f"Session {printable(stored.meta.id)}"
     for name, value in _facts(stored):
         yield f"{name}: {printable(value)}"
     for turn in _turns(stored):
         if turn.number is not None:
-            yield f"\nTurn {turn.number}" + (f" ({turn.id})" if turn.id else "")
+            yield f"\nTurn {turn.number}" + (f" ({printable(turn.id)})" if turn.id else "")
         for who, text in _said(turn.events):
             first, *rest = text.splitlines() or [""]
             yield f"  {who}: {printable(first)}"

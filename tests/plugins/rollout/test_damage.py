@@ -12,6 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework import ThreadError
+from codex_framework.contract.protocol.events import UserMessageEvent
+from codex_framework.contract.roles.stores import EventEntry, ThreadQuery
 from codex_plugin_rollout import RolloutStore
 
 GOLDEN = Path(__file__).with_name("golden.jsonl").read_bytes()
@@ -94,3 +96,40 @@ def test_an_index_of_any_content_names_no_thread(store: RolloutStore, home: str)
         index.write_text(line)
         with pytest.raises(ThreadError, match=r"^no rollout found for thread id n$"):
             store.load("n", home)
+
+
+DEEP = b"[" * 50_000
+
+
+@pytest.mark.parametrize("line", [DEEP, b'{"type":"session_meta","payload":' + DEEP])
+def test_a_file_that_is_nested_too_deeply_hides_no_other(store: RolloutStore, home: str, line: bytes) -> None:
+    folder = Path(home) / "sessions/2026/11/20"
+    folder.mkdir(parents=True)
+    (folder / "rollout-2026-11-20T18-27-41-good.jsonl").write_bytes(GOLDEN)
+    bad = folder / "rollout-2026-11-20T18-27-42-bad.jsonl"
+    bad.write_bytes(line + b"\n")
+    assert {summary.id for summary in store.find(ThreadQuery(), home).threads} == {"good", "bad"}
+    assert [summary.id for summary in store.find(ThreadQuery(text="e"), home).threads] == ["good"]
+    assert store.latest(home) == "good"
+    assert {fault.thread_id for fault in store.check(home)} == {"bad"}
+    store.delete("bad", home)
+    assert not bad.exists()
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("head", [{}, {"history_mode": "paginated"}])
+@pytest.mark.parametrize("last", [DEEP, b'{"ordinal":1e999,"type":"x","payload":{}}'])
+def test_a_thread_goes_on_after_a_line_that_cannot_be_parsed(
+    store: RolloutStore, home: str, rollout: Any, head: dict[str, str], last: bytes, end: bytes
+) -> None:
+    path = rollout(("event_msg", {"type": "user_message", "message": "hello"}), **head)
+    before = path.read_bytes()
+    path.write_bytes(before + last + end)
+    recorder = store.reopen(store.load(str(path), home), home)
+    recorder.append([EventEntry(UserMessageEvent("more"))])
+    recorder.close()
+    added = path.read_bytes()
+    assert added.startswith(before + last + b"\n")
+    assert added.count(b"\n") == before.count(b"\n") + 2
+    if head:
+        assert json.loads(added.splitlines()[-1])["ordinal"] == 3

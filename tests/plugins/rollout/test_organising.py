@@ -329,3 +329,25 @@ def test_codex_itself_refuses_a_session_that_is_open_here_and_we_one_of_its(
     recorder.close()
     assert done.returncode == 1
     assert f"thread {id_of(1)} already has an active writer" in done.stderr
+
+
+def test_the_damaged_versions_of_a_file_go_with_it(store: RolloutStore, home: str) -> None:
+    path = session(store, home, 1)
+    other = session(store, home, 2)
+    for each in (path, other):
+        for _ in range(2):
+            each.write_bytes(each.read_bytes() + b"broken")
+            store.repair(str(each), home)
+    names = {f"{path.name}.damaged-{number}" for number in (1, 2)}
+    assert names <= {each.name for each in path.parent.iterdir()}
+    store.archive(id_of(1), home)
+    archive = Path(home) / "archived_sessions"
+    assert {each.name for each in archive.iterdir()} == {path.name, *names}
+    store.unarchive(id_of(1), home)
+    assert list(archive.iterdir()) == []
+    assert names <= {each.name for each in path.parent.iterdir()}
+    path.with_name(f".{path.name}.repaired").write_text("a repair that was cut off")
+    store.delete(id_of(1), home)
+    left = [each.name for each in path.parent.iterdir()]
+    assert sorted(left) == [other.name, f"{other.name}.damaged-1", f"{other.name}.damaged-2"]
+    assert not any(b"hello" in each.read_bytes() for each in Path(home).rglob("*") if id_of(1) in each.name)

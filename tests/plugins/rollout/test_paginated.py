@@ -304,3 +304,11 @@ def test_clients_of_codex_see_our_turns_in_its_thread(meta: ThreadMeta, home: st
     command = turns[1]["items"][2]
     assert (command["status"], command["exitCode"], command["aggregatedOutput"]) == ("failed", 3, "hi\n")
     assert "bad thing" in turns[2]["error"]["message"]
+
+
+@pytest.mark.parametrize("depth", [99, 100, 900, 100_000])
+@pytest.mark.parametrize("ends", ["[]", ('{"a":', "}")])
+def test_arguments_that_are_nested_too_deeply_are_kept_as_text(written: Any, depth: int, ends: tuple[str, str]) -> None:
+    deep = ends[0] * depth + "1" + ends[1] * depth
+    lines = written(tool_end(arguments=deep), tool_end(arguments="[" * depth))
+    assert [item["arguments"] for item in items(lines)] == [json.loads(deep) if depth < 100 else deep, "[" * depth]

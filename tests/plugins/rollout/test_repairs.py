@@ -122,3 +122,25 @@ def test_a_repair_never_loses_a_readable_line(tmp_path_factory: pytest.TempPathF
     assert all(line in rest for line in LINES[:8]), "every line is there, in order"
     assert all(isinstance(json.loads(line), dict) for line in kept)
     assert store.load(THREAD, home).warnings == ()
+
+
+def test_a_repair_writes_through_no_link(store: RolloutStore, home: str, tmp_path: Path) -> None:
+    path = written(home, CASES["the last line is incomplete"])
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path.with_name(f".{NAME}.repaired").symlink_to(victim)
+    path.with_name(f"{NAME}.damaged-1").symlink_to(tmp_path / "nowhere")
+    assert len(list(store.repair(THREAD, home))) == 1
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+    assert not path.is_symlink()
+    assert facts(store, home) == []
+    assert path.with_name(f"{NAME}.damaged-2").read_bytes() == CASES["the last line is incomplete"]
+
+
+def test_the_rest_of_a_repair_that_was_cut_off_hinders_no_other(store: RolloutStore, home: str) -> None:
+    path = written(home, CASES["the last line is incomplete"])
+    path.with_name(f".{NAME}.repaired").write_text("a part, which is longer than the file" * 1000)
+    store.repair(THREAD, home)
+    assert facts(store, home) == []
+    assert path.read_bytes() == b"".join(LINES[:-1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -266,3 +268,123 @@ def test_the_store_of_the_configuration_is_used(run: Run, home: Path, session: A
     (home / "config.toml").write_text('[framework]\nthread_store = "none"\n')
     status, _, err = run("sessions", "list")
     assert (status, err.splitlines()[0]) == (1, "Error: no plugin offers the thread store 'none'")
+
+
+def file_of(home: Path, number: int) -> Path:
+    (path,) = home.rglob(f"rollout-*-{id_of(number)}.jsonl")
+    return path
+
+
+@pytest.mark.parametrize("command", [["delete", "--force"], ["archive"], ["name"]])
+@pytest.mark.parametrize("lie", [id_of(2), id_of(2)[:8], "other"])
+def test_the_id_in_a_files_name_counts_not_the_one_in_its_head(
+    run: Run, session: Any, home: Path, command: list[str], lie: str
+) -> None:
+    session(1, "one")
+    session(2, "two")
+    run("sessions", "name", id_of(2), "other")
+    liar, other = file_of(home, 1), file_of(home, 2)
+    liar.write_text(liar.read_text().replace(id_of(1), lie))
+    _, shown, warned = run("sessions", "show", id_of(1))
+    assert shown.splitlines()[0] == f"Session {id_of(1)}"
+    assert f"has the id of another thread, {lie}; the id in the file's name is used" in warned
+    assert run("sessions", "show", "--last")[1] == shown
+    assert json.loads(run("sessions", "export", id_of(1))[1].splitlines()[0])["payload"]["id"] == id_of(1)
+    status, out, err = run("sessions", *command, id_of(1), *(["new"] if command == ["name"] else []))
+    assert (status, err) == (0, "")
+    assert id_of(1) in out
+    assert other.exists()
+    assert liar.exists() is (command == ["name"])
+    assert "[other] two" in run("sessions", "list")[1]
+
+
+@pytest.mark.parametrize("command", [["delete", "--force"], ["archive"], ["unarchive"], ["name"]])
+@pytest.mark.parametrize("name", ["rollout-2026-09-21T14-13-21-{}.jsonl", "notes.jsonl"])
+def test_a_file_elsewhere_names_no_session_of_the_home(
+    run: Run, session: Any, home: Path, tmp_path: Path, command: list[str], name: str
+) -> None:
+    session(1, "one")
+    path = file_of(home, 1)
+    foreign = tmp_path / name.format(id_of(1))
+    foreign.write_bytes(path.read_bytes())
+    for place in (foreign, Path(f"{home}/../{foreign.name}")):
+        status, out, err = run("sessions", *command, str(place), *(["new"] if command == ["name"] else []))
+        assert (status, out) == (1, "")
+        assert f"is not a session of {home}" in err
+    assert path.exists()
+    assert run("sessions", "archive", str(path)) == (0, f"Archived session {id_of(1)}.\n", "")
+
+
+EVIL = "\x1b]0;evil\x07\x9b31m\x7f"
+
+
+def test_nothing_of_a_session_controls_the_terminal(run: Run, session: Any, home: Path, tmp_path: Path) -> None:
+    session(1, f"one{EVIL}")
+    path = file_of(home, 1)
+    evil_id = f"evil{EVIL}"
+    path.write_text(path.read_text().replace('"turn-1"', json.dumps(f"turn{EVIL}")))
+    evil = path.rename(path.with_name(path.name.replace(id_of(1), evil_id)))
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    elsewhere.write_text(evil.read_text().replace(id_of(1), json.dumps(evil_id)[1:-1]))
+    for command in (
+        ["sessions", "list", "--all"],
+        ["sessions", "show", "--last"],
+        ["sessions", "show", str(elsewhere)],
+        ["sessions", "show", f"no{EVIL}"],
+        ["sessions", "name", evil_id, "evil"],
+        ["archive", evil_id],
+        ["unarchive", evil_id],
+        ["delete", "--force", str(evil)],
+    ):
+        status, out, err = run(*command)
+        assert status == (1 if f"no{EVIL}" in command else 0), err
+        assert not {*EVIL} & {*"\x1b\x07\x9b\x7f"} & {*out, *err}, command
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "markdown"])
+def test_an_export_to_a_terminal_has_its_controls_escaped_and_a_file_gets_it_as_it_is(
+    session: Any, home: Path, tmp_path: Path, form: str
+) -> None:
+    session(1, f"one{EVIL}")
+    file_of(home, 1).write_text(file_of(home, 1).read_text().replace("\\u007f", "\x7f"))
+    program = str(Path(sys.executable).with_name("codex-framework"))
+    command = [program, "sessions", "export", id_of(1), "--format", form]
+    environ = {**os.environ, "CODEX_HOME": str(home)}
+    reader, terminal = pty.openpty()
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdin=subprocess.DEVNULL, stdout=terminal) as process:
+        os.close(terminal)
+        seen = b""
+        with contextlib.suppress(OSError):  # the end
+            while part := os.read(reader, 65_536):
+                seen += part
+    os.close(reader)
+    assert process.returncode == 0
+    text = seen.decode()
+    assert not {*text} & {*"\x1b\x07\x9b\x7f"}
+    assert "\\u001b]0;evil\\u0007\\u009b31m\\u007f" in text
+    as_it_is = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=True, timeout=60)
+    if form == "markdown":
+        assert EVIL in as_it_is.stdout.decode()
+    else:
+        assert [json.loads(line) for line in (text.splitlines() if form == "jsonl" else [text])] == [
+            json.loads(line) for line in (as_it_is.stdout.splitlines() if form == "jsonl" else [as_it_is.stdout])
+        ]
+
+
+def test_a_repair_of_all_goes_on_after_one_that_fails(run: Run, session: Any, home: Path) -> None:
+    for number in (1, 2, 3):
+        session(number, "one")
+        file_of(home, number).write_bytes(file_of(home, number).read_bytes()[:-30])
+    store = RolloutStore()
+    writer = store.reopen(store.load(id_of(2), str(home)), str(home))
+    before = file_of(home, 2).read_bytes()
+    status, out, err = run("sessions", "repair", "--all")
+    writer.close()
+    assert status == 1
+    assert out.count("; repaired: it is left out") == 2
+    assert f"{file_of(home, 2)}\n  thread {id_of(2)} already has an active writer" in out
+    assert "; this cannot be repaired" in out
+    assert "Wait until it ends or stop it." in err
+    assert file_of(home, 2).read_bytes() == before
+    assert run("sessions", "repair", "--all")[0] == 0
+    assert run("sessions", "check")[0] == 0
