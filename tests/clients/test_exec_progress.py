@@ -17,17 +17,11 @@ import pytest
 from codex_framework.cli.human import HumanOutput
 from codex_framework.cli.progress import beat, duration, status
 from codex_framework.contract.protocol.events import (
-    DeprecationNoticeEvent,
     ExecCommandBeginEvent,
     ExecCommandEndEvent,
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    PatchApplyEndEvent,
     ToolCallBeginEvent,
-    ViewImageToolCallEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.events.command import AddFile
 from codex_framework.testing.replies import call, say
 
 
@@ -194,35 +188,8 @@ def test_a_status_is_replaced_by_what_comes_next() -> None:
     assert out.getvalue() == "\r\x1b[K0s dig\r\x1b[Kexec\nrun a in /w\n"
 
 
-EVIL = "\x1b]0;evil\x07\x9b31m\x7f"
-
-
-def test_nothing_that_a_model_names_controls_the_terminal() -> None:
-    ran = {"call_id": EVIL, "turn_id": "t", "stdout": EVIL, "stderr": f"reason {EVIL}"}
-    text = "\n".join(
-        shown(
-            ViewImageToolCallEvent(EVIL, f"/image{EVIL}"),
-            begin(f"a{EVIL}").evolve(cwd=f"/folder{EVIL}"),
-            end(f"a{EVIL}").evolve(status="declined", stderr=f"reason{EVIL}"),
-            PatchApplyEndEvent(
-                **ran, success=False, changes={f"/file{EVIL}": AddFile(f"line{EVIL}\n")}, status=f"failed{EVIL}"
-            ),
-            PatchApplyEndEvent(
-                **ran, success=True, changes={f"/file{EVIL}": AddFile(f"line{EVIL}\n")}, status="completed"
-            ),
-            DeprecationNoticeEvent(f"summary{EVIL}", f"details{EVIL}"),
-            ItemStartedEvent("th", "t", {"type": "CollabAgentToolCall", "tool": f"spawn{EVIL}"}, 0),
-            ItemCompletedEvent("th", "t", {"type": "McpToolCall", "id": "i", "status": f"done{EVIL}"}, 0),
-            ItemCompletedEvent("th", "t", {"type": "WebSearch", "id": "i", "query": f"query{EVIL}"}, 0),
-        )
-    )
-    assert not {*"\x1b\x07\x9b\x7f"} & {*text}
-    for word in ("image", "folder", "reason", "file", "failed", "line", "summary", "details", "done", "query"):
-        assert f"{word}]0;evil31m" in text
-
-
 def test_nothing_that_an_error_quotes_controls_the_terminal(cli: Any) -> None:
-    ran = cli.run("sessions", "show", f"gone{EVIL}")
+    ran = cli.run("sessions", "show", "gone\x1b]0;evil\x07\x9b31m\x7f")
     assert ran.status == 1
     assert "gone]0;evil31m" in ran.err
     assert not {*"\x1b\x07\x9b\x7f"} & {*ran.err}
