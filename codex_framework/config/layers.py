@@ -72,6 +72,10 @@ that say which login is used, or have a server read the web, and those of this f
 protects the user from commands."""
 
 
+_LOWERED_BY_PROJECTS: Mapping[tuple[str, ...], int] = {("agents", "max_threads"): 6, ("agents", "max_depth"): 1}
+"""The user's limits that a project's own file can only lower, with the values that hold without a setting (Codex's)."""
+
+
 FROM_ANY_FOLDER = frozenset(
     (
         *(
@@ -312,7 +316,7 @@ def _project_layers(
         for file in files:
             limit = _without_denied if is_trusted_itself(projects, file.parent.parent) else _harmless
             for layer in read("project", file):
-                allowed, ignored = limit(layer)
+                allowed, ignored = limit(layer, tables)
                 layers.append(allowed)
                 warnings += ignored
             if limit is _harmless and (hooks := file.with_name(HOOKS_FILE)).is_file():
@@ -346,21 +350,27 @@ def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path
     return [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
 
 
-def _without_denied(layer: Layer) -> tuple[Layer, list[str]]:
-    denied = [key for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None]
+def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
+    denied = {key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None}
+    for key, default in _LOWERED_BY_PROJECTS.items():
+        wanted, most = lookup(layer.table, key), lookup(outer, key)
+        most = default if most is None else most
+        if isinstance(wanted, int) and isinstance(most, int) and wanted > most:
+            denied[key] = f"can only lower it (from {most})"
     if not denied:
         return layer, []
     table = layer.table
     for key in denied:
         table = _without(table, key)
     return layer.evolve(table=table), [
-        f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file cannot set it. Set it in your config.toml."
-        for key in denied
+        f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file {why}. Set it in your config.toml."
+        for key, why in denied.items()
     ]
 
 
-def _harmless(layer: Layer) -> tuple[Layer, list[str]]:
+def _harmless(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
     """Return the layer of a folder that is not trusted itself, with what it can set."""
+    del outer
     ignored = [key for key in layer.table if key not in FROM_ANY_FOLDER]
     table = {key: value for key, value in layer.table.items() if key in FROM_ANY_FOLDER}
     return layer.evolve(table=table), [

@@ -41,7 +41,8 @@ checkout of its worktree. The file of a folder that is not named itself can
 set only what loosens nothing (`model`, `model_reasoning_effort`, ...).
 A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
 `chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url`,
-`features.hooks` and `framework.plugins.paths`. They are ignored there with a warning.
+`features.hooks` and `framework.plugins.paths`. They are ignored there with a warning. It can only lower
+`agents.max_threads` and `agents.max_depth`.
 
 Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
 `$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import Component, OpHandler, hookimpl
+from codex_framework import Component, OpHandler, PluginContext, hookimpl
 from codex_framework.toolkit.exports import exported
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ def codex_settings() -> type[Any]:
 
 
 @hookimpl
-def codex_components() -> Iterable[Component]:
+def codex_components(plugin: PluginContext) -> Iterable[Component]:
     """Offer the component that gives threads the tools for sub-agents."""
     from codex_plugin_sub_agents.component import SubAgents
 
-    return [SubAgents()]
+    return [SubAgents(plugin.layers)]
 
 
 @hookimpl

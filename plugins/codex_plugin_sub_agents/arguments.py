@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import Agent, ToolContext, ToolError
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.protocol.ops import (
     MAX_USER_INPUT_TEXT_CHARS,
     ImageInput,
@@ -23,8 +24,12 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _MAX_ITEMS = 100
 
 
-def given_input(given: Mapping[str, Any]) -> tuple[Sequence[UserInputItem], str]:
+def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[UserInputItem], str]:
     """Return the input of a call, and its text for clients.
+
+    Args:
+        access: What the calling thread may do. The model's server fetches the images of addresses, so these need the network: an
+            address can carry anything that the thread has read.
 
     Raises:
         ToolError: There is none, or it cannot be used. The texts are Codex's where it has one.
@@ -40,7 +45,8 @@ def given_input(given: Mapping[str, Any]) -> tuple[Sequence[UserInputItem], str]
         raise ToolError("Items can't be empty")
     if len(items) > _MAX_ITEMS:
         raise ToolError(f"at most {_MAX_ITEMS} items can be sent at once")
-    found = [_item(item) for item in items]
+    online = access.network is NetworkMode.ON
+    found = [_item(item, online=online) for item in items]
     return found, "\n".join(item.text if isinstance(item, TextInput) else f"[{item.type}]" for item in found)
 
 
@@ -52,12 +58,18 @@ def _text(text: str) -> str:
     return text
 
 
-def _item(item: Mapping[str, Any]) -> TextInput | ImageInput | MentionInput:
+def _item(item: Mapping[str, Any], *, online: bool) -> TextInput | ImageInput | MentionInput:
     """Return an input item. Files are not read for a model here: an agent reads them with its own tools and permissions."""
     match item:
         case {"type": "text", "text": str(text)}:
             return TextInput(_text(text))
-        case {"type": "image", "image_url": str(url)} if url.startswith(("https://", "data:image/")):
+        case {"type": "image", "image_url": str(url)} if url.startswith("data:image/"):
+            return ImageInput(url)
+        case {"type": "image", "image_url": str(url)} if url.startswith("https://"):
+            if not online:
+                raise ToolError(
+                    "the address of an image cannot be sent without network access: send the image itself as a data: URL"
+                )
             return ImageInput(url)
         case {"type": "mention", "name": str(name), "path": str(path)}:
             return MentionInput(name, path)

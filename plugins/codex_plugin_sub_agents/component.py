@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from codex_framework import Component, ServiceError, ThreadComponent, ThreadContext, Tool, TurnFacts
-from codex_plugin_sub_agents.settings import Settings, is_on, most_deep, most_threads
+from codex_framework import Component, ConfigLayer, ServiceError, ThreadComponent, ThreadContext, Tool, TurnFacts
+from codex_plugin_sub_agents.settings import Settings, held_back, is_on, most_deep, most_threads
 
 if TYPE_CHECKING:
     from codex_plugin_sub_agents.family import Family
@@ -69,15 +69,22 @@ class AgentsPart(ThreadComponent):
 
 
 class SubAgents(Component):
-    """Gives root threads and sub-agents their part. Reviewers and other threads with a purpose of their own get none."""
+    """Gives root threads and sub-agents their part. Reviewers and other threads with a purpose of their own get none.
+
+    Args:
+        layers: The sources of the kernel's configuration.
+    """
 
     name = "sub_agents"
+
+    def __init__(self, layers: Sequence[ConfigLayer] = ()) -> None:
+        self._layers = layers
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
         """Return the part of a thread."""
         if not is_on(thread.config) or not most_deep(thread.config):
             return None
-        settings = thread.plugin_settings(Settings)
+        settings = held_back(thread.plugin_settings(Settings), self._layers)
         parent = thread.parent
         if parent is None:
             return AgentsPart(thread, settings, None)

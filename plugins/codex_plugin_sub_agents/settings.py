@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codex_framework import Value
+from codex_framework import ConfigLayer, Value
 
-__all__ = ["Settings", "is_on", "most_deep", "most_threads"]
+__all__ = ["Settings", "held_back", "is_on", "most_deep", "most_threads"]
 
 
 class Settings(Value, kw_only=True):
@@ -19,6 +19,30 @@ class Settings(Value, kw_only=True):
     """
 
     shortest_wait_ms: int = 10_000
+
+
+def held_back(settings: Settings, layers: Sequence[ConfigLayer]) -> Settings:
+    """Return the settings without a shorter wait that a project has set: the user pays for the requests of a model that polls.
+
+    Args:
+        layers: The sources of the kernel's configuration.
+    """
+    of_user, of_project = Settings().shortest_wait_ms, None
+    for layer in layers:
+        value = _in(layer.table, "framework", "plugins", "sub_agents", "shortest_wait_ms")
+        if isinstance(value, int) and layer.name == "project":
+            of_project = value
+        elif isinstance(value, int):
+            of_user, of_project = value, None
+    if of_project == settings.shortest_wait_ms and of_project < of_user:
+        return settings.evolve(shortest_wait_ms=of_user)
+    return settings
+
+
+def _in(table: Any, *keys: str) -> Any:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
 
 
 def is_on(config: Mapping[str, Any]) -> bool:
@@ -40,4 +64,4 @@ def most_deep(config: Mapping[str, Any]) -> int:
 def _number(config: Mapping[str, Any], key: str, default: int) -> int:
     agents = config.get("agents")
     value = agents.get(key) if isinstance(agents, Mapping) else None
-    return value if isinstance(value, int) else default
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

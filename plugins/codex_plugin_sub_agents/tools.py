@@ -56,7 +56,7 @@ class SpawnAgent(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Start an agent."""
-        items, task = given_input(given)
+        items, task = given_input(given, context.access)
         fork = bool(given.get("fork_context"))
         if fork:
             check_fork(given)
@@ -83,7 +83,7 @@ class SendInput(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Send the input."""
-        items, task = given_input(given)
+        items, task = given_input(given, context.access)
         target = checked_id(given["target"])
         item = CallItem(context, self.name, [target], task)
         failed = True

@@ -217,6 +217,27 @@ def test_a_project_cannot_choose_code_or_drop_a_safeguard(place, line, key):
     )
 
 
+@pytest.mark.parametrize(
+    ("user", "wanted", "kept"),
+    [
+        ("", "max_threads = 6\nmax_depth = 1", {"max_threads": 6, "max_depth": 1}),
+        ("", "max_threads = 7\nmax_depth = 0", {"max_depth": 0}),
+        ("max_threads = 9\nmax_depth = 3", "max_threads = 8\nmax_depth = 4", {"max_threads": 8, "max_depth": 3}),
+        ("max_threads = 2", "max_threads = 3", {"max_threads": 2}),
+    ],
+)
+def test_a_project_can_only_lower_the_limits_of_sub_agents(place, user, wanted, kept):
+    place.trust()
+    file = place.codex_home / "config.toml"
+    file.write_text(f"{file.read_text()}\n[agents]\n{user}\n")
+    place.write_project(f"[agents]\n{wanted}\n")
+    config = place.load()
+    assert config.get("agents") == kept
+    ignored = [line for line in wanted.splitlines() if kept.get(line.split()[0]) != int(line.split()[-1])]
+    assert len(config.warnings) == len(ignored)
+    assert all("a project's own file can only lower it (from " in text for text in config.warnings)
+
+
 def test_a_project_cannot_trust_itself(place):
     place.write_project(f'[projects."{place.project}"]\ntrust_level = "trusted"\n')
     assert place.load().trust is None

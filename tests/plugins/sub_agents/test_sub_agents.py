@@ -337,6 +337,31 @@ def test_an_agent_inherits_the_instructions_of_the_thread(play: Play) -> None:
     assert play.of_agents()[0].instructions == "Be brief."
 
 
+@pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
+def test_the_address_of_an_image_does_not_leave_a_thread_without_the_network(play: Play, mode: str) -> None:
+    items = [{"type": "image", "image_url": "https://x.test/?d=secret"}]
+    replies = [
+        spawn(),
+        call("spawn_agent", items=items, call_id="x"),
+        lambda: call("send_input", target=play.id_of(), items=items, call_id="y"),
+        say("done"),
+    ]
+    play.run(replies, lambda *_: say("ok"), f'sandbox_mode="{mode}"')
+    assert "without network access" in play.outputs()["x"]
+    assert "without network access" in play.outputs()["y"]
+    assert not any("x.test" in str(request.prompt.items) for request in play.of_agents())
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"),
+    [("https://x.test/a.png", "danger-full-access"), ("data:image/png;base64,iVBORw0KGgo=", "read-only")],
+)
+def test_an_image_is_sent_by_its_address_only_if_the_thread_has_the_network(play: Play, url: str, mode: str) -> None:
+    image = call("spawn_agent", items=[{"type": "image", "image_url": url}], call_id="s")
+    play.run([image, wait(play, "s"), say("done")], lambda *_: say("ok"), f'sandbox_mode="{mode}"')
+    assert url in str(play.of_agents()[0].prompt.items)
+
+
 # The end
 
 

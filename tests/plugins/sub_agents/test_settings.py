@@ -1,0 +1,54 @@
+"""The plugin's settings, and what a project may change of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from codex_framework import ConfigLayer
+from codex_plugin_sub_agents.component import AgentsPart
+from codex_plugin_sub_agents.settings import Settings, held_back, most_deep, most_threads
+
+
+def layer(name: str, wait_ms: Any) -> ConfigLayer:
+    table = {"framework": {"plugins": {"sub_agents": {"shortest_wait_ms": wait_ms}}}}
+    return ConfigLayer(name=name, path="x", table=table)
+
+
+@pytest.mark.parametrize(
+    ("layers", "wait_ms", "kept"),
+    [
+        ([], 10_000, 10_000),
+        ([("project", 50)], 50, 10_000),
+        ([("project", 20_000)], 20_000, 20_000),
+        ([("user", 500), ("project", 50)], 50, 500),
+        ([("user", 500), ("project", 1000)], 1000, 1000),
+        ([("user", 500), ("project", 100), ("project", 50)], 50, 500),
+        ([("project", 50), ("override", 40)], 40, 40),
+        ([("project", 50), ("override", 50)], 50, 50),
+        ([("project", 50)], 70, 70),  # set by a program for its thread
+    ],
+)
+def test_a_project_can_only_lengthen_the_shortest_wait(layers: Any, wait_ms: int, kept: int) -> None:
+    found = held_back(Settings(shortest_wait_ms=wait_ms), [layer(*one) for one in layers])
+    assert found.shortest_wait_ms == kept
+
+
+def test_the_shortest_wait_of_a_trusted_project_does_not_reach_its_threads(make_kernel: Any, workspace: Any) -> None:
+    (workspace / ".codex").mkdir()
+    (workspace / ".codex" / "config.toml").write_text("[framework.plugins.sub_agents]\nshortest_wait_ms = 1\n")
+
+    async def main() -> int:
+        trusted = f'projects."{workspace}".trust_level="trusted"'
+        async with make_kernel([], config=[trusted]) as kernel:
+            thread = await kernel.start_thread()
+            return int(thread.conversation.context("sub_agents").component(AgentsPart).family().shortest_wait_ms)
+
+    assert asyncio.run(main()) == 10_000
+
+
+def test_a_limit_that_is_no_number_has_no_effect() -> None:
+    config = {"agents": {"max_threads": True, "max_depth": "3"}}
+    assert (most_threads(config), most_deep(config)) == (6, 1)
