@@ -22,12 +22,16 @@ __all__ = ["call_ids", "group_ends"]
 
 
 def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
-    """Return the ids of calls or of outputs. Repeated ids get a number, which a call and its output have in common."""
+    """Return different ids for calls or for outputs. Repeated ids get a number, which a call and its output have in common."""
+    own = [item.call_id or "call" for item in items]
+    taken = set(own)
     counts: dict[str, int] = {}
     ids: list[str] = []
-    for item in items:
-        call_id = item.call_id or "call"
-        counts[call_id] = number = counts.get(call_id, 0) + 1
+    for call_id in own:
+        number = counts.get(call_id, 0) + 1
+        while number > 1 and f"{call_id}_{number}" in taken:
+            number += 1
+        counts[call_id] = number
         ids.append(call_id if number == 1 else f"{call_id}_{number}")
     return ids
 

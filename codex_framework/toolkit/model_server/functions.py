@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from codex_framework.contract.protocol.items import CallItem, CustomToolCall, FunctionCall, LocalShellCall
 from codex_framework.contract.protocol.wire import encode_json
@@ -45,17 +45,30 @@ def function_call(call: CallItem) -> tuple[str, str]:
             return function_name(name), encode_json({INPUT: text})
         case LocalShellCall(action=action):
             fields = {key: value for key, value in action.items() if key != "type" and value is not None}
-            return LOCAL_SHELL, encode_json(fields)
+            return LOCAL_SHELL, _object(encode_json(fields))
 
 
 def _object(text: str) -> str:
     """Return arguments that are a JSON object: servers that put them into a template fail for others."""
     try:
-        if isinstance(json.loads(text or "{}"), dict):
+        if isinstance(_parsed(text or "{}"), dict):
             return text or "{}"
     except (ValueError, RecursionError):
         pass
     return encode_json({"invalid_arguments": text})
+
+
+def _parsed(text: str, *, strict: bool = True) -> Any:
+    """Return a JSON value. Python also reads ``NaN`` and ``Infinity``, which are not JSON.
+
+    Raises:
+        ValueError, RecursionError: It is none.
+    """
+    return json.loads(text, strict=strict, parse_constant=_refuse)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 class Projection:
@@ -144,7 +157,7 @@ def _function(spec: ToolSpec) -> dict[str, Any] | None:
 def _shell_action(arguments: str) -> dict[str, Any] | None:
     """Return the action of a ``local_shell`` call. None means that the arguments have no command."""
     try:
-        value = json.loads(arguments, strict=False)
+        value = _parsed(arguments, strict=False)
     except (ValueError, RecursionError):
         return None
     command = value.get("command") if isinstance(value, dict) else None

@@ -130,6 +130,38 @@ def test_calls_are_directly_followed_by_their_outputs_in_their_order(ask):
     assert body["thinking"]["type"] == "enabled"
 
 
+def test_ids_of_calls_are_unique_in_the_whole_conversation(ask):
+    said = Message("assistant", (OutputText("Done."),))
+    first = ["call.1", "call_1", "call_1", "call_1_2", "call:1"]
+    later = ["call_1", "other"]
+    body = body_of(
+        ask,
+        "Look.",
+        *[FunctionCall("look", "{}", call_id) for call_id in first],
+        *[FunctionCallOutput(call_id, f"{call_id} {place}") for place, call_id in reversed(list(enumerate(first)))],
+        said,
+        "Again.",
+        *[FunctionCall("look", "{}", call_id) for call_id in later],
+        *[FunctionCallOutput(call_id, f"later {call_id}") for call_id in later],
+    )
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    uses = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    results = {block["tool_use_id"]: block["content"] for block in blocks if block["type"] == "tool_result"}
+    assert len(set(uses)) == len(uses) == len(first) + len(later)
+    assert set(results) == set(uses)
+    assert [results[name].split()[0] for name in uses] == [*first, "later", "later"]
+
+
+@pytest.mark.parametrize("arguments", ['{"a": NaN}', '{"a": [-Infinity]}', '{"a": Infinity}'])
+def test_numbers_that_json_does_not_have_leave_the_body_valid(ask, arguments):
+    shell = LocalShellCall({"type": "exec", "command": ["ls"], "timeout_ms": float("nan")}, "call-2")
+    outputs = [FunctionCallOutput("call-1", "Wrong."), FunctionCallOutput("call-2", "")]
+    body = body_of(ask, "Look.", FunctionCall("look", arguments, "call-1"), shell, *outputs)
+    first, second = (block["input"] for block in body["messages"][1]["content"])
+    assert first == {"invalid_arguments": arguments}
+    assert second == {"invalid_arguments": '{"command":["ls"],"timeout_ms":NaN}'}
+
+
 def test_tools_are_functions_and_those_of_a_server_are_left_out(ask):
     body = body_of(ask, tools=(LOOK, WRITE, NativeSpec("web_search", "web_search")), parallel_tool_calls=False)
     look, write = body["tools"]

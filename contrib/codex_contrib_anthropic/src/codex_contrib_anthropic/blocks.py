@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from codex_framework import FunctionCall, InputImage, InputText, Message, OutputText, ResponseItem
@@ -30,6 +30,7 @@ __all__ = [
     "is_instruction",
     "said_blocks",
     "text_of",
+    "tool_ids",
     "utf8",
     "words_blocks",
 ]
@@ -83,10 +84,34 @@ def words_blocks(item: Message, *, images: bool) -> list[bytes]:
     return [utf8(_text(f"<developer_message>\n{text}\n</developer_message>"))] if text.strip() else []
 
 
-def said_blocks(items: Sequence[ResponseItem]) -> list[bytes]:
-    """Return the blocks of what the model said at once, in its order."""
-    calls = [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
-    ids = iter(_block_ids(calls))
+def tool_ids(items: Iterable[ResponseItem], taken: Collection[str]) -> list[str]:
+    """Return an id for each call of a group, with the characters that this API allows, and which no other call has.
+
+    Args:
+        taken: The ids of earlier calls.
+    """
+    ids: list[str] = []
+    for call_id in call_ids(_calls(items)):
+        allowed = unused = _NOT_IN_IDS.sub("_", call_id)
+        number = 1
+        while unused in taken or unused in ids:
+            number += 1
+            unused = f"{allowed}_{number}"
+        ids.append(unused)
+    return ids
+
+
+def _calls(items: Iterable[ResponseItem]) -> list[CallItem]:
+    return [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
+
+
+def said_blocks(items: Sequence[ResponseItem], tools: Iterable[str]) -> list[bytes]:
+    """Return the blocks of what the model said at once, in its order.
+
+    Args:
+        tools: The ids of its calls (see :func:`tool_ids`).
+    """
+    ids = iter(tools)
     blocks: list[bytes] = []
     for place, item in enumerate(items):
         match item:
@@ -103,23 +128,23 @@ def said_blocks(items: Sequence[ResponseItem]) -> list[bytes]:
     return blocks
 
 
-def answer_blocks(items: Sequence[ResponseItem], *, images: bool) -> list[bytes]:
-    """Return the blocks of the outputs, in the order of the calls, and of what came in between."""
-    calls = [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
+def answer_blocks(items: Sequence[ResponseItem], tools: Iterable[str], *, images: bool) -> list[bytes]:
+    """Return the blocks of the outputs, in the order of the calls, and of what came in between.
+
+    Args:
+        tools: The ids of the calls (see :func:`tool_ids`).
+    """
     outputs = [item for item in items if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
-    found = dict(zip(_block_ids(outputs), outputs, strict=True))
+    found = dict(zip(call_ids(outputs), outputs, strict=True))
     blocks = [
-        utf8(_result(call_id, found[call_id], images=images)) for call_id in _block_ids(calls) if call_id in found
+        utf8(_result(name, found[call_id], images=images))
+        for name, call_id in zip(tools, call_ids(_calls(items)), strict=True)
+        if call_id in found
     ]
     for item in items:
         if isinstance(item, Message) and item.role != "assistant":
             blocks.extend(words_blocks(item, images=images))
     return blocks
-
-
-def _block_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
-    """Return the ids of calls or outputs, with the characters that this API allows."""
-    return [_NOT_IN_IDS.sub("_", call_id) for call_id in call_ids(items)]
 
 
 def _use(call_id: str, call: CallItem) -> bytes:

@@ -13,6 +13,7 @@ from codex_contrib_anthropic.blocks import (
     is_instruction,
     said_blocks,
     text_of,
+    tool_ids,
     utf8,
     words_blocks,
 )
@@ -80,6 +81,7 @@ class Conversation:
         self._lead: list[str] = []
         self._old: list[bytes] = []
         self._recent: list[Turn] = []
+        self._ids: set[str] = set()  # of the calls in messages that are kept
 
     def messages(self, items: Sequence[ResponseItem]) -> Messages:
         """Return the messages for these items. Those that were encoded before are not read again."""
@@ -110,6 +112,7 @@ class Conversation:
         while len(recent) > _RECENT:
             self._old.append(_message(recent.pop(0)) + b",")
         self._recent = recent
+        self._ids.update(tool_ids(group, self._ids))
         self._items.extend(group)
 
     def _with(self, turns: Sequence[Turn], group: Sequence[ResponseItem]) -> list[Turn]:
@@ -121,8 +124,9 @@ class Conversation:
         if isinstance(first, Message) and first.role != "assistant":
             self._add(grown, words_blocks(first, images=self._images), is_user=True)
             return grown
-        self._add(grown, said_blocks(group), is_user=False)
-        self._add(grown, answer_blocks(group, images=self._images), is_user=True)
+        tools = tool_ids(group, self._ids)
+        self._add(grown, said_blocks(group, tools), is_user=False)
+        self._add(grown, answer_blocks(group, tools, images=self._images), is_user=True)
         return grown
 
     def _add(self, turns: list[Turn], blocks: Sequence[bytes], *, is_user: bool) -> None:
