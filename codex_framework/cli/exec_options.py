@@ -316,13 +316,15 @@ def read_options(
 
 def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
     """Return the first argument if it may be the subcommand of a plugin: one word that is not built in."""
-    from codex_framework.plugins.exec_commands import COMMAND_NAME
-
     _, _, rest = read_argv(argv, _EXEC_INDEX, stop_at_positional=True, skip_unknown=True)
     word = rest[0] if rest else ""
     before = argv[: len(argv) - len(rest)]
     if word in ("resume", "fork", "help") or "--" in before or root.get("help"):
         return None
+    if not word.isascii() or " " in word:  # most prompts, for which nothing more is imported
+        return None
+    from codex_framework.plugins.exec_commands import COMMAND_NAME
+
     return word if COMMAND_NAME.fullmatch(word) else None
 
 

@@ -39,16 +39,26 @@ class _CompiledLoader(SourceFileLoader):
 
 
 class _OwnModules:
-    """The finder, for ``sys.meta_path``."""
+    """The finder, for ``sys.meta_path``.
 
-    def __init__(self, suffix: str) -> None:
+    Args:
+        suffix: What follows the name of a module in the name of its compiled file.
+        root: The folder in which plugins are looked for first. None means that Python looks for them.
+    """
+
+    def __init__(self, suffix: str, root: str | None) -> None:
         self._suffix = suffix
+        self._root = root
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the place and the code of a module in one of our packages. None means that somebody else must look for it."""
-        if path is None or len(path) != 1 or target is not None or not name.startswith(_OURS):
+        if target is not None or not name.startswith(_OURS):
+            return None
+        if path is None:
+            return None if self._root is None else self._spec(name, f"{self._root}/{name}/", "__init__")
+        if len(path) != 1:
             return None
         folder, tail = path[0], name.rpartition(".")[2]
         # Python looks for the package first. No package of ours has a module of the same name beside it.
@@ -76,7 +86,17 @@ def find_own_modules() -> None:
         place = sys.meta_path.index(PathFinder)  # others, such as those of coverage tools, are asked before
     except ValueError:
         return
-    sys.meta_path.insert(place, _OwnModules(f".{tag}.pyc"))
+    sys.meta_path.insert(place, _OwnModules(f".{tag}.pyc", _root()))
+
+
+def _root() -> str | None:
+    """Return the folder that contains this package, if Python would find plugins there before anywhere else."""
+    root = __file__.rpartition("/codex_framework/")[0]
+    if root not in sys.path:
+        return None
+    before = sys.path[: sys.path.index(root)]
+    usual = (f"{sys.base_prefix}/lib", os.path.dirname(sys.argv[0]) or ".")  # noqa: PTH120
+    return root if all(entry.startswith(usual) for entry in before) else None
 
 
 def _code_of(file: str, compiled: str) -> CodeType | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from codex_framework import StoredThread, ThreadError, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework import StoredThread, ThreadError, ThreadMeta, ThreadRecorder, ThreadStore, Value
 from codex_framework.contract.protocol.events import EventMsg, ThreadRolledBackEvent, TurnStartedEvent, UserMessageEvent
 from codex_framework.contract.protocol.items import (
     CONTEXT_MARKS,
@@ -206,7 +205,7 @@ class _Recorder:
         self._kept.open = False
 
 
-class _Before(NamedTuple):
+class _Before(Value):
     """What there was before a turn, with the index of the turn's first entry."""
 
     place: int

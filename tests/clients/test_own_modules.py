@@ -142,3 +142,28 @@ def test_no_package_of_ours_has_a_module_of_the_same_name_beside_it() -> None:
     root = Path(codex_framework.__file__).parent
     both = [file for file in root.rglob("*.py") if file.with_suffix("").is_dir()]
     assert both == []
+
+
+_PLUGIN = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1:]
+from codex_framework.cli.own_modules import find_own_modules
+find_own_modules()
+import codex_framework, codex_plugin_plan as plan
+beside = (Path(codex_framework.__file__).parents[1] / "codex_plugin_plan").is_dir()
+print(type(plan.__spec__.loader).__name__, plan.__file__, beside and plan.__cached__ and Path(plan.__cached__).exists())
+"""
+
+
+def test_a_plugin_is_found_at_once_where_python_would_find_it_first(tmp_path: Path) -> None:
+    def found(*path: Path) -> list[str]:
+        command = [sys.executable, "-P", "-c", _PLUGIN, *path]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    (tmp_path / "codex_plugin_plan").mkdir()
+    (tmp_path / "codex_plugin_plan" / "__init__.py").write_text("")
+    loader, file, compiled = found()
+    assert loader == (_QUICK if compiled == "True" else _USUAL)
+    assert not file.startswith(str(tmp_path))
+    assert found(tmp_path)[1] == str(tmp_path / "codex_plugin_plan" / "__init__.py"), "another folder has precedence"
