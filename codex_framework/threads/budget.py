@@ -24,6 +24,9 @@ __all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "spent_so_far", "tighter
 BUDGET_KIND = "budget"
 """The kind of the kernel's entries with what a thread has spent."""
 
+_MOST = 2**63
+"""No thread spends more than that, in whatever unit."""
+
 _FIELDS = ("requests", "turns", "tokens", "tool_calls", "seconds", "cost")
 
 
@@ -32,7 +35,7 @@ class Spent(Value, kw_only=True):
 
     Attributes:
         tokens: The total of input and output.
-        seconds: Time in which turns were running.
+        seconds: Time in which turns were running. Turns that run at the same time count once.
         cost: Money, in the currency of the models' prices.
     """
 
@@ -51,7 +54,7 @@ class Budget:
         limits: The limits.
         parent: The budget of the thread that spawned this one.
         spent: What the thread has spent before.
-        keep: Writes what has been spent, at the end of each turn. Only called if there are limits.
+        keep: Writes what has been spent, at the end of each turn of the thread or of a child. Only called if there are limits.
         warn: Tells the user a sentence.
     """
 
@@ -71,6 +74,7 @@ class Budget:
         self._keep = keep
         self._warn = warn
         self._unpriced: set[str] = set()
+        self._running = 0
         self._running_since: float | None = None
 
     @property
@@ -95,16 +99,28 @@ class Budget:
             self._tell_unpriced(model.slug)
 
     def begin(self) -> None:
-        """Count a turn, and start to count its time."""
+        """Count a turn, and start to count its time, here and in the threads above."""
         self._spent["turns"] += 1
-        self._running_since = time.monotonic()
+        self._start_clock()
 
     def end(self) -> None:
-        """Stop to count the time of a turn."""
-        self._spent["seconds"] = self._elapsed()
-        self._running_since = None
+        """Stop to count the time of a turn, and keep what was spent, here and in the threads above."""
+        self._running -= 1
+        if self._running == 0:
+            self._spent["seconds"] = self._elapsed()
+            self._running_since = None
         if self._limited and self._keep is not None:
-            self._keep({name: round(value, 6) for name, value in self._spent.items()})
+            spent = {**self._spent, "seconds": self._elapsed()}
+            self._keep({name: round(value, 6) for name, value in spent.items()})
+        if self._parent is not None:
+            self._parent.end()
+
+    def _start_clock(self) -> None:
+        self._running += 1
+        if self._running_since is None:
+            self._running_since = time.monotonic()
+        if self._parent is not None:
+            self._parent._start_clock()  # noqa: SLF001  # another budget
 
     def reached(self) -> str | None:
         """Return a sentence that names a limit reached here or by an ancestor. None means that no limit is reached."""
@@ -161,11 +177,24 @@ def tighter(one: Limits, other: Limits) -> Limits:
 
 
 def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Spent:
-    """Return what a stored thread has spent: as its last turn with limits has kept it, or else what its events tell."""
+    """Return what a stored thread has spent: as its last turn with limits has kept it, or else what its events tell.
+
+    A kept value that cannot be right, such as NaN or less than nothing, would lift a limit. What the events tell is used for it.
+    """
+    told = _told(past)
     for entry in reversed(entries):
         if entry.kind == BUDGET_KIND and not entry.plugin:
-            kept = {name: entry.data[name] for name in _FIELDS if isinstance(entry.data.get(name), (int, float))}
-            return Spent(**kept)
+            return told.evolve(**{name: entry.data[name] for name in _FIELDS if _is_amount(entry.data.get(name))})
+    return told
+
+
+def _is_amount(value: object) -> bool:
+    """Return whether a value of a record is a number that a thread can have spent."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MOST
+
+
+def _told(past: Iterable[EventMsg]) -> Spent:
+    """Return what the events of a thread tell that it has spent."""
     requests = turns = tokens = duration_ms = 0
     for msg in past:
         match msg:

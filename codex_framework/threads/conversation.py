@@ -144,7 +144,7 @@ class Conversation:
             limits if parent is not None else tighter(limits, Limits(**(host.config.get("framework.limits") or {}))),
             parent=None if parent is None else parent.budget,
             spent=spent,
-            keep=lambda data: journal.keep(PluginEntry(plugin="", kind=BUDGET_KIND, data=data)),
+            keep=self._keep_spent,
             warn=journal.warn,
         )
         self.parts = ThreadParts((), self.notices)
@@ -170,6 +170,12 @@ class Conversation:
             limit_text=lambda text: truncate(text, ("tokens", 10_000)),
             proxy=next(iter(host.registry.network_proxies.values()), None),
         )
+
+    def _keep_spent(self, data: Mapping[str, Any]) -> None:
+        """Record what the thread and its children have spent. A turn flushes it at its end; for a child, nobody else would."""
+        self.journal.keep(PluginEntry(plugin="", kind=BUDGET_KIND, data=data))
+        if self.turn is None:
+            self.journal.flush("")
 
     def _judges(self) -> tuple[CommandPolicy, ...]:
         """Return the command policies, made for the first command."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 
 import pytest
 
@@ -187,7 +189,58 @@ def test_a_session_without_limits_is_counted_from_its_events():
     assert spent_so_far(past, []) == Spent(requests=2, turns=2, tokens=70, seconds=2.0)
     kept = PluginEntry(plugin="", kind="budget", data={"requests": 7, "tokens": 9, "odd": 1, "cost": "x"})
     foreign = PluginEntry(plugin="other", kind="budget", data={"requests": 99})
-    assert spent_so_far(past, [kept, foreign]) == Spent(requests=7, tokens=9)
+    assert spent_so_far(past, [kept, foreign]) == Spent(requests=7, turns=2, tokens=9, seconds=2.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1, -1e9, True, 10**400, "9", None, [9]], ids=repr)
+def test_a_record_cannot_lift_a_limit_with_a_number_that_nobody_spends(value):
+    info = TokenUsageInfo(TokenUsage(total_tokens=70), TokenUsage(total_tokens=40))
+    data = dict.fromkeys(("requests", "turns", "tokens", "tool_calls", "seconds", "cost"), value)
+    kept = PluginEntry(plugin="", kind="budget", data=data)
+    spent = spent_so_far([TurnStartedEvent("t", 0), TokenCountEvent(info)], [kept])
+    assert spent == Spent(requests=1, turns=1, tokens=70)
+    assert Budget(Limits(tokens=70), spent=spent).reached() == "the limit of 70 tokens is reached"
+
+
+def test_the_time_of_children_counts_for_all_above_and_only_once():
+    above = Budget(Limits(seconds=0.05))
+    parent = Budget(parent=above)
+    one, other = Budget(parent=parent), Budget(parent=parent)
+    one.begin()
+    other.begin()
+    assert above.reached() is None
+    time.sleep(0.06)
+    assert above.reached() == one.reached() == "the limit of 0.05 seconds is reached"
+    one.end()
+    time.sleep(0.01)
+    other.end()
+    assert one.spent.seconds < other.spent.seconds <= parent.spent.seconds <= above.spent.seconds
+    assert above.spent.seconds < one.spent.seconds + other.spent.seconds, "at the same time"
+    assert (above.spent.turns, parent.spent.turns, one.spent.turns) == (0, 0, 1)
+    ended = above.spent.seconds
+    time.sleep(0.01)
+    assert above.spent.seconds == ended, "nothing runs any more"
+
+
+def test_what_a_child_spends_after_its_parents_turn_is_in_the_parents_record(make_kernel, codex_home):
+    async def main():
+        agent = Agent(name="a", tools=(rest,), limits=Limits(requests=3, seconds=50))
+        async with make_kernel([say("one"), call("rest", seconds=0.02), say("two")], entry_points=None) as kernel:
+            thread = await kernel.start_thread(agent=agent)
+            await thread.run("a")
+            child = await thread.conversation.context("test").spawn(Agent(name="child", tools=(rest,)))
+            await child.run("b")
+            spent = thread.conversation.budget.spent
+            (path,) = codex_home.rglob(f"rollout-*{thread.id}.jsonl")
+            lines = path.read_text().splitlines()  # as a killed process would leave it
+            return spent, [json.loads(line) for line in lines if '"budget"' in line][-1]
+
+    spent, line = asyncio.run(asyncio.wait_for(main(), 30))
+    assert (spent.requests, spent.tool_calls) == (3, 1)
+    assert spent.seconds >= 0.02
+    kept = line["payload"]["data"] if "data" in line["payload"] else line["payload"]
+    assert (kept["requests"], kept["tool_calls"], kept["turns"]) == (3, 1, 1)
+    assert kept["seconds"] == pytest.approx(spent.seconds, abs=1e-5)
 
 
 def test_a_project_cannot_raise_limits(tmp_path):

@@ -105,7 +105,7 @@ class Limits(Value, kw_only=True):
         turns: Turns, without those of children. One more makes no request.
         tokens: Tokens as the provider counts them.
         tool_calls: Calls of tools.
-        seconds: Time in which turns were running, in seconds.
+        seconds: Time in which turns were running, in seconds, with those of children. Turns that run at the same time count once.
         cost: Money, in the currency of the prices of the models (``ModelInfo.prices``). Models without prices do not count, which is
             a warning.
     """
