@@ -303,8 +303,7 @@ _DELTAS: dict[str, type[TextDelta | ReasoningDelta | ToolInputDelta]] = {
 def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
     """Return events as JSON.
 
-    Consecutive deltas become one text with the number of pieces, which are played back with equal lengths. So a secret that was
-    split between two deltas is found as a whole.
+    Consecutive deltas become one text with the number of pieces, which are played back with equal lengths.
     """
     found: list[dict[str, Any]] = []
     for event in events:

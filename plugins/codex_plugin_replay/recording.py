@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from codex_framework.contract.errors import ConfigError, ModelError
@@ -151,17 +153,17 @@ class CassetteWriter:
 
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
         lines: list[Any] = []
-        if self._written is None or not self.path.exists():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._written = _parts_in(self.path)
-            if not self.path.exists() or self.path.stat().st_size == 0:
+        with _opened(self.path) as file:
+            if self._written is None or os.fstat(file.fileno()).st_size == 0:
+                self._written = _parts_in(file)
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
                 lines.append({"cassette": VERSION, "provider": self._provider})
-        new = {name: value for name, value in parts.items() if name not in self._written}
-        lines.extend({"part": name, "value": value} for name, value in new.items())
-        lines.append(exchange)
-        text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
-        with self.path.open("ab", buffering=0) as file:
-            append_whole(file.fileno(), text.encode("utf-8", "replace"), os.fstat(file.fileno()).st_size, sync=True)
+            new = {name: value for name, value in parts.items() if name not in self._written}
+            lines.extend({"part": name, "value": value} for name, value in new.items())
+            lines.append(exchange)
+            text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+            append_whole(file.fileno(), text.encode("utf-8", "replace"), size, sync=True)
         self._written.update(new)
 
 
@@ -169,14 +171,30 @@ _WRITERS: dict[Path, CassetteWriter] = {}
 _WRITERS_LOCK = threading.Lock()
 
 
-def _parts_in(path: Path) -> set[str]:
+def _opened(path: Path) -> BinaryIO:
+    """Open a cassette for reading and appending. Only its owner can read a new one, because it contains a conversation.
+
+    Raises:
+        OSError: It cannot be opened, or is a symlink or no file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return os.fdopen(descriptor, "r+b", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _parts_in(file: BinaryIO) -> set[str]:
     """Return the parts that a file already has. An incomplete last line is removed first."""
-    if not path.exists():
-        return set()
-    data = path.read_bytes()
+    data = file.read()
     end = data.rfind(b"\n") + 1
     if end < len(data):
-        os.truncate(path, end)
+        os.ftruncate(file.fileno(), end)
     return {name.decode() for name in re.findall(rb'^\{"part":"(\w+)"', data[:end], re.MULTILINE)}
 
 
@@ -221,7 +239,7 @@ class RecordingClient:
             "tools": self._part(request.tools),
             "input": [self._part(item) for item in request.prompt.items],
         }
-        rest: dict[str, Any] = {"events": self._secrets.without(events_to_wire(events))}
+        rest: dict[str, Any] = {"events": self._secrets.without(_joined(events_to_wire(events), self._secrets))}
         if error is not None:
             fields = ("fact", "retryable", "retry_after_s", "info", "slug", "hint")
             rest["error"] = self._secrets.without({name: getattr(error, name) for name in fields})
@@ -237,3 +255,21 @@ class RecordingClient:
         self._parts[name] = clean
         self._digests[id(value)] = (value, name)
         return name
+
+
+def _joined(wires: Sequence[dict[str, Any]], secrets: Secrets) -> list[dict[str, Any]]:
+    """Return recorded events in which no secret is split.
+
+    Deltas of one text may come between those of others. If a secret is in two of them, all of that text goes to its first place.
+    """
+    texts: dict[str, list[dict[str, Any]]] = {}
+    for wire in wires:
+        if "pieces" in wire:
+            texts.setdefault(digest({**wire, "text": "", "pieces": 0}), []).append(wire)
+    moved: set[int] = set()
+    for first, *others in texts.values():
+        runs = [first["text"], *(run["text"] for run in others)]
+        if others and secrets.without("".join(runs)) != "".join(secrets.without(runs)):
+            first["text"], first["pieces"] = "".join(runs), first["pieces"] + sum(run["pieces"] for run in others)
+            moved.update(map(id, others))
+    return [wire for wire in wires if id(wire) not in moved]

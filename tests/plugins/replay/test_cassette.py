@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from codex_framework import ConfigError, FunctionSpec, ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, ResponseItem, user_message
-from codex_framework.contract.roles.models import RateLimits
+from codex_framework.contract.roles.models import RateLimits, ReasoningDelta, TextDelta, ToolInputDelta
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, custom_call, fail, reasoning, say
 from codex_framework.testing.requests import model_request
@@ -194,6 +195,74 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
         assert json.dumps(json.dumps(secret)[1:-1])[1:-1] not in written
     assert "<secret:DEPLOY_TOKEN>" in written
     assert "vim-is-no-secret | blue-is-no-secret" in written
+
+
+class Told:
+    """A provider whose response consists of these events."""
+
+    def __init__(self, *events: ModelEvent) -> None:
+        self._events = events
+
+    def open(self, info: ProviderInfo, env: Mapping[str, str]) -> Any:
+        return self
+
+    async def stream(self, request: ModelRequest) -> Any:
+        for event in self._events:
+            yield event
+
+    async def aclose(self) -> None:
+        pass
+
+
+def test_no_secret_is_written_whose_pieces_are_apart(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.jsonl"
+    events = (
+        TextDelta("one", "It is tok-123"),
+        ToolInputDelta("two", '{"key": "tok-'),
+        RateLimits({"limit_id": "codex"}),
+        TextDelta("one", "4567"),
+        ReasoningDelta("three", "harm"),
+        TextDelta("one", "890."),
+        ReasoningDelta("three", "less"),
+        ToolInputDelta("two", '1234567890"}'),
+    )
+    heard = record(path, Told(*events), model_request(), env={"DEPLOY_TOKEN": "tok-1234567890"})
+    assert heard == [list(events)]
+    played = list(Cassette.read(path).play(model_request()).events)
+    texts: dict[str, str] = {}
+    for event in played:
+        if not isinstance(event, RateLimits):
+            assert isinstance(event, TextDelta | ToolInputDelta | ReasoningDelta)
+            texts[event.item_id] = texts.get(event.item_id, "") + event.delta
+    assert texts == {
+        "one": "It is <secret:DEPLOY_TOKEN>.",
+        "two": '{"key": "<secret:DEPLOY_TOKEN>"}',
+        "three": "harmless",
+    }
+    apart = [event.delta for event in played if isinstance(event, ReasoningDelta)]
+    assert apart == ["harm", "less"], "texts without a secret stay where they were"
+
+
+def test_only_its_owner_can_read_a_new_cassette(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.jsonl"
+    before = os.umask(0)
+    try:
+        record(path, ScriptedModel([say("a")]), model_request())
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_cassette_is_never_written_through_a_symlink_or_into_a_pipe(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("mine")
+    (tmp_path / "link").symlink_to(other)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        (fact,) = record(tmp_path / name, ScriptedModel([say("a")]), model_request())
+        assert isinstance(fact, str)
+        assert fact.startswith(f"the cassette {tmp_path / name} cannot be written: ")
+    assert other.read_text() == "mine"
 
 
 def test_short_values_are_not_taken_for_secrets(tmp_path: Path) -> None:
