@@ -156,7 +156,8 @@ def _protected_paths(loaded: Loaded, declared: Any) -> PluginProblem | None:
             fact = f"its codex_protected_paths contains {path!r}, which is not a path"
             return PluginProblem(fact, "Return strings, such as str(path).", "plugin-hook")
     loaded.protected_paths = paths
-    loaded.contributes.setdefault("protected_paths", []).extend(paths)
+    if paths:
+        loaded.contributes.setdefault("protected_paths", []).extend(paths)
     return None
 
 
