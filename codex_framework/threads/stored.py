@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from codex_framework.contract.protocol.events import (
     ContextCompactedEvent,
@@ -16,12 +17,21 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
 from codex_framework.contract.protocol.wire import read_event
+from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.agents import stricter_policies
 
-__all__ = ["keep_approval_policy", "known_events", "model_changed", "started_with", "tokens_counted", "usage_so_far"]
+__all__ = [
+    "keep_approval_policy",
+    "keep_model",
+    "known_events",
+    "model_changed",
+    "started_with",
+    "tokens_counted",
+    "usage_so_far",
+]
 
 
 def known_events(events: Sequence[EventMsg], registry: Registry) -> tuple[EventMsg, ...]:
@@ -84,6 +94,23 @@ def keep_approval_policy(stored: StoredThread, settings: Settings) -> tuple[Sett
     now = settings.approval_policy
     text = f"the thread was last used with the approval policy `{before}` and now continues with `{now}`"
     return settings, (f"{text}. To choose one, pass `approval_policy` to resume_thread.",)
+
+
+def keep_model(stored: StoredThread, settings: Settings, agent: Agent[Any]) -> Settings:
+    """Return the settings of a resumed child with the model and effort of its last turn, unless its agent names its own.
+
+    Without this, a child would continue with those that its parent has now. They are kept only if its provider is still the same.
+    """
+    before = stored.last_turn_context or {}
+    model, effort = before.get("model"), before.get("effort")
+    provider = before.get("model_provider") or stored.meta.model_provider
+    if not isinstance(model, str) or not model or provider != settings.provider.id:
+        return settings
+    if agent.model is None:
+        settings = settings.evolve(model=model)
+    if agent.reasoning_effort is None and settings.model == model:
+        settings = settings.evolve(reasoning_effort=effort if isinstance(effort, str) and effort else None)
+    return settings
 
 
 def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:

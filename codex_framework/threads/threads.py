@@ -24,7 +24,14 @@ from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.narrowing import keep_within_parent
 from codex_framework.threads.store import Store, created, forked, loaded, newest, reopened
-from codex_framework.threads.stored import known_events, model_changed, started_with, tokens_counted, usage_so_far
+from codex_framework.threads.stored import (
+    keep_model,
+    known_events,
+    model_changed,
+    started_with,
+    tokens_counted,
+    usage_so_far,
+)
 from codex_framework.threads.thread import Thread
 
 __all__ = ["Threads"]
@@ -217,6 +224,7 @@ class Threads:
                 slug="thread-not-found",
                 hint="Name a thread that this thread has spawned.",
             )
+        settings = keep_model(stored, settings, agent)
         store = _store(host)
         recorder = None if settings.ephemeral or store is None else reopened(store, stored, str(host.codex_home))
         return self._started(

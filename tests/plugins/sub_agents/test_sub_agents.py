@@ -332,6 +332,36 @@ def test_a_call_may_choose_a_known_model_and_an_effort(play: Play) -> None:
     assert (request.model.slug, request.reasoning_effort) == ("gpt-5.4", "low")
 
 
+@pytest.mark.parametrize("effort", ["low", None])
+def test_a_resumed_agent_keeps_its_model_and_effort(play: Play, effort: str | None) -> None:
+    def on(tool: str, key: str, **more: Any) -> Any:
+        return lambda: call(tool, {key: play.id_of(), **more}, call_id=tool)
+
+    chosen = {"model": "gpt-5.4"} | ({} if effort is None else {"reasoning_effort": effort})
+    replies = [
+        *(spawn(**chosen), wait(play, "s"), on("close_agent", "target"), on("resume_agent", "id")),
+        *(on("send_input", "target", message="More."), wait(play, "s", call_id="w2"), say("done")),
+    ]
+    play.run(replies, reasoning_effort="high")
+    assert [(one.model.slug, one.reasoning_effort) for one in play.of_agents()] == [("gpt-5.4", effort or "high")] * 2
+
+
+def test_the_model_of_an_agent_precedes_that_of_the_last_turn(play: Play) -> None:
+    async def story(play: Play) -> None:
+        thread = play.thread.conversation.context("test")
+        child = await thread.spawn(Agent(name="a", model="gpt-5.2", reasoning_effort="low"))
+        await child.run("x")
+        await child.shutdown()
+        again = await thread.spawn(Agent(name="a", model="gpt-5.4"), resume=child.id)
+        await again.run("y")
+
+    play.run([], story=story)
+    first, second = play.of_agents()
+    assert (first.model.slug, first.reasoning_effort) == ("gpt-5.2", "low")
+    assert second.model.slug == "gpt-5.4"
+    assert second.reasoning_effort != "low", "the effort belongs to the other model"
+
+
 def test_an_agent_inherits_the_instructions_of_the_thread(play: Play) -> None:
     play.run([spawn(), wait(play, "s"), say("done")], base_instructions="Be brief.")
     assert play.of_agents()[0].instructions == "Be brief."
