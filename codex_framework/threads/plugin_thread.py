@@ -111,9 +111,9 @@ class PluginThread:
         """Return the thread component of a class."""
         return self._conversation.parts.find(kind)
 
-    async def submit(self, op: Op, *, trace: Trace | None = None) -> str:
+    async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
         """Submit an op."""
-        submission = new_id()
+        submission = id or new_id()
         await self._ops.submit(submission, op, trace)
         return submission
 

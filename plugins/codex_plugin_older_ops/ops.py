@@ -91,7 +91,7 @@ class ConfigureHandler(OpHandler[ConfigureSession]):
 
     op = ConfigureSession
 
-    async def handle(self, op: ConfigureSession, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+    async def handle(self, op: ConfigureSession, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
         """Submit the changes. Raises ThreadError."""
         effort = _SAME if op.model_reasoning_effort is None else op.model_reasoning_effort
         overrides = _overrides(op, effort, op.model_reasoning_summary)
@@ -100,7 +100,7 @@ class ConfigureHandler(OpHandler[ConfigureSession]):
             thread.warn(
                 f"configure_session: {' and '.join(kept)} cannot change while the thread runs; set them in config.toml"
             )
-        await thread.submit(ThreadSettings(overrides))
+        await thread.submit(ThreadSettings(overrides), id=id)
 
 
 class OverrideHandler(OpHandler[OverrideTurnContext]):
@@ -108,19 +108,19 @@ class OverrideHandler(OpHandler[OverrideTurnContext]):
 
     op = OverrideTurnContext
 
-    async def handle(self, op: OverrideTurnContext, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002
+    async def handle(self, op: OverrideTurnContext, thread: ThreadContext, id: str) -> None:  # noqa: A002
         """Submit the changes. Raises ThreadError."""
-        await thread.submit(ThreadSettings(_overrides(op, op.effort, op.summary)))
+        await thread.submit(ThreadSettings(_overrides(op, op.effort, op.summary)), id=id)
 
 
 class _Inputs(OpHandler[UserTurn]):
     """Submits input with settings."""
 
-    async def handle(self, op: UserTurn, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002
+    async def handle(self, op: UserTurn, thread: ThreadContext, id: str) -> None:  # noqa: A002
         """Submit the input. Raises ThreadError."""
         overrides = _overrides(op, op.effort, op.summary)
         given = UserInputOp(op.items, final_output_json_schema=op.final_output_json_schema, thread_settings=overrides)
-        await thread.submit(given)
+        await thread.submit(given, id=id)
 
 
 class TurnHandler(_Inputs):
@@ -136,7 +136,7 @@ class InputHandler(_Inputs):
 
 
 def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettingsOverrides:
-    from codex_plugin_older_ops.sandboxes import policy_of
+    from codex_plugin_older_ops.sandboxes import limits_of
 
     cwd = op.cwd
     if cwd is not None and not cwd.startswith("/"):
@@ -146,7 +146,7 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
     return ThreadSettingsOverrides(
         cwd=cwd,
         approval_policy=op.approval_policy,
-        sandbox_policy=policy_of(op.sandbox_policy),
+        **limits_of(op.sandbox_policy),
         model=op.model,
         effort=None if effort == _SAME else effort or "",
         summary=summary,

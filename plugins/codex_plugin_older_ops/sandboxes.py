@@ -6,35 +6,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.permissions.profile import permissions_from_list
+from codex_framework.contract.protocol.permissions import PermissionProfile
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
 from codex_framework.contract.protocol.wire import WireError, read
 
-__all__ = ["policy_of"]
+__all__ = ["limits_of"]
 
 _FOLDER = "disk-write-folder"
-_WRITES = ("disk-write-cwd", "disk-write-platform-user-temp-folder", "disk-write-platform-global-temp-folder")
-_KNOWN = ("disk-full-read-access", "disk-full-write-access", "network-full-access", *_WRITES)
 
 
-def policy_of(given: object) -> SandboxPolicy | None:
-    """Return a sandbox policy from its wire form: of today, with ``mode``, or as a list of permissions. None stays None.
+def limits_of(given: object) -> dict[str, Any]:
+    """Return the overrides of settings that a sandbox policy in its wire form means. None changes nothing.
+
+    A policy of today, or one with ``mode``, is a ``sandbox_policy``. A list of permissions is a ``permission_profile`` with exactly
+    these, because most lists have no policy of today: one that permits writing to a folder need not permit it in the workspace.
 
     Raises:
-        ThreadError: It is none of these.
+        ThreadError: It has none of these forms.
     """
     match given:
         case None:
-            return None
+            return {}
         case {"permissions": list(permissions)} | list(permissions):
-            return _from_list(permissions)
+            return {"permission_profile": _from_list(permissions)}
         case {"mode": str(mode), **rest} if "type" not in rest:
-            return _read({"type": mode} | {str(name): value for name, value in rest.items()})
+            return {"sandbox_policy": _read({"type": mode} | {str(name): value for name, value in rest.items()})}
         case str(mode):
-            return _read({"type": mode})
+            return {"sandbox_policy": _read({"type": mode})}
         case Mapping():
-            return _read(dict(given))
+            return {"sandbox_policy": _read(dict(given))}
     if isinstance(given, (DangerFullAccess, ReadOnly, WorkspaceWrite)):
-        return given
+        return {"sandbox_policy": given}
     raise _wrong(given)
 
 
@@ -46,35 +49,24 @@ def _read(raw: dict[str, Any]) -> SandboxPolicy:
     return policy
 
 
-def _from_list(permissions: list[Any]) -> SandboxPolicy:
-    """Return the policy that permits what the list does, and nothing that it does not.
-
-    Writing to the whole disk without the network has no policy of today: the network stays blocked, and writing is limited to the
-    workspace.
-    """
-    words: set[str] = set()
-    roots: list[str] = []
+def _from_list(permissions: list[Any]) -> PermissionProfile:
+    words: list[str] = []
     for permission in permissions:
         match permission:
-            case str(word) if word.startswith(f"{_FOLDER}="):
-                roots.append(word.partition("=")[2])
             case {"disk-write-folder": {"folder": str(folder)}}:
-                roots.append(folder)
-            case str(word) if word in _KNOWN:
-                words.add(word)
+                words.append(f"{_FOLDER}={folder}")
+            case str(word):
+                words.append(word)
             case _:
                 raise _wrong(permission)
-    network = "network-full-access" in words
-    if "disk-full-write-access" in words and network:
-        return DangerFullAccess()
-    if "disk-full-write-access" in words or roots or words.intersection(_WRITES):
-        return WorkspaceWrite(
-            writable_roots=tuple(roots),
-            network_access=network,
-            exclude_tmpdir_env_var="disk-write-platform-user-temp-folder" not in words,
-            exclude_slash_tmp="disk-write-platform-global-temp-folder" not in words,
-        )
-    return ReadOnly(network_access=network)
+    for word in words:
+        name, _, folder = word.partition("=")
+        if name == _FOLDER and not folder.startswith("/"):
+            raise _wrong(word)
+    try:
+        return permissions_from_list(words).profile
+    except ValueError as error:
+        raise _wrong(str(error)) from error
 
 
 def _wrong(given: object) -> ThreadError:

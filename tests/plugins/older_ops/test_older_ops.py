@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from codex_framework import ThreadError
+from codex_framework.commands.access import file_access
+from codex_framework.contract.permissions.file_access import NetworkMode
+from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events import (
     ErrorEvent,
     ThreadSettingsAppliedEvent,
@@ -18,7 +21,7 @@ from codex_framework.contract.protocol.events import (
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.contract.protocol.wire import read_op
 from codex_framework.testing import say
-from codex_plugin_older_ops.sandboxes import policy_of
+from codex_plugin_older_ops.sandboxes import limits_of
 
 
 def submitted(make_kernel: Any, *raws: dict[str, Any], replies: int = 1) -> Any:
@@ -117,35 +120,105 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing(make_kernel: Any, ra
 
 READ, CWD, NET = "disk-full-read-access", "disk-write-cwd", "network-full-access"
 USER_TEMP, TEMP = "disk-write-platform-user-temp-folder", "disk-write-platform-global-temp-folder"
-NO_TEMP = {"exclude_tmpdir_env_var": True, "exclude_slash_tmp": True}
 
 
 @pytest.mark.parametrize(
     ("given", "policy"),
     [
         (None, None),
-        ([], ReadOnly()),
-        ([READ], ReadOnly()),
-        ([READ, NET], ReadOnly(network_access=True)),
-        ([READ, CWD], WorkspaceWrite(**NO_TEMP)),
-        ([CWD, USER_TEMP, TEMP, NET], WorkspaceWrite(network_access=True)),
-        ([TEMP], WorkspaceWrite(exclude_tmpdir_env_var=True)),
-        (["disk-write-folder=/a"], WorkspaceWrite(writable_roots=("/a",), **NO_TEMP)),
-        ([{"disk-write-folder": {"folder": "/b"}}], WorkspaceWrite(writable_roots=("/b",), **NO_TEMP)),
-        (["disk-full-write-access"], WorkspaceWrite(**NO_TEMP)),
-        (["disk-full-write-access", NET], DangerFullAccess()),
         ("danger-full-access", DangerFullAccess()),
         ({"mode": "workspace-write", "network_access": True}, WorkspaceWrite(network_access=True)),
+        ({"type": "read-only"}, ReadOnly()),
+        (ReadOnly(), ReadOnly()),
     ],
     ids=str,
 )
 def test_every_form_of_a_sandbox_policy_is_understood(given: Any, policy: Any) -> None:
-    assert policy_of(given) == policy
-    if isinstance(given, list):
-        assert policy_of({"permissions": given}) == policy
+    assert limits_of(given) == ({} if policy is None else {"sandbox_policy": policy})
 
 
-@pytest.mark.parametrize("given", ["", "free", 1, {"type": "x"}, {"permissions": [1]}, {}])
+FOLDER = "disk-write-folder=/usr/share"
+HOME = Path("/usr/src")
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "readable", "network"),
+    [
+        ([], "", False, False),
+        ([READ], "", True, False),
+        ([READ, NET], "", True, True),
+        ([READ, CWD], "cwd", True, False),
+        ([READ, FOLDER], "folder", True, False),
+        ([READ, {"disk-write-folder": {"folder": "/usr/share"}}], "folder", True, False),
+        ([READ, TEMP], "tmp", True, False),
+        ([READ, USER_TEMP], "tmpdir", True, False),
+        ([CWD, FOLDER, TEMP, NET], "cwd folder tmp", False, True),
+        (["disk-full-write-access"], "cwd folder tmp tmpdir etc", True, False),
+        (["disk-full-write-access", NET], "cwd folder tmp tmpdir etc", True, True),
+    ],
+    ids=str,
+)
+def test_a_list_of_permissions_permits_what_it_says_and_nothing_else(
+    given: Any, written: str, readable: bool, network: bool
+) -> None:
+    assert limits_of(given) == limits_of({"permissions": given})
+    permissions = Permissions(profile=limits_of(given)["permission_profile"])
+    access = file_access(permissions, HOME, {"TMPDIR": "/var/tmp"})
+    places = {"cwd": "/usr/src", "folder": "/usr/share", "tmp": "/tmp", "tmpdir": "/var/tmp", "etc": "/etc"}
+    assert {name for name, place in places.items() if access.may_write(Path(place, "x"))} == set(written.split())
+    assert access.may_read(Path("/etc/hostname")) is readable
+    assert (access.network is NetworkMode.ON) is network
+
+
+def test_a_list_without_the_workspace_keeps_it_read_only_in_a_turn(make_kernel: Any, workspace: Path) -> None:
+    raw = {"type": "override_turn_context", "sandbox_policy": {"permissions": [READ, FOLDER]}}
+    settings = submitted(make_kernel, raw)[0][0]
+    access = file_access(settings.permissions, settings.cwd, {})
+    assert access.may_write(Path("/usr/share/x"))
+    assert not access.may_write(workspace / "x")
+
+
+def test_events_carry_the_id_that_the_client_has_submitted(make_kernel: Any) -> None:
+    async def main() -> Any:
+        async with make_kernel([say("ok")] * 2) as kernel:
+            thread = await kernel.start_thread()
+            heard = thread.events()
+            kinds = {tag: offer.item.op for tag, offer in kernel.registry.ops.items()}
+            items = [{"type": "text", "text": "hello"}]
+            raws = {
+                "configure": {"type": "configure_session", "model": "m1"},
+                "override": {"type": "override_turn_context", "model": "m2"},
+                "turn": {"type": "user_turn", "items": items, "model": "m3"},
+                "input": {"type": "user_input_with_turn_context", "items": items},
+            }
+            for name, raw in raws.items():
+                assert await thread.submit(read_op(raw, kinds), id=name) == name
+                while thread.status != "idle":
+                    await asyncio.sleep(0.005)
+                await asyncio.sleep(0.01)
+            await thread.settled()
+            await thread.shutdown()
+            kept = (ThreadSettingsAppliedEvent, TurnCompleteEvent)
+            return [(event.id, type(event.msg)) async for event in heard if isinstance(event.msg, kept)]
+
+    applied, complete = ThreadSettingsAppliedEvent, TurnCompleteEvent
+    assert asyncio.run(asyncio.wait_for(main(), 30)) == [
+        ("configure", applied),
+        ("override", applied),
+        ("turn", applied),
+        ("turn", complete),
+        ("input", complete),
+    ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("", "free", 1, {"type": "x"}, {"permissions": [1]}, {}, ["disk-write-folder="], ["disk-write-folder=here"]),
+        *(["disk-everything"], [{"disk-write-folder": {"folder": "../up"}}], ["disk-write-folder"]),
+    ],
+    ids=str,
+)
 def test_anything_else_is_no_policy(given: Any) -> None:
     with pytest.raises(ThreadError, match="cannot be read"):
-        policy_of(given)
+        limits_of(given)
