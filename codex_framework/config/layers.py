@@ -42,6 +42,7 @@ NOT_FROM_PROJECTS = (
     ("apps_mcp_product_sku",),
     ("model_provider",),
     ("model_providers",),
+    ("oss_provider",),
     ("notify",),
     *((word,) for word in ("cli_auth_credentials_store", "forced_chatgpt_workspace_id", "forced_login_method")),
     ("profile",),

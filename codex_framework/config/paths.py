@@ -40,6 +40,8 @@ def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping
             result = merge(result, nested(key, paths))
     if isinstance(permission_profiles := result.get("permissions"), Mapping):
         result["permissions"] = {name: _with_home(profile, environ) for name, profile in permission_profiles.items()}
+    if isinstance(providers := result.get("model_providers"), Mapping):
+        result["model_providers"] = {id_: _with_token_folder(each, folder, environ) for id_, each in providers.items()}
     profiles = result.get("profiles")
     if isinstance(profiles, Mapping):
         result["profiles"] = {
@@ -62,6 +64,15 @@ def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
         home + path[1:] if path == "~" or path.startswith("~/") else path: enabled for path, enabled in roots.items()
     }
     return {**profile, "workspace_roots": expanded}
+
+
+def _with_token_folder(provider: Any, folder: Path, environ: Mapping[str, str]) -> Any:
+    """Make the folder absolute in which a provider's token program runs, so that it is never a folder of the workspace by accident."""
+    auth = provider.get("auth") if isinstance(provider, Mapping) else None
+    cwd = auth.get("cwd") if isinstance(auth, Mapping) else None
+    if not isinstance(cwd, str):
+        return provider
+    return {**provider, "auth": {**auth, "cwd": _absolute(cwd or ".", folder, environ)}}
 
 
 def _absolute(path: str, folder: Path, environ: Mapping[str, str]) -> str:

@@ -39,7 +39,7 @@ Settings come from these layers. A later layer overrides an earlier one, and tab
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
 checkout of its worktree. The file of a folder that is not named itself can
 set only what loosens nothing (`model`, `model_reasoning_effort`, ...).
-A project's own file cannot set `model_provider`, `model_providers`, `openai_base_url`,
+A project's own file cannot set `model_provider`, `model_providers`, `oss_provider`, `openai_base_url`,
 `chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url`,
 `features.hooks` and `framework.plugins.paths`. They are ignored there with a warning. It can only lower
 `agents.max_threads` and `agents.max_depth`.

@@ -22,7 +22,7 @@ def options(plugin: PluginContext) -> Sequence[ExecOption]:
     """Return the options."""
 
     def implies(use: OptionUse) -> Mapping[str, Any]:
-        provider = _provider(use)
+        provider = _provider(plugin, use)
         url, default = _PROVIDERS[provider]
         model = str(use.given.get("model") or default)
         url = local_url(url, plugin.environ)
@@ -51,9 +51,8 @@ def options(plugin: PluginContext) -> Sequence[ExecOption]:
     )
 
 
-def _provider(use: OptionUse) -> str:
-    table = use.config.get("framework", {}).get("plugins", {}).get("local_models", {})
-    provider = table.get("provider") or use.config.get("oss_provider")
+def _provider(plugin: PluginContext, use: OptionUse) -> str:
+    provider = _named(plugin, use) or use.config.get("oss_provider")
     if provider in _PROVIDERS:
         return str(provider)
     raise ConfigError(
@@ -62,3 +61,15 @@ def _provider(use: OptionUse) -> str:
         slug="oss",
         hint="Add --local-provider ollama or --local-provider lmstudio, or set oss_provider in config.toml.",
     )
+
+
+def _named(plugin: PluginContext, use: OptionUse) -> Any:
+    """Return the provider that the command line or the user's settings name. A project's do not count: they would run ``lms``."""
+    own = [layer.table for layer in plugin.layers if layer.name != "project"]
+    for table in (use.given, *reversed(own)):
+        found = table
+        for name in ("framework", "plugins", "local_models", "provider"):
+            found = found.get(name, {}) if isinstance(found, Mapping) else {}
+        if found:
+            return found
+    return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from codex_framework import ModelCatalogue, ModelInfo, ProviderInfo
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.files import Files
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_models.entries import EntryError, entries_of, model_of
 
@@ -43,10 +43,11 @@ class FileCatalogue(ModelCatalogue):
     def _read(self) -> Mapping[str, ModelInfo]:
         if self._models is None:
             try:
-                with Path(self.path).open("rb") as file:
-                    data = file.read(_MAX_BYTES + 1)
+                data = Files().read(self.path, _MAX_BYTES + 1)
             except OSError as error:
                 raise self._error(os_error_text(error)) from error
+            except ValueError as error:  # a NUL
+                raise self._error(str(error)) from error
             if len(data) > _MAX_BYTES:
                 raise self._error(f"it is larger than {_MAX_BYTES // 2**20} MB")
             try:

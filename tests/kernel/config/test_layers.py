@@ -205,6 +205,7 @@ def test_a_project_cannot_name_servers_and_programs(place):
         ("[framework]\nsandbox_private_tmp = false", "framework.sandbox_private_tmp"),
         ("[framework]\nthread_store = 'mine'", "framework.thread_store"),
         ("[framework]\nunknown_keys = 'warn'", "framework.unknown_keys"),
+        ("# a program of it may be run\noss_provider = 'lmstudio'", "oss_provider"),
     ],
 )
 def test_a_project_cannot_choose_code_or_drop_a_safeguard(place, line, key):
@@ -273,6 +274,23 @@ def test_paths_are_taken_from_the_folder_of_their_file(place):
 
 
 def test_paths_of_a_profile_are_absolute_too(place):
+    place.write("""
+        [model_providers.a.auth]
+        command = "./get-token"
+        cwd = "."
+        [model_providers.b.auth]
+        command = "x"
+        cwd = "~/x"
+        [model_providers.c.auth]
+        command = "x"
+        [profiles.p.model_providers.d.auth]
+        command = "x"
+        cwd = ""
+    """)
+    providers = place.load(profile="p").get("model_providers")
+    folders = {name: table["auth"].get("cwd") for name, table in providers.items()}
+    home = str(place.codex_home)
+    assert folders == {"a": home, "b": f"{place.home}/x", "c": None, "d": home}, "never one of the workspace"
     place.write('[profiles.p]\nlog_dir = "logs"\n')
     assert place.load(profile="p").get("log_dir") == f"{place.codex_home}/logs"
 

@@ -242,6 +242,34 @@ def test_a_port_that_is_none_is_an_error(port: str) -> None:
 
 
 @pytest.mark.thorough
+def test_a_project_cannot_choose_the_provider(codex_home: Path, tmp_path: Path) -> None:
+    from codex_framework.config import load_config
+    from codex_framework.contract.roles.exec_options import OptionUse
+    from codex_framework.plugins.context import LoadContext
+    from codex_plugin_local_models.options import options
+
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text('[framework.plugins.local_models]\nprovider = "lmstudio"\n')
+    user = codex_home / "config.toml"
+    environ = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "CODEX_OSS_PORT": "9"}
+
+    def missing(given: Any) -> str:
+        config = load_config(cwd=tmp_path, environ=environ)
+        assert any(layer.name == "project" for layer in config.layers)
+        implies = options(LoadContext("local_models", config, environ))[0].implies
+        assert implies is not None
+        with pytest.raises((ConfigError, ModelError)) as caught:
+            implies(OptionUse(value=True, config=config.tables, given=given))
+        return str(caught.value)
+
+    trust = f'[projects."{tmp_path}"]\ntrust_level = "trusted"\n'
+    user.write_text(trust)
+    assert "--oss requires a provider" in missing({})
+    user.write_text(trust + '[framework.plugins.local_models]\nprovider = "ollama"\n')
+    assert "Ollama" in missing({})
+    assert "LM Studio" in missing({"framework": {"plugins": {"local_models": {"provider": "lmstudio"}}}})
+
+
 def test_without_a_provider_it_says_what_to_do(run: Run) -> None:
     done = run("--oss")
     assert (done.returncode, "--local-provider ollama" in done.stderr) == (1, True)
