@@ -69,8 +69,7 @@ def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
 def _with_token_folder(provider: Any, folder: Path, environ: Mapping[str, str]) -> Any:
     """Make the folder absolute in which a provider's token program runs, so that it is never a folder of the workspace by accident."""
     auth = provider.get("auth") if isinstance(provider, Mapping) else None
-    cwd = auth.get("cwd") if isinstance(auth, Mapping) else None
-    if not isinstance(cwd, str):
+    if not isinstance(auth, Mapping) or not isinstance(cwd := auth.get("cwd"), str):
         return provider
     return {**provider, "auth": {**auth, "cwd": _absolute(cwd or ".", folder, environ)}}
 

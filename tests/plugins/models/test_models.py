@@ -107,7 +107,7 @@ def test_a_wrong_entry_is_an_error_that_names_model_and_key(name: str, tmp_path:
 def test_a_pipe_or_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "nul\0"):
-        with pytest.raises(ConfigError, match="model catalogue .* cannot be read"):
+        with pytest.raises(ConfigError, match="cannot be read: "):
             FileCatalogue(str(path)).model("house", OPENAI)
 
 
