@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -161,20 +160,17 @@ def opened(path: Path) -> BinaryIO:
 
     Raises:
         ThreadError: It is compressed, and what decompresses it is not installed.
-        OSError: It cannot be read.
+        OSError: It cannot be opened. Reading raises it if it is no zstd file, or much too long a one.
     """
     if path.suffix != ".zst":
         return path.open("rb")
+    from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
+
     try:
-        import zstandard  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
+        return decompressing(path.open("rb"))
+    except ZstandardNeededError:
         raise ThreadError(
             f"{path} is compressed, and the package zstandard is not installed",
             slug="thread-unreadable",
             hint=f"Run: pip install zstandard, or: zstd -d --rm {path}",
         ) from None
-    try:
-        with zstandard.open(path, "rb") as reader:
-            return io.BytesIO(reader.read())
-    except zstandard.ZstdError as error:
-        raise OSError(f"it is not compressed as its name says: {error}") from error

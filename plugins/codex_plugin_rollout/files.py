@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -187,17 +186,14 @@ def decompressed(path: Path) -> BinaryIO | None:
     """Return the content of a ``.zst`` file, or None if the ``zstandard`` package is not installed.
 
     Raises:
-        OSError: The file cannot be read or is not a zstd file.
+        OSError: The file cannot be opened. Reading raises it if this is no zstd file, or much too long a one.
     """
+    from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
+
     try:
-        import zstandard  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
+        return decompressing(path.open("rb"))
+    except ZstandardNeededError:
         return None
-    try:
-        with zstandard.open(path, "rb") as reader:
-            return io.BytesIO(reader.readall())
-    except zstandard.ZstdError as error:
-        raise OSError(str(error)) from error
 
 
 def _parts_of(name: str) -> tuple[str | None, str]:

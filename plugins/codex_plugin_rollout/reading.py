@@ -80,10 +80,16 @@ def read_thread(path: Path, codex_home: Path) -> Read:
         raise ThreadError(
             f"cannot read {error.filename or path}: {error.strerror or error}",
             slug="thread-unreadable",
-            hint="Make the file readable.",
+            hint=_hint(path, error),
         ) from error
     meta, warnings = _meta(state, path, modified)
     return Read(path, meta, lineage.head, lineage.parts, state, warnings)
+
+
+def _hint(path: Path, error: OSError) -> str:
+    if error.errno is None and path.suffix == ".zst":  # its content, not the file
+        return f"Restore the file from a copy. If it is whole and you trust it: zstd -d --rm {path}"
+    return "Make the file readable."
 
 
 def reader_of(path: Path) -> BinaryIO:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_plugin_usage.compressed import ZstandardNeededError
+from codex_framework.toolkit.compressed import ZstandardNeededError
 from codex_plugin_usage.folders import SessionFile
 from codex_plugin_usage.lines import Skipped, relevant_lines
 

@@ -128,6 +128,6 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         if not path.endswith(".zst"):
             yield file
             return
-        from codex_plugin_usage.compressed import decompressing
+        from codex_framework.toolkit.compressed import decompressing
 
         yield decompressing(file)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import attrs
 
+from codex_framework.toolkit.compressed import ZstandardNeededError
 from codex_plugin_usage.amounts import Amounts
 from codex_plugin_usage.calls import Call
-from codex_plugin_usage.compressed import ZstandardNeededError
 from codex_plugin_usage.dates import local_time
 from codex_plugin_usage.folders import SessionFile, session_files
 from codex_plugin_usage.heads import parent_of, thread_names, with_children

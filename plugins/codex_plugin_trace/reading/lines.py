@@ -100,30 +100,24 @@ def unreadable(path: Path, reason: str, hint: str = "Name a trace, or a recorded
 
 
 def _opened(path: Path) -> BinaryIO:
-    if path.name.endswith(".zst"):
-        return _decompressed(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         kind = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(kind):
             raise unreadable(path, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
         os.set_blocking(descriptor, True)
-        return open(descriptor, "rb")  # noqa: PTH123  # closed by the caller
     except BaseException:
         os.close(descriptor)
         raise
+    file = os.fdopen(descriptor, "rb")
+    return _decompressed(path, file) if path.name.endswith(".zst") else file
 
 
-def _decompressed(path: Path) -> BinaryIO:
-    import io
+def _decompressed(path: Path, file: BinaryIO) -> BinaryIO:
+    from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
 
     try:
-        import zstandard  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
+        return decompressing(file)
+    except ZstandardNeededError:
         hint = f"Decompress it: zstd -d {path}, or install the package zstandard."
         raise unreadable(path, "it is compressed, and the package zstandard is not installed", hint) from None
-    try:
-        with zstandard.open(path, "rb") as reader:
-            return io.BytesIO(reader.readall())
-    except zstandard.ZstdError as error:
-        raise unreadable(path, f"it is not a zstd file: {error}") from error

@@ -161,3 +161,16 @@ def test_a_missing_parent_and_a_circle_of_parents_are_survived(sessions: Any, wh
     sessions.write([started(), said("hello")], forked_from_id=OTHER)
     sessions.write([started(), said("hello")], id=OTHER, forked_from_id=ID)
     assert why(ID).startswith(f"Session {ID}: 1 turn, 1 item")
+
+
+def test_a_compressed_session_is_read_and_one_without_end_is_an_error(why: Any, sessions: Any) -> None:
+    zstandard: Any = pytest.importorskip("zstandard")
+    compress = zstandard.ZstdCompressor().compress
+    path: Path = sessions.write([started(), said("hello"), called(), GOOD])
+    whole = path.read_bytes()
+    packed = path.rename(f"{path}.zst")
+    packed.write_bytes(compress(whole))
+    assert "refused the call: no" in why(str(packed))
+    packed.write_bytes(compress(whole + bytes(256 << 20)))
+    with pytest.raises(ThreadError, match="its content is longer than"):
+        why(str(packed))

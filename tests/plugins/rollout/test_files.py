@@ -13,8 +13,9 @@ import pytest
 from codex_framework import ThreadError
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.protocol.wire import to_wire
-from codex_framework.contract.roles.stores import ItemEntry
+from codex_framework.contract.roles.stores import ItemEntry, ThreadQuery
 from codex_plugin_rollout import RolloutStore
+from codex_plugin_rollout.files import id_of_file
 
 Rollout = Callable[..., Path]
 HELLO = ("response_item", to_wire(user_message("hello")))
@@ -154,3 +155,20 @@ def test_the_latest_thread_is_a_persons_and_whole_enough_to_go_on(
 
 def test_there_is_no_latest_thread_in_an_empty_home(store: RolloutStore, home: str) -> None:
     assert store.latest(home) is None
+
+
+def test_a_compressed_file_without_end_is_an_error_and_hides_no_other(
+    store: RolloutStore, home: str, rollout: Rollout
+) -> None:
+    zstandard: Any = pytest.importorskip("zstandard")
+    compress = zstandard.ZstdCompressor().compress
+    good, bomb = rollout(HELLO), rollout(HELLO, thread_id="bomb")
+    compressed = bomb.rename(f"{bomb}.zst")
+    compressed.write_bytes(compress(compressed.read_bytes()) + compress(bytes(32 << 20)) * 8)
+    with pytest.raises(ThreadError, match="its content is longer than 67108864 bytes") as caught:
+        store.load("bomb", home)
+    assert f"zstd -d --rm {compressed}" in caught.value.hint
+    assert {summary.id for summary in store.find(ThreadQuery(), home).threads} == {"bomb", id_of_file(good)}
+    assert store.find(ThreadQuery(text="no such text"), home).threads == ()
+    (fault,) = store.check(home)
+    assert (fault.path, "its content is longer" in fault.fact) == (str(compressed), True)

@@ -301,3 +301,19 @@ def test_an_older_session_without_events_shows_its_items(written: Callable[..., 
         ("model", "model", 2.0),
         ("message", "bye", None),
     ]  # fmt: skip
+
+
+def test_a_compressed_session_is_read_and_one_without_end_is_an_error(tmp_path: Path) -> None:
+    zstandard: Any = pytest.importorskip("zstandard")
+    compress = zstandard.ZstdCompressor().compress
+    session = (Path(__file__).parent / "session.jsonl").read_bytes()
+    path = tmp_path / "packed.jsonl.zst"
+    path.write_bytes(compress(session))
+    assert turn_of(read(path)).total == Tokens(300, 20, 35, 6)
+    path.write_bytes(compress(session) + compress(bytes(32 << 20)) * 8)
+    with pytest.raises(CodexError, match="its content is longer than"):
+        read(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CodexError, match="it is not a regular file"):
+        read(path)

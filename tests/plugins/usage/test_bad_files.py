@@ -263,3 +263,11 @@ def test_a_closed_pipe_ends_quietly(session: Any, home: Path) -> None:
         ["/bin/sh", "-c", command], capture_output=True, env=environ, cwd=home, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == (b"{", b"")
+
+
+def test_a_compressed_session_without_end_is_named(session: Any, home: Path) -> None:
+    zstandard: Any = pytest.importorskip("zstandard")
+    packed = compress(session(*GOOD))
+    packed.write_bytes(packed.read_bytes() + zstandard.ZstdCompressor().compress(bytes(32 << 20)) * 8)
+    (place,) = scan(home).problems.places
+    assert place.startswith(f"cannot read {packed}: its content is longer than ")

@@ -1,13 +1,24 @@
-"""Reads compressed session files piece by piece."""
+"""Reading of compressed files, such as the sessions that Codex compresses, piece by piece and within bounds."""
 
 from __future__ import annotations
 
 import io
+import os
 from typing import Any, BinaryIO
 
 __all__ = ["ZstandardNeededError", "decompressing"]
 
-_PIECE = 1 << 16
+_PIECE = 1024
+"""Compressed bytes that are decompressed at once. They become 32 MiB at most: 4 bytes can stand for a block of 128 KiB."""
+
+_BUFFER = 1 << 16
+"""Bytes of content that are passed on at once."""
+
+_SHORT = 64 << 20
+"""Bytes of content that every file may have."""
+
+_RATIO = 50
+"""How many times as long as the file its content may be, beyond that. Sessions become 5 to 20 times as long."""
 
 
 class ZstandardNeededError(Exception):
@@ -15,31 +26,43 @@ class ZstandardNeededError(Exception):
 
 
 def decompressing(file: BinaryIO) -> BinaryIO:
-    """Return the content of a zstd file. Reading it raises OSError where the file is broken.
+    """Return the content of a zstd file. Closing it closes the file.
+
+    Reading it raises OSError where the file is broken, or its content is longer than 64 MiB and 50 times as long as the file: a
+    few kilobytes can stand for terabytes.
 
     Raises:
-        ZstandardNeededError: The package ``zstandard`` is not installed.
+        ZstandardNeededError: The package ``zstandard`` is not installed. The file is closed.
+        OSError: The length of the file cannot be read.
     """
     try:
         import zstandard  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
+        file.close()
         raise ZstandardNeededError from None
-    return io.BufferedReader(_Pieces(file, zstandard), _PIECE)
+    most = max(_SHORT, _RATIO * os.fstat(file.fileno()).st_size)
+    return io.BufferedReader(_Pieces(file, zstandard, most), _BUFFER)
 
 
 class _Pieces(io.RawIOBase):
     """The content of all frames. The package's own reader does not report a frame that is cut."""
 
-    def __init__(self, file: BinaryIO, zstandard: Any) -> None:
+    def __init__(self, file: BinaryIO, zstandard: Any, most: int) -> None:
         self._file = file
         self._zstandard = zstandard
+        self._most = self._left = most
         self._frame: Any = None
         self._rest = b""
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         """Return True."""
         return True
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer with the next bytes. Returns their number, 0 at the end."""
@@ -60,9 +83,12 @@ class _Pieces(io.RawIOBase):
         if self._frame is None:
             self._frame = self._zstandard.ZstdDecompressor().decompressobj()
         try:
-            self._ready = self._frame.decompress(piece)
+            self._ready = memoryview(self._frame.decompress(piece))
         except self._zstandard.ZstdError as error:
             raise OSError(f"it is not a zstd file: {error}") from error
+        self._left -= len(self._ready)
+        if self._left < 0:
+            raise OSError(f"its content is longer than {self._most} bytes, which is too much for so short a file")
         if self._frame.eof:
             self._rest = self._frame.unused_data
             self._frame = None
