@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from codex_framework.contract.errors import ConfigError, ModelError, described
 from codex_framework.contract.protocol.events.turn import TokenUsage
@@ -47,6 +48,8 @@ from codex_framework.contract.value import Value, fields_of
 from codex_framework.testing.scripted import pieces
 
 __all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "events_from_wire", "events_to_wire"]
+
+T = TypeVar("T")
 
 VERSION = 1
 MATCHES = ("input", "strict", "order")
@@ -109,10 +112,15 @@ class Cassette:
             raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"Use one of: {', '.join(MATCHES)}.")
         try:
             text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             hint = 'Write the path of a recorded file; record one by record = "PATH" in the table of another provider.'
             raise ConfigError(f"the cassette {path} cannot be read: {error}", path=str(path), hint=hint) from error
-        return cls(path, _exchanges(path, text), match=match)
+        exchanges = _exchanges(path, text)
+        try:
+            return cls(path, exchanges, match=match)
+        except RecursionError as error:  # some depths can be read but not compared
+            fact = f"{path} is not a cassette: a value in it is nested too deeply"
+            raise ConfigError(fact, path=str(path), hint="Record it again.") from error
 
     @property
     def unplayed(self) -> int:
@@ -208,7 +216,7 @@ def _exchanges(path: Path, text: str) -> list[Exchange]:
                 parts[entry["part"]] = entry["value"]
             elif "request" in entry:
                 found.append(_exchange(entry, parts))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = described(error)
             raise ConfigError(
                 f"{path} is not a cassette: line {number}: {reason}",
@@ -225,14 +233,35 @@ def _exchange(entry: Mapping[str, Any], parts: Mapping[str, Any]) -> Exchange:
     request = entry["request"]
     error = entry.get("error")
     return Exchange(
-        request["model"],
-        parts[request["instructions"]],
-        parts[request["tools"]],
-        [parts[name] for name in request["input"]],
+        _a(str, request["model"]),
+        _a(str, parts[request["instructions"]]),
+        _a(list, parts[request["tools"]]),
+        [_a(dict, parts[name]) for name in request["input"]],
         list(events_from_wire(entry["events"])),
-        None if error is None else ModelError(**error),
+        None if error is None else _error(error),
         _properties(parts[request["properties"]]) if "properties" in request else None,
     )
+
+
+def _error(fields: Mapping[str, Any]) -> ModelError:
+    """Return the error with which a response ended."""
+    for name in ("fact", "slug", "hint"):
+        _a(str, fields.get(name) or "")
+    wait = fields.get("retry_after_s")
+    if wait is not None and (not isinstance(wait, int | float) or not 0 <= wait < math.inf):
+        raise ValueError("retry_after_s must be a number of seconds")
+    return ModelError(**fields)
+
+
+def _a(kind: type[T], value: Any) -> T:
+    """Return a value of the file.
+
+    Raises:
+        TypeError: It is of another kind.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{kind.__name__} expected, found {type(value).__name__}")
+    return value
 
 
 def _properties(value: Mapping[str, Any]) -> ModelInfo:
@@ -250,8 +279,9 @@ def _is_setting(item: Mapping[str, Any]) -> bool:
     if item.get("role") == "developer":
         return True
     content = item.get("content")
-    first = content[0] if item.get("role") == "user" and content else {}
-    return str(first.get("text", "")).startswith(("<environment_context>", "# AGENTS.md instructions"))
+    first = content[0] if item.get("role") == "user" and isinstance(content, list) and content else None
+    text = first.get("text") if isinstance(first, Mapping) else None
+    return str(text).startswith(("<environment_context>", "# AGENTS.md instructions"))
 
 
 def _comparable(value: Any) -> str:
@@ -271,12 +301,12 @@ def _without_ids(value: Any) -> Any:
 _NEUTRAL = [
     (re.compile(pattern), word)
     for pattern, word in (
-        (rf"<secret:[^>]*>|{KNOWN_SHAPES}", "<secret>"),
+        (rf"<secret:[^<>\n]{{0,200}}>|{KNOWN_SHAPES}", "<secret>"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
         (r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", "<date>"),
         (r"Chunk ID: \w+", "Chunk ID: <id>"),
         (r"session ID \d+", "session ID <id>"),
-        (r"\d+(?:\.\d+)? ?(?:ms|seconds|s)\b", "<time>"),
+        (r"(?<!\d)\d{1,20}(?:\.\d{1,20})? ?(?:ms|seconds|s)\b", "<time>"),
         (r"(?:/private)?(?:/tmp|/var/folders/\w\w/\w+/T)/[\w.-]+", "<tmp>"),
     )
 ]
@@ -352,8 +382,8 @@ def events_from_wire(wires: Iterable[Mapping[str, Any]]) -> Iterator[ModelEvent]
         kind = wire["type"]
         if kind in _DELTAS:
             rest = {key: wire[key] for key in ("index", "raw") if key in wire}
-            for piece in pieces(wire["text"], wire["pieces"]):
-                yield _DELTAS[kind](wire["item_id"], piece, **rest)
+            for piece in pieces(_a(str, wire["text"]), wire["pieces"]):
+                yield _DELTAS[kind](_a(str, wire["item_id"]), piece, **rest)
         else:
             yield _event_from_wire(kind, wire)
 
@@ -367,14 +397,14 @@ def _event_from_wire(kind: str, wire: Mapping[str, Any]) -> ModelEvent:
         case "reasoning_part_added":
             return ReasoningPartAdded(wire["item_id"], wire["index"])
         case "rate_limits":
-            return RateLimits(wire["snapshot"])
+            return RateLimits(_a(dict, wire["snapshot"]))
         case "completed":
             usage = wire.get("usage")
-            counted = None if usage is None else TokenUsage(**usage)
+            counted = None if usage is None else TokenUsage(**{key: _a(int, count) for key, count in usage.items()})
             return Completed(wire["response_id"], counted, wire.get("end_turn"))
         case _:
             raise ValueError(f"unknown event {kind!r}")
 
 
 def _item(wire: Mapping[str, Any]) -> ResponseItem:
-    return read_item(wire["item"])
+    return read_item(_a(dict, wire["item"]))

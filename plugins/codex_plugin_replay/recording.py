@@ -144,9 +144,9 @@ class CassetteWriter:
         with self._lock:
             try:
                 self._append(parts, {"request": request, **rest})
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
                 raise ModelError(
-                    f"the cassette {self.path} cannot be written: {error.strerror}",
+                    f"the cassette {self.path} cannot be written: {getattr(error, 'strerror', error)}",
                     slug="cassette-write",
                     hint="Choose another path for record, or remove it from the provider's table.",
                 ) from error

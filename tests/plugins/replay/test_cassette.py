@@ -317,6 +317,55 @@ def test_a_record_that_is_no_path_is_refused() -> None:
         recorded(ScriptedModel([]), info, {})
 
 
+REQUEST = '{"request": {"model": "m", "instructions": "instructions", "tools": "tools", "input": ["input"]}}'
+
+
+def with_parts(**values: str) -> str:
+    """Return a cassette of six lines with one exchange, in which some values are others."""
+    parts = {"instructions": '"Be brief."', "tools": "[]", "input": '{"type": "message", "role": "user"}', **values}
+    rest = {"events": "[]", "error": "null", **values}
+    return "\n".join(
+        [
+            '{"cassette": 1}',
+            "",
+            *(f'{{"part": "{name}", "value": {parts[name]}}}' for name in ("instructions", "tools", "input")),
+            f'{REQUEST[:-1]}, "events": {rest["events"]}, "error": {rest["error"]}}}',
+            "",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "content", ['"text"', '["text"]', "[[]]", "{}", '[{"text": 5}]', "[" * 400 + "]" * 400, '"' + "9" * 300_000 + '"']
+)
+def test_items_of_any_form_are_compared_at_once(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "cassette.jsonl"
+    path.write_text(with_parts(input=f'{{"type": "message", "role": "user", "content": {content}}}'))
+    with pytest.raises(CassetteMissError, match="has no answer to this request"):
+        Cassette.read(path).play(model_request())
+
+
+def test_values_that_are_too_deep_to_be_compared_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.jsonl"
+    for depth in range(100, 20_000, 500):
+        path.write_text(
+            with_parts(input=f'{{"type": "message", "role": "assistant", "x": {"[" * depth + "]" * depth}}}')
+        )
+        try:
+            Cassette.read(path)
+        except ConfigError as error:
+            assert str(path) in error.fact
+            return
+    pytest.fail("no depth was too deep")
+
+
+@pytest.mark.parametrize("duration", ["0.1523 seconds", "1 s", "20ms", "0.30000000000000004s"])
+def test_durations_are_not_compared(tmp_path: Path, duration: str) -> None:
+    path = tmp_path / "cassette.jsonl"
+    record(path, ScriptedModel([say("ok")]), model_request(f"it took {duration}"))
+    assert Cassette.read(path).play(model_request("it took 3 s"))
+
+
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
@@ -325,6 +374,20 @@ def test_a_record_that_is_no_path_is_refused() -> None:
         ('{"cassette": 99}\n', "line 1: ValueError: version 99 is not supported"),
         ('{"cassette": 1}\n{"request": {"model": "x"}, "events": []}\n', "line 2: KeyError: 'instructions'"),
         ('{"cassette": 1}\n[]\n', "line 2: "),
+        ('{"cassette": 1}\n' + "[" * 100_000 + "\n", "line 2: "),
+        (with_parts(input='"hello"'), "line 6: TypeError: dict expected, found str"),
+        (with_parts(instructions="5"), "line 6: TypeError: str expected, found int"),
+        (with_parts(tools="{}"), "line 6: TypeError: list expected, found dict"),
+        (with_parts(events='[{"type": "item_done", "item": "x"}]'), "line 6: TypeError: dict expected, found str"),
+        (with_parts(events='[{"type": "text_deltas", "item_id": 1, "text": "a", "pieces": 1}]'), "line 6: TypeError"),
+        (
+            with_parts(events='[{"type": "text_deltas", "item_id": "", "text": ["a"], "pieces": 1}]'),
+            "line 6: TypeError",
+        ),
+        (with_parts(events='[{"type": "rate_limits", "snapshot": 1}]'), "line 6: TypeError"),
+        (with_parts(events='[{"type": "completed", "response_id": "", "usage": {"input_tokens": "x"}}]'), "line 6: "),
+        (with_parts(error='{"fact": 5}'), "line 6: TypeError: str expected, found int"),
+        (with_parts(error='{"fact": "a", "retry_after_s": Infinity}'), "line 6: ValueError: retry_after_s"),
     ],
 )
 def test_a_file_that_is_no_cassette_is_refused_with_its_line(tmp_path: Path, text: str, fact: str) -> None:
