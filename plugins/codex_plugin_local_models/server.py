@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalServer", "failed"]
 
 _TIMEOUT_S = 10.0
+_CONNECT_S = 5.0
 _SILENCE_S = 300.0
 """Seconds without a line after which a download counts as hanging. Servers report progress several times a second."""
 _MAX_BYTES = 16 * 1024 * 1024
@@ -47,16 +48,18 @@ class LocalServer:
         Raises:
             ModelError: The server does not run, or its reply is no JSON object.
         """
-        with self._open("GET", url, timeout_s=_TIMEOUT_S) as response:
-            data = b""
-            for piece in response.iter_bytes():
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    raise self.senseless("its reply is too long")
-        if response.status_code != 200:
+        from codex_framework.toolkit.small_replies import fetch, run_alone
+
+        local = not url.startswith("https:")
+        asked = fetch("GET", url, timeout_s=_TIMEOUT_S, connect_s=_CONNECT_S, max_bytes=_MAX_BYTES, local=local)
+        with self._failures():
+            reply = run_alone(asked)
+        if reply.data is None:
+            raise self.senseless("its reply is too long")
+        if reply.status != 200:
             return {}
         try:
-            content = json.loads(data)
+            content = json.loads(reply.data)
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
@@ -71,7 +74,7 @@ class LocalServer:
         """
         with self._open("POST", url, body, timeout_s=_SILENCE_S) as response:
             rest = b""
-            for piece in response.iter_bytes():
+            for piece in response.iter_raw():
                 rest += piece
                 *whole, rest = rest.split(b"\n")
                 yield from _objects(whole)
@@ -88,19 +91,30 @@ class LocalServer:
     @contextmanager
     def _open(self, method: str, url: str, body: Any = None, *, timeout_s: float) -> Iterator[httpx.Response]:
         from codex_framework.toolkit.https import httpx_module, tls_context
+        from codex_framework.toolkit.small_replies import PLAIN, check_plain
 
         httpx = httpx_module()
         secure = url.startswith("https:")
+        with (
+            self._failures(),
+            httpx.Client(
+                timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
+                verify=tls_context() if secure else False,
+                trust_env=secure,
+            ) as client,
+            client.stream(method, url, json=body, headers=PLAIN) as response,
+        ):
+            check_plain(response)
+            yield response
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turn the errors of a request into those of models."""
+        from codex_framework.toolkit.https import httpx_module
+
+        httpx = httpx_module()
         try:
-            with (
-                httpx.Client(
-                    timeout=httpx.Timeout(timeout_s, connect=5.0),
-                    verify=tls_context() if secure else False,
-                    trust_env=secure,
-                ) as client,
-                client.stream(method, url, json=body) as response,
-            ):
-                yield response
+            yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             fact = f"No running {self._noun} server detected at {shown_url(self.root)}."
             raise failed(fact, hint=self._hint) from error

@@ -115,7 +115,8 @@ def fetch(provider: ProviderInfo, found: Access, *, etag: str = "") -> Fetched:
 
 
 async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, etag: str) -> Fetched:
-    from codex_framework.toolkit.https import httpx_module, tls_context
+    from codex_framework.toolkit.https import httpx_module
+    from codex_framework.toolkit.small_replies import fetch as fetch_reply
 
     headers = {name: str(value) for name, value in provider.http_headers.items()}
     if found.tokens is not None:
@@ -128,19 +129,12 @@ async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, e
     httpx = httpx_module()
     local = host in ("localhost", "127.0.0.1", "::1")
     try:
-        async with (
-            asyncio.timeout(_TIMEOUT_S),
-            httpx.AsyncClient(verify=not url.startswith("https") or tls_context(), trust_env=not local) as client,
-            client.stream("GET", url, headers=headers) as response,
-        ):
-            data = b""
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    raise _failed(host, "its list is too long")
-            return _reply(host, response.status_code, response.headers, data)
+        reply = await fetch_reply("GET", url, timeout_s=_TIMEOUT_S, max_bytes=_MAX_BYTES, headers=headers, local=local)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError, ValueError) as error:
         raise _failed(host, f"it cannot be reached ({type(error).__name__})") from None
+    if reply.data is None:
+        raise _failed(host, "its list is too long")
+    return _reply(host, reply.status, reply.headers, reply.data)
 
 
 def _reply(host: str, status: int, headers: Mapping[str, str], data: bytes) -> Fetched:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from codex_framework.contract.urls import shown_url
 from codex_framework.contract.value import Value, field
 from codex_framework.toolkit.login.errors import LoginError
-
-if TYPE_CHECKING:
-    import httpx
 
 __all__ = [
     "CLIENT_ID",
@@ -78,23 +75,32 @@ def request(
     bearer: str = "",
     timeout_s: float = _TIMEOUT_S,
 ) -> Reply:
-    """Send a request to an issuer. Redirects are not followed, so that no credential goes elsewhere.
+    """Send a request to an issuer. Redirects are not followed, so that no credential goes elsewhere. Blocks: not for an event loop.
+
+    Args:
+        timeout_s: Time limit for everything in seconds.
 
     Raises:
         LoginError: The URL is not one of https or of this machine, the issuer cannot be reached or does not answer.
     """
-    from codex_framework.toolkit.https import httpx_module, tls_context
+    from codex_framework.toolkit.https import httpx_module
+    from codex_framework.toolkit.small_replies import fetch, run_alone
 
     httpx = httpx_module()
     check_url(url)
     headers = {"accept": "application/json", **({"authorization": f"Bearer {bearer}"} if bearer else {})}
-    local = _is_local(url)
+    asked = fetch(
+        method,
+        url,
+        timeout_s=timeout_s,
+        max_bytes=_MAX_BYTES,
+        headers=headers,
+        form=form,
+        body=body,
+        local=_is_local(url),
+    )
     try:
-        with (
-            httpx.Client(timeout=timeout_s, verify=False if local else tls_context(), trust_env=not local) as client,
-            client.stream(method, url, data=form, json=body, headers=headers) as response,
-        ):
-            return Reply(response.status_code, _content(response))
+        reply = run_alone(asked)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise LoginError(
             f"the login server {_host(url)} cannot be reached ({type(error).__name__})",
@@ -102,16 +108,12 @@ def request(
             hint="Check the network and the proxy settings, then try again.",
             retryable=True,
         ) from None  # the error's text may quote what was sent
+    return Reply(reply.status, _content(reply.data or b""))
 
 
-def _content(response: httpx.Response) -> Mapping[str, Any]:
+def _content(data: bytes) -> Mapping[str, Any]:
     import json
 
-    data = b""
-    for piece in response.iter_bytes():
-        data += piece
-        if len(data) > _MAX_BYTES:
-            return {}
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
