@@ -263,9 +263,7 @@ class ThreadContext(Scope, Protocol):
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
         """Submit an op and return its id. In a handler the op is queued, and the call returns at once.
 
-        Args:
-            id: The id for the events of the op. A handler that passes on the id of its own op lets the client follow what comes of
-                it. None means a new one.
+        ``id`` is for the events of the op, so that a client can follow an op that a handler passes on. None means a new one.
         """
         ...
 

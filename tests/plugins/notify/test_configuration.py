@@ -205,7 +205,7 @@ LOAD = "from codex_framework.plugins.registry import load_registry; load_registr
 
 
 def test_without_settings_nothing_is_imported():
-    assert modules(LOAD) == {"codex_plugin_notify", "codex_plugin_notify.settings"}
+    assert modules(LOAD) == {"codex_plugin_notify"}
 
 
 def test_a_webhook_imports_httpx_with_its_first_notification_only():
