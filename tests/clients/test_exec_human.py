@@ -194,10 +194,19 @@ def test_nothing_that_an_event_names_commands_the_terminal_or_looks_like_another
             shown = re.sub(r"\x1b\[[\d;]+m", "", out.getvalue()) if colour else out.getvalue()
             assert "evil" in shown
             assert not set(shown) & {"\x1b", "\x07", "\r", "\x9b"}, message
-    for message in (messages[0], messages[1]):
+    patched = PatchApplyEndEvent(**{**patch, "stderr": ""}, success=False, status="failed")
+    for message in (messages[0], messages[1], patched):
         out = io.StringIO()
         HumanOutput(out).show(message)
         assert "patch: completed" not in out.getvalue().splitlines()
+
+
+def test_the_banner_cannot_command_the_terminal(cli: Any) -> None:
+    cli.serve(say("ok"))
+    ran = cli.exec("-m", "gpt\x1b]0;evil\x07", "say \x1b]0;evil\x07")
+    assert "model: gpt\\x1b]0;evil\\x07" in ran.err.splitlines()
+    assert "say ]0;evil" in ran.err.splitlines()
+    assert "\x1b" not in ran.err
 
 
 def test_a_final_message_that_goes_to_a_terminal_cannot_command_it(cli: Any, tmp_path: Path) -> None:
