@@ -112,6 +112,7 @@ def test_sandbox(sandbox):
     check_sandbox(sandbox)
 
 
+@pytest.mark.slow
 def test_sandbox_landlock_without_namespaces():
     check_sandbox(LandlockSandbox("landlock"))
 
@@ -137,6 +138,7 @@ def test_network_proxy(proxy):
     check_network_proxy(proxy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [offer.item for offer in REGISTRY.agents.values()], ids=list(REGISTRY.agents))
 def test_agent(agent):
     check_agent(agent)
@@ -194,22 +196,27 @@ def test_every_provider_is_checked():
     assert REGISTRY.providers.keys() == {"responses", "replay", "chat"}  # the last one in tests/plugins/chat
 
 
+@pytest.mark.slow
 def test_component_dynamic_tools():
     check_component(DynamicTools)
 
 
+@pytest.mark.slow
 def test_component_mcp():
     check_component(lambda: Mcp({}))
 
 
+@pytest.mark.slow
 def test_component_goals():
     check_component(Goals)
 
 
+@pytest.mark.slow
 def test_component_sub_agents():
     check_component(SubAgents)
 
 
+@pytest.mark.slow
 def test_component_undo(tmp_path):
     check_component(lambda: UndoComponent(tmp_path, {}))
 
@@ -218,6 +225,7 @@ def test_every_component_is_checked():
     assert REGISTRY.components.keys() == {"dynamic_tools", "goals", "mcp", "sub_agents", "undo"}
 
 
+@pytest.mark.slow
 def test_compactor_summary():
     assert REGISTRY.compactors.keys() == {"summary"}
     check_compactor(REGISTRY.compactors["summary"].item)
@@ -251,6 +259,7 @@ OPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", REGISTRY.ops)
 def test_op_handler(tag):
     if OPS[tag] is not None:
@@ -259,20 +268,24 @@ def test_op_handler(tag):
         check_op_handler(REGISTRY.ops[tag].item, op, after_turn=tag == "compact", replies=replies, plugins=plugins)
 
 
+@pytest.mark.slow
 def test_task_user_shell():
     check_task(UserShell, "sleep 0.05; echo hi")
 
 
+@pytest.mark.slow
 def test_task_compacting():
     check_task(
         Compacting, replies=[say("A summary.")], plugins=[Offer(compactors=[REGISTRY.compactors["summary"].item])]
     )
 
 
+@pytest.mark.slow
 def test_task_reviewing():
     check_task(Reviewing, (target_of({"type": "custom", "instructions": "Look."}), None), replies=[say("Fine.")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interceptor", REGISTRY.interceptors.items, ids=lambda item: item.name)
 def test_interceptor(interceptor):
     check_interceptor(interceptor)

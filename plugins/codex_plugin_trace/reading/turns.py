@@ -95,7 +95,20 @@ class TurnBuilder:
                 step.end = self.step.end
             else:
                 step.note = step.note or "its end is not recorded"
+        self._begin_with_input()
         self.step.sort()
+
+    def _begin_with_input(self) -> None:
+        """Let the first input of the user be before the first answer.
+
+        Events get their time on the thread that writes them, which a busy machine delays; requests are timed where they are made.
+        """
+        first = next((step for step in self.step.children if step.kind == "user"), None)
+        asked = [step.start for step in self.step.children if step.kind == "model" and step.start is not None]
+        if first is not None and first.start is not None and asked and min(asked) <= first.start:
+            first.start = min(asked)
+            self.step.children.remove(first)
+            self.step.children.insert(0, first)
 
 
 def _told(kind: str, field: str) -> Callable[[TurnBuilder, Event, float | None], None]:

@@ -36,6 +36,8 @@ from codex_framework.testing import (
     say,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch):

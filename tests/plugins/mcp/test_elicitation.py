@@ -25,6 +25,8 @@ from codex_plugin_mcp.questions import (
     ElicitationRequest,
 )
 
+pytestmark = pytest.mark.slow
+
 SERVER = Path(__file__).parent / "scripted_server.py"
 
 FORM = {

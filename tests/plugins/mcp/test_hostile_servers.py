@@ -18,6 +18,8 @@ from codex_framework.testing import Reply, answer, call, say
 from codex_plugin_mcp.connections import Connections
 from codex_plugin_mcp.questions import ElicitationAnswer, ElicitationRequest
 
+pytestmark = pytest.mark.slow
+
 SERVER = Path(__file__).parent / "scripted_server.py"
 SAFE = {"readOnlyHint": True}
 CHANGED = "notifications/tools/list_changed"
