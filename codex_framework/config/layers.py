@@ -352,7 +352,9 @@ def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path
 
 
 def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
-    denied = {key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None}
+    denied: dict[tuple[str, ...], str] = {
+        key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None
+    }
     for key, default in _LOWERED_BY_PROJECTS.items():
         wanted, most = lookup(layer.table, key), lookup(outer, key)
         most = default if most is None else most

@@ -27,14 +27,15 @@ def held_back(settings: Settings, layers: Sequence[ConfigLayer]) -> Settings:
     Args:
         layers: The sources of the kernel's configuration.
     """
-    of_user, of_project = Settings().shortest_wait_ms, None
+    of_user = Settings().shortest_wait_ms
+    of_project: int | None = None
     for layer in layers:
         value = _in(layer.table, "framework", "plugins", "sub_agents", "shortest_wait_ms")
         if isinstance(value, int) and layer.name == "project":
             of_project = value
         elif isinstance(value, int):
             of_user, of_project = value, None
-    if of_project == settings.shortest_wait_ms and of_project < of_user:
+    if of_project is not None and settings.shortest_wait_ms == of_project < of_user:
         return settings.evolve(shortest_wait_ms=of_user)
     return settings
 
