@@ -17,7 +17,7 @@ _QUEUE_LIMIT = 1 << 20
 """Maximum number of unread bytes; beyond it, reading from the server is paused."""
 
 _HEAD_LIMIT = 65_536
-"""Maximum length of a response head in bytes. llhttp has no limit of its own."""
+"""Maximum length of a response head in bytes, and of what comes between two pieces of a body. llhttp has no limit of its own."""
 
 _CLOSED = "the server closed the connection"
 
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._queue: list[bytes] = []
         self._queued = 0
-        self._head_bytes = 0
+        self._between = 0
         self._until_eof = True
         self._complete = False
         self._reusable = False
@@ -73,12 +73,13 @@ class Connection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
         self.status, self.phrase, self.headers = 0, "", {}
         self.heard = self._complete = self._reusable = False
-        self._queue.clear()
-        self._queued = self._head_bytes = 0
+        self.take()  # a rest of the last response, because of which reading may be paused
+        self._between = 0
         self._until_eof = True
 
     def begin_raw(self) -> None:
-        """Return from now on what arrives as it is, for protocols other than HTTP."""
+        """Return from now on what arrives as it is, for protocols other than HTTP. What has arrived before is dropped."""
+        self.take()
         self._parser, self._complete, self._until_eof = None, False, False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -87,7 +88,8 @@ class Connection(asyncio.Protocol):
         self.alive = True
 
     def wrapped(self, transport: asyncio.Transport) -> None:
-        """Use TLS on this connection from now on, over the given transport."""
+        """Use TLS on this connection from now on, over the given transport. What has arrived unencrypted is dropped."""
+        self.take()
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -232,6 +234,7 @@ class Connection(asyncio.Protocol):
     def _parse(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
         from httptools import HttpParserError, HttpParserUpgrade
 
+        queued = self._queued
         try:
             parser.feed_data(data)
         except HttpParserUpgrade:
@@ -241,10 +244,11 @@ class Connection(asyncio.Protocol):
                 self._reusable = False  # the response is whole, and followed by something else
                 return
             self._fail("the response is not HTTP" if not self.headers else f"the response is not valid HTTP: {error}")
-        if not self.status:
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_LIMIT:
-                self._fail("the head of the response is too long")
+        self._between = self._between + len(data) if self._queued == queued else 0
+        if self._between > _HEAD_LIMIT and not self._complete:
+            self._fail(
+                "the head of the response is too long" if not self.status else "the response has too many trailers"
+            )
 
     def _fail(self, reason: str) -> None:
         if self._failure is None:

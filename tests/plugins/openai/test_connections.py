@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework.toolkit.model_server import http_transport
-from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.connection import _QUEUE_LIMIT, Connection
 from codex_framework.toolkit.model_server.dialing import Dialer
 from codex_framework.toolkit.model_server.http_transport import HttpTransport
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
@@ -344,3 +344,48 @@ def test_a_server_that_sends_more_than_is_read_has_to_wait(serve: Any) -> None:
             assert length == size
 
     run(job())
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def test_trailers_have_a_limit() -> None:
+    connection = fed(CHUNKED, b"2\r\nab\r\n0\r\n", *[b"x: " + b"y" * 1000 + b"\r\n"] * 100)
+    assert not connection.alive
+    with pytest.raises(CutError, match="too many trailers"):
+        asyncio.run(body_of(connection))
+
+
+def test_the_lengths_of_many_chunks_do_not_count_as_trailers() -> None:
+    assert fed(CHUNKED, *[b"1\r\n", b"a\r\n"] * 20_000, b"0\r\n\r\n").reusable
+
+
+class Wire(asyncio.Transport):
+    """A transport that only knows whether reading is paused."""
+
+    paused = False
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+
+def test_a_connection_is_read_again_after_a_response_of_which_much_was_left_unread() -> None:
+    connection, wire = Connection(), Wire()
+    connection.connection_made(wire)
+    connection.begin()
+    size = _QUEUE_LIMIT + 1
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+    assert (connection.reusable, wire.paused) == (True, True)
+    connection.begin()
+    assert not wire.paused
+    assert connection.take() == b""
+
+
+@pytest.mark.parametrize("change", [lambda it: it.wrapped(Wire()), lambda it: it.begin_raw()], ids=["tls", "raw"])
+def test_what_came_before_tls_or_another_protocol_does_not_belong_to_it(change: Callable[[Connection], None]) -> None:
+    connection = fed(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 101 forged")
+    change(connection)
+    assert connection.take() == b""
