@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelError, ModelRequest, ProviderInfo
+from codex_framework.toolkit.model_server.headers import with_token
 from codex_framework.toolkit.model_server.opening import open_dialer
 from codex_framework.toolkit.model_server.server_client import EventReader
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
@@ -260,7 +261,7 @@ class Sockets:
         if self._tokens is not None:
             token = await self._tokens.token()
             self.on_token(token)
-            headers = {**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}
+            headers = with_token(headers, self._tokens, token, self._info)
         try:
             socket = await open_websocket(self._dialer, self._url, headers, self._connect_s)
         except UpgradeRefusedError as error:

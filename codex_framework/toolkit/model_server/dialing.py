@@ -83,6 +83,9 @@ class Dialer:
         except OSError as error:
             _cut(connection)
             raise SendError(_reason(error)) from error
+        except ValueError as error:  # a label of the host is empty, too long, or has a null character
+            _cut(connection)
+            raise SendError("the name of the host is not valid") from error
         except BaseException:
             _cut(connection)
             raise
@@ -158,7 +161,7 @@ def _connected_at_once(host: str, port: int) -> socket.socket | None:
     try:
         socket.inet_pton(family, host)
         connected = socket.socket(family, socket.SOCK_STREAM)
-    except OSError:  # the host is a name, or no socket is available
+    except (OSError, ValueError):  # the host is a name, or none at all, or no socket is available
         return None
     connected.settimeout(_AT_ONCE_S)
     try:

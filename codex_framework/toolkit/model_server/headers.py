@@ -7,12 +7,17 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
 from codex_framework.contract.version import __version__
 
-__all__ = ["common_headers", "request_headers"]
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.token_source import TokenSource
+
+__all__ = ["common_headers", "request_headers", "url_login", "with_token"]
 
 _DEFAULT_ORIGINATOR = "codex_exec"
 _ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
@@ -34,6 +39,8 @@ def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) 
     }
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
+    elif login := url_login(info.base_url or ""):
+        headers["authorization"] = login
     if info.id == "openai":
         for name, variable in (("openai-organization", "OPENAI_ORGANIZATION"), ("openai-project", "OPENAI_PROJECT")):
             if value := env.get(variable, "").strip():
@@ -42,14 +49,41 @@ def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) 
     for name, variable in info.env_http_headers.items():
         if value := env.get(variable, "").strip():
             headers[name.lower()] = value
+    for name in ("content-length", "transfer-encoding"):  # which say how the body is sent
+        headers.pop(name, None)
+    _check(headers, info, f"Remove line breaks and non-ASCII characters from [model_providers.{info.id}] and its key.")
+    return headers
+
+
+def url_login(url: str) -> str | None:
+    """Return the value of ``authorization`` for a URL with a user name or password. None means that it has neither."""
+    if "@" not in url:
+        return None
+    parts = urlsplit(url)
+    if not parts.username and not parts.password:
+        return None
+    from base64 import b64encode
+
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def with_token(headers: Mapping[str, str], source: TokenSource, token: str, info: ProviderInfo) -> dict[str, str]:
+    """Return the headers of a request with a token, and with the headers that belong to it.
+
+    Raises:
+        ModelError: They contain characters that HTTP does not allow, so that they could add headers of their own.
+    """
+    own = {**source.headers, "authorization": f"Bearer {token}"}
+    _check(own, info, "Log in again, or fix the program that prints the token.")
+    return {**headers, **own}
+
+
+def _check(headers: Mapping[str, str], info: ProviderInfo, hint: str) -> None:
     for name, value in headers.items():
         if not _sendable(name, value):
-            raise ModelError(
-                f"the header {name!r} of the provider {info.id!r} has characters that HTTP does not allow",
-                slug="header",
-                hint=f"Remove line breaks and non-ASCII characters from [model_providers.{info.id}] and its key.",
-            )
-    return headers
+            fact = f"the header {name!r} of the provider {info.id!r} has characters that HTTP does not allow"
+            raise ModelError(fact, slug="header", hint=hint)
 
 
 def request_headers(request: ModelRequest, env: Mapping[str, str]) -> dict[str, str]:

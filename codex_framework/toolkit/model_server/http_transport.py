@@ -70,9 +70,10 @@ class HttpTransport:
 
     def _message(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
         parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        lines = [f"POST {self._dialer.prefix}{target} HTTP/1.1", f"host: {host}"]
+        lines = [f"POST {self._dialer.prefix}{target} HTTP/1.1"]
+        if "host" not in headers:  # the table of a provider may have its own
+            lines.append(f"host: {parts.netloc.rpartition('@')[2]}")
         lines.extend(f"{name}: {value}" for name, value in (*headers.items(), *self._dialer.headers.items()))
         lines.append(f"content-length: {len(body)}\r\n\r\n")
         return "\r\n".join(lines).encode("latin-1") + body

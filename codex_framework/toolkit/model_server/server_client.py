@@ -180,15 +180,17 @@ class ServerClient:
         """Send the request. If the server refuses the token of a token command, retry once with a new token."""
         if self._tokens is None:
             return await self._post(headers, body)
+        from codex_framework.toolkit.model_server.headers import with_token
+
         token = await self._tokens.token()
         self.sent(token)
-        answer = await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
+        answer = await self._post(with_token(headers, self._tokens, token, self._info), body)
         if answer.status != 401:
             return answer
         await answer.aclose()
         token = await self._tokens.token(refused=token)
         self.sent(token)
-        return await self._post({**headers, **self._tokens.headers, "authorization": f"Bearer {token}"}, body)
+        return await self._post(with_token(headers, self._tokens, token, self._info), body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UpgradeRefusedError", "WebSocket", "open_websocket"]
 
-_FROM_PROTOCOL = frozenset({"host", "upgrade", "connection"})
+_FROM_PROTOCOL = frozenset({"upgrade", "connection"})
 _WHOLE_S = 3600.0
 """Time limit for each read of the upgrade, in seconds. The limit for all of it is shorter."""
 
@@ -177,9 +177,14 @@ async def open_websocket(dialer: Dialer, url: str, headers: Mapping[str, str], l
         SilenceError: The time limit expired.
         UpgradeRefusedError: The server answered with another status.
     """
-    protocol = ClientProtocol(parse_uri(url), max_size=EVENT_LIMIT)
+    scheme, _, rest = url.partition("://")  # a login in the URL is a header already
+    place, slash, path = rest.partition("/")
+    uri = parse_uri(f"{scheme}://{place.rpartition('@')[2]}{slash}{path}")
+    protocol = ClientProtocol(uri, max_size=EVENT_LIMIT)
     request = protocol.connect()
     for name, value in headers.items():
+        if name == "host":  # of the table of the provider
+            del request.headers[name]
         if name not in _FROM_PROTOCOL:
             request.headers[name] = value
     connection: Connection | None = None

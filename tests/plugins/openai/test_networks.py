@@ -306,3 +306,12 @@ P = Proxy("http", "p", 1)
 )
 def test_the_variables_name_the_proxy(url: str, env: dict[str, str], proxy: Proxy | None) -> None:
     assert proxy_for(url, env) == proxy
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.invalid", "127.0\0.0.1"])
+def test_a_host_that_can_have_no_address_is_told(host: str) -> None:
+    assert "the name of the host is not valid" in run(f"http://{host}/v1")
+
+
+def test_a_proxy_that_can_have_no_address_is_told() -> None:
+    assert "the name of the host is not valid" in run("http://example.invalid/v1", HTTP_PROXY="http://p..q:1")
