@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from codex_framework.contract.roles.models import RateLimits
 __all__ = ["event_limits", "rate_limits"]
 
 _PREFIX = "x-codex-"
+
+_MOST = 1e15
+"""No percentage, number of minutes or Unix time is as large."""
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
@@ -29,11 +33,13 @@ def event_limits(payload: Mapping[str, Any]) -> RateLimits | None:
     snapshot: dict[str, Any] = {"limit_id": payload.get("metered_limit_name") or "codex"}
     for which in ("primary", "secondary"):
         window = limits.get(which)
-        used = window.get("used_percent") if isinstance(window, Mapping) else None
-        if isinstance(window, Mapping) and isinstance(used, (int, float)):
+        used = _finite(window.get("used_percent")) if isinstance(window, Mapping) else None
+        if isinstance(window, Mapping) and used is not None:
             moments = {"window_minutes": window.get("window_minutes"), "resets_at": window.get("reset_at")}
-            known = {key: value for key, value in moments.items() if isinstance(value, int)}
-            snapshot[which] = {"used_percent": float(used), **known}
+            known = {
+                key: value for key, value in moments.items() if isinstance(value, int) and _finite(value) is not None
+            }
+            snapshot[which] = {"used_percent": used, **known}
     funds = payload.get("credits")
     if isinstance(funds, Mapping):
         snapshot["credits"] = {key: funds[key] for key in ("has_credits", "unlimited", "balance") if key in funds}
@@ -70,6 +76,15 @@ def _truth(text: str) -> bool:
 
 def _number(text: str | None) -> float | None:
     try:
-        return None if text is None else float(text)
+        return None if text is None else _finite(float(text))
     except ValueError:
         return None
+
+
+def _finite(value: object) -> float | None:
+    """Return a number that can be shown, or None."""
+    try:
+        number = float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        return None
+    return number if abs(number) < _MOST else None

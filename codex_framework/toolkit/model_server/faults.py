@@ -199,7 +199,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     try:
         return _sensible(max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0))
-    except ValueError:  # neither a number nor a date: ignored
+    except (ValueError, OverflowError):  # neither a number nor a date: ignored
         return None
 
 
@@ -244,7 +244,7 @@ def known_fault(status: int | None, code: str, message: str) -> ModelError | Non
 
 
 def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any]) -> ModelError:
-    kinds = {error.get("type"), error.get("code")}
+    kinds = {str(error.get("type")), str(error.get("code"))}
     if "usage_limit_reached" in kinds:
         return ModelError(_usage_limit(error), info="usage_limit_exceeded", slug="usage-limit")
     for kind in ("insufficient_quota", "usage_not_included"):
@@ -266,12 +266,15 @@ def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any])
 
 def _usage_limit(error: Mapping[str, Any]) -> str:
     resets_at = error.get("resets_at")
-    moment = float(resets_at) if isinstance(resets_at, (int, float)) else None
-    return _usage_limit_text(str(error.get("plan_type") or ""), moment)
+    try:
+        clock = _clock(resets_at) if isinstance(resets_at, (int, float)) else None
+    except (ValueError, OverflowError, OSError):  # no moment of any calendar
+        clock = None
+    return _usage_limit_text(str(error.get("plan_type") or ""), clock)
 
 
-def _usage_limit_text(plan: str, moment: float | None) -> str:
-    when = "try again later." if moment is None else f"try again at {_clock(moment)}."
+def _usage_limit_text(plan: str, clock: str | None) -> str:
+    when = "try again later." if clock is None else f"try again at {clock}."
     start = "You\u2019ve hit your usage limit."
     match plan:
         case "plus":
@@ -324,7 +327,7 @@ def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str,
 def _error_object(text: str) -> Mapping[str, Any]:
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, str):
@@ -338,4 +341,4 @@ def _asked_delay(message: str) -> float | None:
     match = re.search(_DELAY, message)
     if match is None:
         return None
-    return float(match[1]) * (0.001 if match[2].lower() == "ms" else 1.0)
+    return _sensible(float(match[1]) * (0.001 if match[2].lower() == "ms" else 1.0))
