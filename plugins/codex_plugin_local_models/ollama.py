@@ -14,6 +14,7 @@ __all__ = ["prepare"]
 
 _OLDEST = (0, 13, 4)
 """The first version with the Responses API (Codex's limit)."""
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?!\d)", re.ASCII)
 _START = "Start it with: `ollama serve` (after installing). Install instructions: https://github.com/ollama/ollama?tab=readme-ov-file#ollama"
 
 
@@ -31,10 +32,10 @@ def prepare(url: str, model: str, env: Mapping[str, str]) -> None:  # noqa: ARG0
 
 def _check_version(server: LocalServer) -> None:
     found = str(server.get(f"{server.root}/api/version").get("version", ""))
-    numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", found)
+    numbers = re.match(_VERSION, found)
     if numbers is not None and tuple(map(int, numbers.groups())) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        fact = f"Ollama {found} is too old. Version {oldest} or newer is required."
+        fact = f"Ollama {_shown(found)} is too old. Version {oldest} or newer is required."
         raise failed(fact, hint="Install a newer version: https://ollama.com/download")
 
 
@@ -42,7 +43,7 @@ def _has(server: LocalServer, model: str) -> bool:
     listed = server.get(f"{server.root}/api/tags").get("models")
     if not isinstance(listed, list):
         raise server.senseless("it does not list its models")
-    names = {each.get("name") for each in listed if isinstance(each, dict)}
+    names = [each.get("name") for each in listed if isinstance(each, dict)]
     return model in names or (":" not in model and f"{model}:latest" in names)
 
 

@@ -10,6 +10,8 @@ __all__ = ["Progress"]
 
 _BAR = 30
 _GIGABYTE = 1_000_000_000
+_LARGEST = 2**63 - 1
+"""The largest size of a file in bytes."""
 _REDRAW_S, _LINE_S = 0.1, 10.0
 
 
@@ -37,7 +39,7 @@ class Progress:
             part: The name of a part, with the bytes that it has and will have.
         """
         changed = status != self._status
-        if type(total) is int and total > 0:
+        if type(total) is int and 0 < total <= _LARGEST:
             done = completed if type(completed) is int else 0
             self._parts[str(part)] = (min(max(done, 0), total), total)
         elif changed and status:

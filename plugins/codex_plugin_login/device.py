@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -11,9 +12,9 @@ from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_plugin_login.flow import Issuer, exchanged, refusal
 
-__all__ = ["device_login"]
+__all__ = ["device_login", "pause_of"]
 
-_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 60.0
+_PAUSE_S, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 0.1, 60.0
 
 
 def device_login(issuer: Issuer, policy: LoginPolicy, *, echo: Callable[[str], None], timeout_s: float) -> StoredLogin:
@@ -41,7 +42,7 @@ def device_login(issuer: Issuer, policy: LoginPolicy, *, echo: Callable[[str], N
         f"2. Enter this one-time code (expires in {max(1, round(timeout_s / 60))} minutes)\n   {code}\n\n"
         "Continue only if you started this login. If a website or another person gave you this code, cancel."
     )
-    reply = _permitted(f"{base}/token", {"device_auth_id": device, "user_code": code}, _pause_s(asked), timeout_s)
+    reply = _permitted(f"{base}/token", {"device_auth_id": device, "user_code": code}, pause_of(asked), timeout_s)
     given, verifier = reply.text("authorization_code"), reply.text("code_verifier")
     if not given or not verifier:
         raise protocol(f"{base}/token", "it sent no authorization code")
@@ -72,10 +73,13 @@ def _permitted(url: str, body: dict[str, str], pause_s: float, timeout_s: float)
         time.sleep(pause_s)
 
 
-def _pause_s(asked: Reply) -> float:
-    """Return the pause between two questions, which the issuer names as a text or a number of seconds."""
+def pause_of(asked: Reply) -> float:
+    """Return the pause between two questions in seconds.
+
+    The issuer sends it as a text or a number. A value that is missing, negative or infinite counts as 5 seconds (Codex's default).
+    """
     try:
-        seconds = float(asked.content.get("interval", 5))
-    except (TypeError, ValueError):
-        seconds = 5.0
-    return min(max(seconds, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S) if seconds == seconds else 5.0  # NaN
+        seconds = float(asked.content.get("interval", _PAUSE_S))
+    except (TypeError, ValueError, OverflowError):
+        return _PAUSE_S
+    return min(max(seconds, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S) if 0 <= seconds < math.inf else _PAUSE_S

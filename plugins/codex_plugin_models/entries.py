@@ -18,6 +18,8 @@ _SHELLS = {
     "disabled": "disabled",
 }
 _LONGEST_NAME = 200
+_MOST = 10**12
+"""No window and no limit is larger, in tokens or bytes."""
 
 
 class EntryError(ValueError):
@@ -106,7 +108,9 @@ class _Reader:
 
     def count(self, key: str, default: int) -> int:
         """Return a positive number."""
-        value = self._value(key, default, lambda value: type(value) is int and value > 0, "a positive whole number")
+        value = self._value(
+            key, default, lambda value: type(value) is int and 0 < value <= _MOST, "a positive whole number"
+        )
         return int(value)
 
     def _value(self, key: str, default: Any, fits: Callable[[Any], bool], kind: str) -> Any:
@@ -135,7 +139,7 @@ def _truncation(entry: Mapping[str, Any]) -> tuple[str, int]:
         return "tokens", 10_000
     if isinstance(policy, Mapping):
         mode, limit = policy.get("mode"), policy.get("limit")
-        if mode in ("tokens", "bytes") and type(limit) is int and limit >= 0:
+        if mode in ("tokens", "bytes") and type(limit) is int and 0 <= limit <= _MOST:
             return str(mode), limit
     raise EntryError('"truncation_policy" is not {"mode": "tokens" or "bytes", "limit": NUMBER}')
 

@@ -73,6 +73,10 @@ class ProviderInfo(Value, kw_only=True):
     options: Mapping[str, Any] = field(factory=dict)
 
 
+_DEAREST = 1e12
+"""No price per million tokens is higher, in any currency."""
+
+
 class ModelPrices(Value, kw_only=True):
     """What a model costs, per million tokens.
 
@@ -94,7 +98,7 @@ class ModelPrices(Value, kw_only=True):
         """Check the values. Raises ValueError if one cannot be a price."""
         for name in ("input", "output", "cached_input", "cache_write"):
             price = getattr(self, name)
-            if price is not None and not 0 <= price < float("inf"):
+            if price is not None and not 0 <= price <= _DEAREST:
                 raise ValueError(f"{name} is {price}, which is not a price")
         if not self.currency.strip():
             raise ValueError("the currency is empty")

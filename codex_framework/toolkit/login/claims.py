@@ -11,6 +11,8 @@ __all__ = ["account_id", "claims_of", "email", "expires_at", "is_fedramp", "plan
 
 _AUTH = "https://api.openai.com/auth"
 _PROFILE = "https://api.openai.com/profile"
+_LATEST = 253_402_300_799
+"""The last second of the year 9999."""
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
@@ -49,9 +51,11 @@ def is_fedramp(claims: Mapping[str, Any]) -> bool:
 
 
 def expires_at(claims: Mapping[str, Any]) -> float | None:
-    """Return when a token expires, in seconds since the epoch. None means that it does not say so."""
+    """Return when a token expires, in seconds since the epoch. None means that it does not name a date of this calendar."""
     value = claims.get("exp")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _LATEST:
+        return None
+    return float(value)
 
 
 def _auth(claims: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -189,8 +189,13 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "an endless line": ({"pull": b"x" * 3_000_000}, "a line of its reply is too long"),
     "a refusal": ({"replies": {"/api/pull": (500, b"oops")}}, "it answered with status 500"),
     "too old": ({"version": "0.9.0"}, "Ollama 0.9.0 is too old. Version 0.13.4 or newer is required."),
+    "no name": (
+        {"replies": {"/api/tags": (200, b'{"models": [{"name": ["gpt-oss:20b"]}, {"name": 1e999}]}')}},
+        "does not list it",
+    ),
     "no list": ({"replies": {"/api/tags": (200, b'{"models": 5}')}}, "it does not list its models"),
     "not JSON": ({"replies": {"/api/tags": (200, b"<html>")}}, "is not a JSON object"),
+    "an endless version": ({"version": f"0.{'9' * 5000}.1", "lies": True}, "does not list it"),
     "another server": ({"replies": {"/api/version": (404, b""), "/api/tags": (404, b"")}}, "does not list its models"),
 }
 
@@ -317,7 +322,7 @@ def test_the_bar_moves_and_survives_senseless_numbers() -> None:
     progress = Progress(out, "Pulling")
     for part, completed, total in (
         *(("a", 0, 100), ("a", 200, 100), ("b", -5, 300), ("b", "x", 300), ("c", 5, 0), ("c", 5, -1), ("d", 1, "x")),
-        *((None, None, None), ("a", True, True)),
+        *((None, None, None), ("a", True, True), ("e", 5, 10**400), ("e", 10**400, 1e999)),
     ):
         progress.report("pulling", part, completed, total)
     progress.close()

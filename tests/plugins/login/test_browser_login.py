@@ -18,9 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.issuer import Reply
 from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.storage import LoginStorage
-from codex_plugin_login import flow
+from codex_plugin_login import device, flow
 from codex_plugin_login.browser import browser_login
 from tests.plugins.login.issuer import Issuer
 
@@ -194,6 +195,21 @@ def test_another_login_takes_the_port_over(issuer: Issuer, codex_home: Path) -> 
         return open_page(redirect.replace("/auth/callback", "/cancel"))[0]
 
     assert failure(issuer, codex_home, browser).fact == "the login was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("given", "pause_s"),
+    [
+        ("0", 0.1),
+        (7, 7.0),
+        ("7", 7.0),
+        (86_400, 60.0),
+        *((value, 5.0) for value in (10**400, "9" * 400, 1e999, -1, "nan", [], None)),
+    ],
+)
+def test_a_pause_between_questions_is_bounded(given: Any, pause_s: float) -> None:
+    asked = Reply(200, {"interval": given})
+    assert device.pause_of(asked) == pause_s
 
 
 BAD_REPLIES: dict[str, tuple[int, Any, str]] = {

@@ -20,6 +20,7 @@ from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
 from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.stored import StoredLogin
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer, jwt
 
@@ -100,6 +101,14 @@ def test_a_token_without_an_expiry_is_replaced_after_eight_days(
     with ResponsesServer([say("hi")]) as server:
         ask(server, env)
     assert (len(issuer.seen) == 1) is refreshed
+
+
+@pytest.mark.parametrize("exp", [10**400, 1e999, float("nan"), -5, True, "soon"], ids="ABCDEF")
+def test_a_token_whose_expiry_is_no_date_is_replaced_after_eight_days(exp: Any) -> None:
+    login = StoredLogin.of_chatgpt({"access_token": jwt(exp=exp)})
+    assert not login.is_stale()
+    long_ago = (datetime.now(UTC) - timedelta(days=8.1)).isoformat()
+    assert StoredLogin({**login.content, "last_refresh": long_ago}).is_stale()
 
 
 def test_a_refused_token_is_refreshed_once_and_the_request_repeated(

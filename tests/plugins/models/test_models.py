@@ -81,6 +81,12 @@ BAD_ENTRIES: dict[str, tuple[Any, str]] = {
     "a name with line breaks": ({"slug": "a\nb"}, '"slug"'),
     "an endless name": ({"slug": "a" * 1000}, '"slug"'),
     "a negative window": ({"slug": "a", "context_window": -1}, '"context_window"'),
+    "an endless window": ({"slug": "a", "context_window": 10**400}, '"context_window"'),
+    "an endless limit": (
+        {"slug": "a", "truncation_policy": {"mode": "bytes", "limit": 10**400}},
+        '"truncation_policy"',
+    ),
+    "an endless price": ({"slug": "a", "prices": {"input": 10**400, "output": 1}}, '"prices"'),
     "a text as its window": ({"slug": "a", "context_window": "big"}, '"context_window"'),
     "a truth as its window": ({"slug": "a", "context_window": True}, '"context_window"'),
     "a wrong limit": ({"slug": "a", "truncation_policy": {"mode": "lines", "limit": 5}}, '"truncation_policy"'),
