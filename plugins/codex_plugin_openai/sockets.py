@@ -130,6 +130,7 @@ class Exchange(EventReader):
     async def aclose(self, error: BaseException | None) -> None:
         """Release the connection. Unless the response is complete, the connection is closed."""
         session = self._session
+        self._hide(error)  # before its text is kept for the warning
         if self._answer is not None and type(error) is ModelError and error.slug == "stream-disconnected":
             session.fail(error, self._owner.retries)
         session.busy = False

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 
 __all__ = ["CredentialFilter"]
@@ -16,6 +17,8 @@ _SHORTEST = 8
 """Minimum length of what is hidden. Shorter texts occur in ordinary words."""
 _SHORTEST_HEADER = 12
 """The same for headers of the provider's table, which need not be credentials."""
+_SHORTENED = "..."
+"""The end of a text of which only the beginning is shown."""
 _KEPT = 8
 """Number of tokens of the past that are still hidden."""
 
@@ -51,9 +54,22 @@ class CredentialFilter:
                 text = text.replace(secret, _HIDDEN)
         return text
 
-    def event(self, data: str) -> str:
-        """Return an event without credentials, if it may report an error. Output of the model is never changed."""
-        return self.text(data) if '"error"' in data else data
+    def error(self, error: BaseException | None) -> None:
+        """Remove credentials from the text of a ``ModelError``, which may contain what the server sent."""
+        if isinstance(error, ModelError):
+            error.fact = self._shortened(self.text(error.fact))
+            error.args = (error.fact, *error.args[1:])
+
+    def _shortened(self, text: str) -> str:
+        """Return a text without the beginning of a credential before the dots at its end."""
+        shown = text.removesuffix(_SHORTENED)
+        if shown == text:
+            return text
+        for secret in (*self._secrets, *_forms(self._tokens)):
+            for length in range(len(secret) - 1, _SHORTEST - 1, -1):
+                if shown.endswith(secret[:length]):
+                    return f"{shown[:-length]}{_HIDDEN}{_SHORTENED}"
+        return text
 
     def body(self, body: bytes) -> bytes:
         """Return the body of a refusal without credentials."""

@@ -232,7 +232,8 @@ class EventReader:
     Attributes:
         alive: Set it when a batch shows that the server works on the response. Comments, keep-alives and unknown events do not.
         silence_s: The time limit without a sign of life, in seconds.
-        credentials: Returns what hides credentials in events that report errors. None means that nothing is hidden.
+        credentials: Returns what hides credentials in events that report errors, and in the error that ends the response. None
+            means that nothing is hidden.
     """
 
     def __init__(
@@ -271,7 +272,8 @@ class EventReader:
         except (SilenceError, CutError, OverflowError) as error:
             raise _broken(error, self._silence) from error
         if self.credentials is not None and any(map(_may_repeat, batch)):
-            batch = [self.credentials().event(data) for data in batch]
+            credentials = self.credentials()
+            batch = [credentials.text(data) if _may_repeat(data) else data for data in batch]
         if self._meter is not None and batch:
             self._meter.heard(batch)
         return batch
@@ -286,13 +288,18 @@ class EventReader:
         """Release the response, unless it is finished.
 
         Args:
-            error: What ended it early, for telemetry.
+            error: What ended it early, for telemetry. Credentials are removed from its text.
         """
+        self._hide(error)
         if self._meter is not None:
             self._meter.ended(self._splitter.unwanted, error)
         answer, self._answer = self._answer, None
         if answer is not None:
             await answer.aclose()
+
+    def _hide(self, error: BaseException | None) -> None:
+        if error is not None and self.credentials is not None:
+            self.credentials().error(error)
 
     def _left_s(self) -> float:
         """Return the time that is left for the next piece.
@@ -322,7 +329,12 @@ def _broken(error: Exception, silence: str) -> ModelError:
 
 
 def _may_repeat(data: str) -> bool:
-    """Return whether an event may report an error, whose message may repeat a credential."""
+    """Return whether an event may report an error, whose message may repeat a credential. Output of the model is never changed.
+
+    What is no object is no output of the model. It may be the text of an error page.
+    """
+    if not data.startswith("{") and not data.lstrip().startswith("{"):
+        return True
     return '"error"' in data and '"error":null' not in data
 
 

@@ -44,7 +44,9 @@ def env() -> dict[str, str]:
 
 @pytest.fixture
 def ask() -> Callable[..., Outcome]:
-    def asked(replies: Iterable[ReplySource], *requests: ModelRequest, **table: Any) -> Outcome:
+    def asked(
+        replies: Iterable[ReplySource], *requests: ModelRequest, websockets: bool = False, **table: Any
+    ) -> Outcome:
         async def run(server: ResponsesServer) -> list[list[ModelEvent] | ModelError]:
             client = ResponsesProvider().open(provider_at(server.url, **table), {})
             answers: list[list[ModelEvent] | ModelError] = []
@@ -56,7 +58,7 @@ def ask() -> Callable[..., Outcome]:
             await client.aclose()
             return answers
 
-        with ResponsesServer(replies) as server:
+        with ResponsesServer(replies, websockets=websockets) as server:
             return Outcome(asyncio.run(run(server)), server)
 
     return asked
