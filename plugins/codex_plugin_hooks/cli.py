@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codex_framework import ConfigError, PluginContext, UserConfig
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_hooks.names import EVENTS
-from codex_plugin_hooks.text import printable
 
 if TYPE_CHECKING:
     from codex_plugin_hooks.definitions import Definitions, Handler

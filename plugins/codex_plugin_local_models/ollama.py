@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from codex_framework.toolkit.terminal_text import one_line
 from codex_plugin_local_models.progress import Progress
 from codex_plugin_local_models.server import LocalServer, failed
 
@@ -75,4 +76,4 @@ def _pull(server: LocalServer, model: str) -> None:
 def _shown(text: Any) -> str:
     if isinstance(text, dict):  # the error objects of other servers
         text = text.get("message", text)
-    return "".join(char if char.isprintable() else " " for char in str(text))[:300]
+    return one_line(str(text))

@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.terminal_text import one_line
 
 __all__ = ["PORTS", "CallbackServer"]
 
@@ -158,7 +159,7 @@ class CallbackServer:
 
 def _denied(query: Mapping[str, str]) -> LoginError:
     said = query.get("error_description") or query.get("error") or ""
-    shown = "".join(char if char.isprintable() else " " for char in said)[:300]
+    shown = one_line(said)
     if not shown:
         fact = "Missing authorization code. Sign-in could not be completed."
     elif query.get("error") == "access_denied" and "missing_codex_entitlement" in said:

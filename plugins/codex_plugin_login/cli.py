@@ -14,6 +14,7 @@ from codex_framework.toolkit.login.issuer import CLIENT_ID, DEFAULT_ISSUER, chec
 from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.storage import LoginStorage, store_mode
 from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["login_command", "logout_command"]
 
@@ -94,7 +95,7 @@ def logout_command(plugin: PluginContext) -> click.Command:
         try:
             stored = place.storage.load()
         except LoginError as error:
-            click.echo(f"warning: {error}", err=True)  # what cannot be read can be deleted
+            click.echo(f"warning: {printable(str(error))}", err=True)  # what cannot be read can be deleted
             stored = None
         if not place.storage.delete():
             click.echo("Not logged in", err=True)

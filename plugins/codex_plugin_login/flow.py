@@ -15,12 +15,11 @@ from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.issuer import Reply, protocol, request
 from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.terminal_text import one_line
 
 __all__ = ["Issuer", "Proof", "exchanged", "new_proof", "random_text", "refusal"]
 
 Echo = Callable[[str], None]
-
-_SHOWN = 300
 
 
 class Issuer(Value):
@@ -100,7 +99,6 @@ def _stored(tokens: Mapping[str, Any], issuer: Issuer, account: str | None) -> d
 
 def refusal(what: str, reply: Reply) -> LoginError:
     """Return the error for a refused request."""
-    said = reply.text("error_description") or reply.code
-    shown = "".join(char if char.isprintable() else " " for char in said)[:_SHOWN]
+    shown = one_line(reply.text("error_description") or reply.code)
     fact = f"{what}: the login server answered with status {reply.status}" + (f": {shown}" if shown else "")
     return LoginError(fact, reason="refused", hint="Run the login again.")

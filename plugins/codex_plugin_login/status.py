@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from codex_framework.toolkit.login.claims import email, plan
 from codex_framework.toolkit.login.storage import LoginStorage
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["masked", "status_text"]
 
@@ -36,7 +37,7 @@ def status_text(storage: LoginStorage, environ: Mapping[str, str]) -> str:
             break
     if not lines and environ.get("OPENAI_API_KEY", "").strip():
         lines = ["Logged in using OPENAI_API_KEY", _CHECKED]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def masked(key: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from codex_framework import ConfigError, ModelError, PluginContext, ProviderInfo
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_models.listing import Known, known_model, known_models, properties
 
 __all__ = ["command"]
@@ -82,7 +83,7 @@ def _asked(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
             return ()
         return fetch(info, access(info, plugin.environ, plugin.config)).names
     except (ModelError, OSError) as error:
-        click.echo(f"warning: {error}", err=True)
+        click.echo(f"warning: {printable(str(error))}", err=True)
         return ()
 
 
@@ -98,7 +99,7 @@ def _show(plugin: PluginContext, known: Known, info: ProviderInfo, *, as_json: b
         }
         click.echo(json.dumps(whole, indent=2))
         return
-    click.echo(f"{known.model.slug} at {info.id}")
+    click.echo(printable(f"{known.model.slug} at {info.id}"))
     if known.source == "fallback":
         click.echo("Nothing is known about this model. Requests use fallback values.")
     click.echo()
@@ -162,6 +163,7 @@ def _text(value: Any) -> str:
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    for row in (header, *rows):
+    shown = [[printable(cell) for cell in row] for row in (header, *rows)]  # catalogues come from servers and files
+    widths = [max(len(row[column]) for row in shown) for column in range(len(header))]
+    for row in shown:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

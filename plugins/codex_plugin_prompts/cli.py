@@ -9,10 +9,10 @@ import shlex
 import click
 
 from codex_framework import ConfigError, PluginContext
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_prompts.events import CustomPrompt
 from codex_plugin_prompts.expansion import PREFIX, ExpansionError, expanded, named_arguments
 from codex_plugin_prompts.library import FOLDER, PromptFileError, find_prompt, read_prompts
-from codex_plugin_prompts.text import printable
 
 __all__ = ["command", "prompts"]
 

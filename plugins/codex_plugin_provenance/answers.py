@@ -8,7 +8,8 @@ from typing import Any
 
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.json_patch import patched
-from codex_plugin_provenance.sentences import changes_of, printable, sentence, shortened, titled
+from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_provenance.sentences import changes_of, sentence, shortened, titled
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 from codex_plugin_provenance.subjects import Subject, notes_about
 

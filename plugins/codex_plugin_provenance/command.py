@@ -8,7 +8,7 @@ import json
 import click
 
 from codex_framework import PluginContext
-from codex_plugin_provenance.sentences import printable
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["command", "why"]
 

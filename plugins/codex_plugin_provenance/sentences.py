@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.roles.provenance import Actor, Provenance
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_provenance.session import Item, Note
 
-__all__ = ["changes_of", "duration", "printable", "sentence", "shortened", "titled"]
+__all__ = ["changes_of", "duration", "sentence", "shortened", "titled"]
 
 _LONGEST = 160
 _MOST = 8
@@ -196,11 +197,6 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     line = text.strip().partition("\n")[0]
     whole = len(line) <= longest and line == text.strip()
     return line if whole else f"{line[:longest].rstrip()}..."
-
-
-def printable(text: str) -> str:
-    """Return a text with its control characters escaped, so that no record can move the cursor of a terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def titled(item: Item) -> str:

@@ -251,7 +251,7 @@ def _query(
 
 def _shown(here: Sessions, session: str) -> str:
     """Return the id of a session, to print it. The store gets the user's own word, which means the same session to it."""
-    from codex_plugin_sessions.table import printable
+    from codex_framework.toolkit.terminal_text import printable
 
     return printable(here.id_of(session))
 
@@ -331,7 +331,7 @@ def _write_new(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def _warn(sentences: Iterable[str]) -> None:
-    from codex_plugin_sessions.table import printable
+    from codex_framework.toolkit.terminal_text import printable
 
     for sentence in sentences:
         click.echo(f"warning: {printable(sentence)}", err=True)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadSummary
+from codex_framework.toolkit.terminal_text import printable
 
-__all__ = ["fault_lines", "faults_json", "for_terminal", "page_json", "page_lines", "printable", "since"]
+__all__ = ["fault_lines", "faults_json", "for_terminal", "page_json", "page_lines", "since"]
 
 _LONGEST = 60
 
@@ -58,11 +59,6 @@ def fault_lines(found: Sequence[ThreadFault], *, repaired: bool) -> Iterator[str
             yield f"  {printable(fault.fact)}; {'repaired' if repaired else 'to repair'}: {printable(fault.repair)}"
     if not repaired and any(fault.repair is not None for fault in found):
         yield "\nRepair: codex-framework sessions repair SESSION, or --all. The damaged files are kept."
-
-
-def printable(text: str) -> str:
-    """Return a text with its control characters escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def for_terminal(line: bytes) -> bytes:

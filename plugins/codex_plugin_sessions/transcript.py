@@ -19,7 +19,7 @@ from codex_framework.contract.protocol.events import (
     TurnAbortedEvent,
     UserMessageEvent,
 )
-from codex_plugin_sessions.table import printable
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["markdown", "session_json", "session_lines"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from codex_framework import ConfigError, PluginContext, UserConfig
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_skills.catalog import Catalog
 from codex_plugin_skills.reading import Skill
 from codex_plugin_skills.sources import Sources
-from codex_plugin_skills.text import printable
 
 __all__ = ["command", "skills"]
 

@@ -91,7 +91,7 @@ def command(context: PluginContext) -> click.Command:
 
 
 def _warn(sentences: Sequence[str]) -> None:
-    from codex_plugin_usage.table import printable
+    from codex_framework.toolkit.terminal_text import printable
 
     for sentence in sentences:
         click.echo(f"warning: {printable(sentence)}", err=True)

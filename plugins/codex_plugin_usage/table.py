@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_usage.dates import local_time
 from codex_plugin_usage.rows import Row, ToolRow
 from codex_plugin_usage.scan import Report
@@ -31,11 +32,6 @@ def lines_of(report: Report, limit: int) -> Iterator[str]:
             yield f"... and {len(rows) - len(shown):,} more; --limit N shows more of them, --json all."
     yield from _totals(report)
     yield from _notes(report, rows)
-
-
-def printable(text: str) -> str:
-    """Return a text with its control characters escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _token_table(report: Report, rows: Sequence[Row | ToolRow]) -> tuple[list[str], list[list[str]]]:

@@ -8,6 +8,7 @@ from typing import Any
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.terminal_text import one_line
 
 __all__ = ["LoginPolicy"]
 
@@ -60,7 +61,7 @@ class LoginPolicy(Value):
         if self.workspaces and account not in self.workspaces:
             raise _forbidden(
                 f"Login is restricted to workspace(s) {', '.join(self.workspaces)},"
-                f" but current credentials belong to {account or 'no workspace'}."
+                f" but current credentials belong to {one_line(account or 'no workspace')}."
             )
 
 

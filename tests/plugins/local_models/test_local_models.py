@@ -200,6 +200,17 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "changes", [{"version": "0.9.0\x1b[2J\nError:"}, {"pull": b'{"error": "no\\u001b[2J\\nError:"}'}]
+)
+def test_a_server_cannot_control_the_terminal(changes: dict[str, Any], server: LocalServer) -> None:
+    for attribute, value in changes.items():
+        setattr(server, attribute, value)
+    with pytest.raises(ModelError) as caught:
+        prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
+    assert caught.value.fact.isprintable()
+
+
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_of_ollama_says_its_reason(name: str, server: LocalServer) -> None:
     changes, words = FAILURES[name]

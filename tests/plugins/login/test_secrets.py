@@ -14,6 +14,13 @@ import pytest
 
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.server import ResponsesServer
+from codex_framework.toolkit.login.errors import LoginError
+from codex_framework.toolkit.login.issuer import Reply
+from codex_framework.toolkit.login.policy import LoginPolicy
+from codex_framework.toolkit.login.storage import LoginStorage
+from codex_framework.toolkit.login.stored import StoredLogin
+from codex_plugin_login.flow import refusal
+from codex_plugin_login.status import status_text
 from tests.plugins.login.issuer import Issuer, jwt
 
 CANARY = "cAnArY-0123456789-dO-nOt-WrItE"
@@ -158,3 +165,21 @@ def test_no_credential_is_written(
     login = base64.b64encode(f"user:{canary('userinfo')}".encode())
     forms = [CANARY.encode(), login, CANARY.encode().hex().encode()]
     assert [place for place, content in everything.items() if any(form in content for form in forms)] == []
+
+
+def test_an_issuer_cannot_control_the_terminal(codex_home: Path) -> None:
+    evil = "\x1b[2J\r\nError: \u202e"
+    claims = {
+        "email": f"a{evil}",
+        "https://api.openai.com/auth": {"chatgpt_account_id": evil, "chatgpt_plan_type": evil},
+    }
+    storage = LoginStorage(codex_home)
+    storage.save(StoredLogin.of_chatgpt({"id_token": jwt(**claims), "access_token": "a"}))
+    shown = status_text(storage, {})
+    assert (len(shown.splitlines()), shown.replace("\n", "").isprintable()) == (2, True)
+    storage.save(StoredLogin.of_key(f"{evil}0123456789"))
+    assert status_text(storage, {}).replace("\n", "").isprintable()
+    said = refusal("Token exchange failed", Reply(400, {"error_description": evil})).fact
+    with pytest.raises(LoginError) as caught:
+        LoginPolicy(workspaces=("mine",)).check_account(evil)
+    assert (said.isprintable(), caught.value.fact.isprintable()) == (True, True)

@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from codex_framework import ModelInfo, ModelPrices, ProviderInfo
+from codex_framework import ModelCatalogue, ModelInfo, ModelPrices, ProviderInfo
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.testing.replies import say
 from codex_framework.toolkit.model_catalogue import known_model
 from codex_framework.toolkit.model_server.credentials import Access
+from codex_plugin_models.cli import command
 from codex_plugin_models.entries import EntryError, model_of
 from codex_plugin_models.file import FileCatalogue
 from codex_plugin_models.refreshing import Refresher, fetch, refresh
@@ -409,6 +412,19 @@ def test_the_command_says_where_each_value_comes_from(run: Any, codex_home: Path
     unknown = json.loads(run("no-such-model", "--json").stdout)
     assert (unknown["known"], unknown["properties"]["truncation"]["source"]) == (False, "fallback")
     assert "Nothing is known about this model" in run("no-such-model").stdout
+
+
+@pytest.mark.parametrize(("words", "shown"), [((), "\\x1b[2Jname\\r\\n\\u202e"), (("evil",), "low\\x1b]0;title\\x07")])
+def test_a_catalogue_cannot_control_the_terminal(words: Any, shown: str, context: Any, codex_home: Path) -> None:
+    levels = [{"effort": "low\x1b]0;title\x07"}]
+    entry = {"slug": "evil", "display_name": "\x1b[2Jname\r\n\u202e", "supported_reasoning_levels": levels}
+    (codex_home / "models_cache.json").write_text(json.dumps({"models": [entry]}))
+    context.config = {"model_providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
+    known = SimpleNamespace(item=ServerCatalogue(codex_home / "models_cache.json"))
+    context.offered = lambda role: {"server": known} if role is ModelCatalogue else {}
+    done = CliRunner().invoke(command(context), words)
+    assert (done.exit_code, shown in done.output) == (0, True)
+    assert done.output.replace("\n", "").isprintable()
 
 
 @pytest.mark.thorough
