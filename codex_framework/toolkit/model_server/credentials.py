@@ -29,7 +29,7 @@ class Access(Value):
     base_url: str | None = None
 
 
-def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any] | None = None) -> Access:
+def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> Access:
     """Return the credentials of a provider.
 
     The first of these sources that is set provides them: ``auth``, the environment variable named by ``env_key``,
@@ -37,7 +37,7 @@ def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
     ``OPENAI_API_KEY``.
 
     Args:
-        config: The merged configuration, which says where logins are stored and which are permitted.
+        config: The merged configuration (``PluginContext.config``), which says where logins are stored and which are permitted.
 
     Raises:
         ModelError: The provider needs credentials and there are none, or they cannot be read.
@@ -58,7 +58,7 @@ def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
         return Access(info.experimental_bearer_token)
     if not (info.requires_openai_auth or info.id == "openai") or _sends_own(info, env):
         return Access()
-    return _openai_access(info, env, config or {})
+    return _openai_access(info, env, config)
 
 
 def _openai_access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> Access:
@@ -75,7 +75,7 @@ def _openai_access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[s
 
 
 def credentials(
-    info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any] | None = None
+    info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
 ) -> tuple[str | None, TokenSource | None]:
     """Return the key to send as a bearer token, or the source of tokens, or neither; see :func:`access`.
 
@@ -93,13 +93,13 @@ def credentials(
     return found.key, found.tokens
 
 
-def api_key(info: ProviderInfo, env: Mapping[str, str]) -> str | None:
+def api_key(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> str | None:
     """Return the key to send as a bearer token, or None if there is none; see :func:`access`.
 
     Raises:
         ModelError: As for :func:`access`.
     """
-    return access(info, env).key
+    return access(info, env, config).key
 
 
 def _missing(fact: str, hint: str) -> ModelError:

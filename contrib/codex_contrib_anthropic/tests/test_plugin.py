@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 
+from codex_contrib_anthropic import codex_model_providers
 from codex_contrib_anthropic.provider import MessagesProvider
 from codex_framework import ModelError, ProviderInfo
 from codex_framework.plugins import PluginStatus
@@ -26,6 +30,22 @@ def test_a_missing_key_is_named():
     with pytest.raises(ModelError, match="ANTHROPIC_API_KEY") as caught:
         MessagesProvider().open(info, {})
     assert "console.anthropic.com" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("config", "fact"),
+    [
+        ({"forced_login_method": "chatgpt"}, "ChatGPT login is required"),
+        ({"cli_auth_credentials_store": "ephemeral"}, "no API key for the provider 'mine'"),
+        ({}, None),
+    ],
+)
+def test_the_configuration_says_which_login_is_used(config, fact, tmp_path):
+    (tmp_path / "auth.json").write_text('{"auth_mode": "apikey", "OPENAI_API_KEY": "stored-key"}')
+    (provider,) = codex_model_providers(SimpleNamespace(config=config))
+    info = ProviderInfo(id="mine", wire_api="messages", base_url="http://127.0.0.1:9/v1", requires_openai_auth=True)
+    with nullcontext() if fact is None else pytest.raises(ModelError, match=fact):
+        provider.open(info, {"CODEX_HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(

@@ -37,22 +37,22 @@ def test_openai_takes_the_key_from_four_places_in_order(codex_home: Path) -> Non
     asked = OPENAI.evolve(env_key="MINE")
     everything = {**home, "MINE": "mine", "CODEX_API_KEY": "codex", "OPENAI_API_KEY": "openai"}
     assert [
-        api_key(asked, everything),
-        api_key(OPENAI, everything),
-        api_key(OPENAI, {**home, "OPENAI_API_KEY": "openai"}),
-        api_key(OPENAI, {"CODEX_HOME": "/nowhere", "OPENAI_API_KEY": "openai"}),
+        api_key(asked, everything, {}),
+        api_key(OPENAI, everything, {}),
+        api_key(OPENAI, {**home, "OPENAI_API_KEY": "openai"}, {}),
+        api_key(OPENAI, {"CODEX_HOME": "/nowhere", "OPENAI_API_KEY": "openai"}, {}),
     ] == ["mine", "codex", "stored", "openai"]
 
 
 def test_a_local_server_wants_no_key() -> None:
     env = {"OPENAI_API_KEY": "must not leave"}
-    assert api_key(ResponsesProvider.builtin["ollama"], env) is None
-    assert api_key(ProviderInfo(id="mine", base_url="http://localhost/v1"), env) is None
+    assert api_key(ResponsesProvider.builtin["ollama"], env, {}) is None
+    assert api_key(ProviderInfo(id="mine", base_url="http://localhost/v1"), env, {}) is None
 
 
 def test_a_table_with_its_own_authorization_wants_no_key() -> None:
     info = ProviderInfo(id="mine", requires_openai_auth=True, http_headers={"Authorization": "Basic x"})
-    assert api_key(info, {"HOME": "/nowhere"}) is None
+    assert api_key(info, {"HOME": "/nowhere"}, {}) is None
 
 
 def test_a_missing_key_says_what_to_set(codex_home: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import ModelProvider, hookimpl
+from codex_framework import ModelProvider, PluginContext, hookimpl
 
 
 @hookimpl
-def codex_model_providers() -> Iterable[ModelProvider]:
+def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     """Offer the ``messages`` provider, with the built-in table ``anthropic``."""
     from codex_contrib_anthropic.provider import MessagesProvider
 
-    return [MessagesProvider()]
+    return [MessagesProvider(plugin.config)]

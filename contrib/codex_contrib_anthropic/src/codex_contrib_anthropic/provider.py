@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
 
@@ -13,7 +15,11 @@ _VERSION = "2023-06-01"
 
 
 class MessagesProvider(ModelProvider):
-    """The model provider for servers with the Messages API (``wire_api = "messages"``)."""
+    """The model provider for servers with the Messages API (``wire_api = "messages"``).
+
+    Args:
+        config: The merged configuration, which says where logins are stored and which are permitted.
+    """
 
     name = "messages"
     builtin: Mapping[str, ProviderInfo] = {
@@ -26,6 +32,9 @@ class MessagesProvider(ModelProvider):
             env_key_instructions="Create a key at https://console.anthropic.com and set ANTHROPIC_API_KEY to it.",
         )
     }
+
+    def __init__(self, config: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._config = config
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
         """Return a client. No request is sent yet.
@@ -42,7 +51,7 @@ class MessagesProvider(ModelProvider):
         check_options(info, COMMON_OPTIONS | MessagesOptions.KEYS)
         options = MessagesOptions.of(info)
         url, _ = post_address(info, "/messages")
-        key, tokens = credentials(info, env)
+        key, tokens = credentials(info, env, self._config)
         headers = {"anthropic-version": _VERSION}
         if options.betas:
             headers["anthropic-beta"] = ",".join(options.betas)
