@@ -7,6 +7,8 @@ from codex_framework.toolkit.model_server.sse import EVENT_LIMIT, EventSplitter
 __all__ = ["BodySplitter", "PageError"]
 
 _MARK = b"\xef\xbb\xbf"
+_SPACE = 1024
+"""Number of bytes that are kept of the space before a body."""
 
 
 class PageError(Exception):
@@ -42,7 +44,7 @@ class BodySplitter:
         piece = self._start + piece
         text = piece.removeprefix(_MARK).lstrip()
         if not text or _MARK.startswith(piece):
-            self._start = piece
+            self._start = piece[-_SPACE:]  # of endless space, only the end can belong to an event
             return []
         self._begun = True
         if text.startswith(b"<"):

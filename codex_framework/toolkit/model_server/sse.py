@@ -33,36 +33,45 @@ class EventSplitter:
     def __init__(self, skip: str = "") -> None:
         self.unwanted = 0
         self._skip = skip
-        self._rest = b""
-        self._middle: list[bytes] = []
-        self._fresh = True
+        self._start: bytes | None = b""
+        self._parts: list[bytes] = []
         self._length = 0
+        self._held = b""
 
     def feed(self, piece: bytes) -> list[str]:
         """Return the data of the events that this piece completes, in order."""
-        if self._fresh:
+        if self._start is not None:
             piece = self._without_byte_order_mark(piece)
-            if not piece:
-                return []
-        if b"\n" not in piece and b"\r" not in piece:
-            # Part of one long line. The parts are joined once, when the line ends.
-            self._middle.append(piece)
-            self._check_length(len(piece))
-            return []
-        buffer = b"".join((self._rest, *self._middle, piece))
-        self._middle.clear()
-        if b"\r" in buffer:
-            buffer = self._normalised(buffer)
-        end = buffer.rfind(b"\n\n")
+        if self._held:
+            piece = self._held + piece
+            self._held = b""
+        if b"\r" in piece:
+            piece = self._normalised(piece)
+        # An event may have any number of pieces. Each is searched once, and they are joined once, when the event ends.
+        end = piece.rfind(b"\n\n")
         if end < 0:
-            self._rest, self._length = buffer, 0
-            self._check_length(len(buffer))
+            self._keep(piece)
             return []
-        self._rest = buffer[end + 2 :]
-        self._length = len(self._rest)
+        text = b"".join((*self._parts, piece[:end])) if self._parts else piece[:end]
+        self._parts, self._length = [], 0
+        self._keep(piece[end + 2 :])
+        return self._events(text)
+
+    def _keep(self, rest: bytes) -> None:
+        """Keep the beginning of an event. A line end goes to the next piece, because an empty line may follow."""
+        if rest.endswith(b"\n"):
+            self._held = b"\n" + self._held
+            rest = rest[:-1]
+        if rest:
+            self._parts.append(rest)
+            self._length += len(rest)
+            if self._length > EVENT_LIMIT:
+                raise OverflowError(f"an event of more than {EVENT_LIMIT >> 20} MiB")
+
+    def _events(self, text: bytes) -> list[str]:
         events: list[str] = []
         skip = self._skip
-        for block in buffer[:end].decode("utf-8", "replace").split("\n\n"):
+        for block in text.decode("utf-8", "replace").split("\n\n"):
             if skip and block.startswith(skip):
                 self.unwanted += 1
                 continue
@@ -71,28 +80,21 @@ class EventSplitter:
                 events.append(data)
         return events
 
-    def _check_length(self, more: int) -> None:
-        self._length += more
-        if self._length > EVENT_LIMIT:
-            raise OverflowError(f"an event of more than {EVENT_LIMIT >> 20} MiB")
-
     def _without_byte_order_mark(self, piece: bytes) -> bytes:
         """Remove a byte-order mark from the start. A possible beginning of it is kept until more bytes arrive."""
-        start = self._rest + piece
-        self._rest = b""
+        start = (self._start or b"") + piece
         if len(start) < len(_MARK) and _MARK.startswith(start):
-            self._rest = start
+            self._start = start
             return b""
-        self._fresh = False
+        self._start = None
         return start.removeprefix(_MARK)
 
-    @staticmethod
-    def _normalised(buffer: bytes) -> bytes:
+    def _normalised(self, piece: bytes) -> bytes:
         """Convert all line ends to LF. A CR at the very end is kept, because its LF may be in the next piece."""
-        ends_in_cr = buffer.endswith(b"\r")
-        body = buffer[:-1] if ends_in_cr else buffer
-        body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return body + b"\r" if ends_in_cr else body
+        if piece.endswith(b"\r"):
+            self._held = b"\r"
+            piece = piece[:-1]
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _data(block: str) -> str:

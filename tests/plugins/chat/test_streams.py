@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from codex_framework.testing.chat_wire import chat_completion
 from codex_framework.testing.replies import call, fault, reasoning, say
 from codex_framework.testing.requests import model_request
 from codex_framework.toolkit.model_server.private_data import private_data
+from codex_framework.toolkit.model_server.splitter import BodySplitter
 from tests.plugins.chat.conftest import delta
 
 Ask = Callable[..., Any]
@@ -258,3 +260,14 @@ def test_reasoning_may_go_on_after_text(hear: Ask) -> None:
     texts = [item.content[0]["text"] for item in outcome.items if isinstance(item, Reasoning)]
     assert (texts, said(outcome)) == (["a", "b"], "xy")
     assert len({item.id for item in outcome.items}) == 3
+
+
+def test_space_before_a_body_does_not_fill_the_memory() -> None:
+    splitter, space = BodySplitter(), b" " * 1000
+    tracemalloc.start()
+    try:
+        assert [event for _ in range(1000) for event in splitter.feed(space)] == []
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert splitter.feed(b"\ndata: {}\n\n") == ["{}"]

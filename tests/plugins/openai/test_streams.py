@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -199,6 +200,22 @@ def test_events_are_the_same_wherever_the_network_cuts_them(
 
 def test_several_data_lines_are_one_text() -> None:
     assert EventSplitter().feed(b"\xef\xbb\xbfdata: a\ndata:  b\ndata\nid: 1\n\n") == ["a\n b\n"]
+
+
+def test_the_lines_of_an_event_are_searched_once() -> None:
+    """The time for an event grows with the number of its lines, not with its square."""
+
+    def seconds(lines: int) -> float:
+        splitter, line = EventSplitter(), b"data: " + b"x" * 1000 + b"\n"
+        started = time.process_time()
+        events = [splitter.feed(line) for _ in range(lines)]
+        took = time.process_time() - started
+        assert not any(events)
+        assert splitter.feed(b"\n") == ["\n".join(["x" * 1000] * lines)]
+        return took
+
+    few, many = (min(seconds(lines) for _ in range(5)) for lines in (200, 1600))
+    assert many < 24 * few
 
 
 def test_bytes_that_are_no_text_do_not_stop_the_stream() -> None:
