@@ -16,7 +16,7 @@ _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 COMMON_OPTIONS = frozenset({"auth", "record", "supports_websockets", "websocket_connect_timeout_ms"})
 """Supported keys of every provider's table that are not fields of ``ProviderInfo``.
 
-Only Codex reads the keys for websockets; SSE does not need them.
+The two keys for WebSockets have an effect with the Responses API only.
 """
 
 
