@@ -59,6 +59,11 @@ class Connection(asyncio.Protocol):
         return self.alive and self._complete and self._reusable
 
     @property
+    def writable(self) -> bool:
+        """Whether the server reads what is sent. If it does not, more would only fill the memory."""
+        return self._writable
+
+    @property
     def transport(self) -> asyncio.Transport:
         """The transport of the event loop."""
         assert self._transport is not None

@@ -6,14 +6,14 @@ Import it only when a WebSocket is opened: websockets takes 20 ms to import.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus, PayloadTooBig
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.protocol import State
+from websockets.protocol import Event, State
 from websockets.uri import parse_uri
 
 from codex_framework.toolkit.model_server.connection import Connection
@@ -54,17 +54,27 @@ class WebSocket:
         headers: The headers of the upgrade, with names in lower case.
         unwanted: Number of messages skipped so far.
         skip: The beginning of messages that are not needed. Empty means that all are needed.
+
+    Args:
+        frames: Frames that arrived together with the upgrade. They belong to the first messages.
     """
 
     status = 101
     phrase = "Switching Protocols"
 
     def __init__(
-        self, connection: Connection, protocol: ClientProtocol, headers: Mapping[str, str], *, skip: str = ""
+        self,
+        connection: Connection,
+        protocol: ClientProtocol,
+        headers: Mapping[str, str],
+        frames: Sequence[Event] = (),
+        *,
+        skip: str = "",
     ) -> None:
         self.headers = headers
         self.unwanted = 0
         self.skip = skip
+        self._frames = frames
         self._connection = connection
         self._protocol = protocol
         self._parts: list[bytes] = []
@@ -111,7 +121,7 @@ class WebSocket:
             return []
         self._protocol.receive_data(piece)
         messages = self._messages()
-        self._flush()
+        self._answer()
         if not messages:
             self._check()
         return messages
@@ -132,7 +142,8 @@ class WebSocket:
 
     def _messages(self) -> list[str]:
         messages: list[str] = []
-        for frame in self._protocol.events_received():
+        frames, self._frames = [*self._frames, *self._protocol.events_received()], ()
+        for frame in frames:
             assert isinstance(frame, Frame)
             if frame.opcode is Opcode.BINARY:
                 raise OverflowError("a binary message, which no event is")
@@ -156,6 +167,13 @@ class WebSocket:
         if error is not None or self._protocol.close_rcvd is not None:
             self._connection.cut()
             raise CutError(_CLOSED)
+
+    def _answer(self) -> None:
+        """Answer pings and a close frame, unless the server does not read: endless pings must not fill the memory."""
+        if self._connection.writable:
+            self._flush()
+        else:
+            self._protocol.data_to_send()
 
     def _flush(self) -> None:
         for data in self._protocol.data_to_send():
@@ -214,10 +232,10 @@ async def _upgraded(connection: Connection, protocol: ClientProtocol, request: R
             _check_handshake(protocol)
             raise SendError(str(error)) from error
         _check_handshake(protocol)
-        response = next((event for event in protocol.events_received() if isinstance(event, Response)), None)
-        if response is not None:
-            received = {name.lower(): value for name, value in response.headers.raw_items()}
-            return WebSocket(connection, protocol, received)
+        events = protocol.events_received()
+        if events and isinstance(events[0], Response):
+            received = {name.lower(): value for name, value in events[0].headers.raw_items()}
+            return WebSocket(connection, protocol, received, events[1:])
 
 
 def _check_handshake(protocol: ClientProtocol) -> None:

@@ -13,8 +13,12 @@ from typing import Any
 
 import attrs
 import pytest
+from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection, serve
+from websockets.uri import parse_uri
 
 import codex_plugin_openai
 from codex_framework import ItemDone, Kernel, ModelError, ModelEvent, ModelRequest, ProviderInfo, TextDelta, tool
@@ -28,6 +32,8 @@ from codex_framework.testing.replies import call, custom_call, fault, reasoning,
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.scripted import ReplySource
 from codex_framework.testing.server import ResponsesServer
+from codex_framework.toolkit.model_server.connection import Connection
+from codex_framework.toolkit.model_server.websocket import WebSocket
 from codex_plugin_openai import sockets
 from codex_plugin_openai.client import ResponsesClient
 from codex_plugin_openai.provider import ResponsesProvider
@@ -449,14 +455,15 @@ def test_a_server_that_closes_within_a_response_is_told(how: str) -> None:
             thread.join(10)
 
 
-def test_a_connection_with_a_damaged_frame_after_a_response_is_not_used_again() -> None:
+@pytest.mark.parametrize("rest", [b"\xff\xff", b"\x88\x02\x03\xe8"], ids=["damaged", "closing"])
+def test_a_connection_with_a_damaged_or_a_close_frame_after_a_response_is_not_used_again(rest: bytes) -> None:
     end = b'{"type":"response.completed","response":{"id":"r"}}'
     seen: list[ServerConnection] = []
 
     def handle(connection: ServerConnection) -> None:
         connection.recv()
         seen.append(connection)
-        connection.socket.sendall(bytes([0x81, len(end)]) + end + b"\xff\xff")
+        connection.socket.sendall(bytes([0x81, len(end)]) + end + rest)
         with contextlib.suppress(ConnectionClosed):
             connection.recv(5)
 
@@ -477,3 +484,92 @@ def test_a_connection_with_a_damaged_frame_after_a_response_is_not_used_again() 
             thread.join(10)
     assert [type(event).__name__ for event in events] == ["Completed", "Completed"]
     assert len(seen) == 2
+
+
+def test_frames_that_come_with_the_upgrade_belong_to_the_response() -> None:
+    """The first message begins with the upgrade, and ends after the request."""
+    limits = b'{"type":"codex.rate_limits","rate_limits":{"primary":{"used_percent":3}}}'
+    events = (
+        '{"type":"response.output_text.delta","item_id":"m","delta":"a"}',
+        '{"type":"response.completed","response":{}}',
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def handle() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            protocol = ServerProtocol()
+            protocol.receive_data(connection.recv(65_536))
+            (upgrade,) = protocol.events_received()
+            assert isinstance(upgrade, Request)
+            protocol.send_response(protocol.accept(upgrade))
+            protocol.send_text(limits)
+            protocol.send_text(events[0].encode()[:9], fin=False)
+            connection.sendall(b"".join(protocol.data_to_send()))
+            connection.recv(65_536)
+            protocol.send_continuation(events[0].encode()[9:], fin=True)
+            protocol.send_text(events[1].encode())
+            connection.sendall(b"".join(protocol.data_to_send()))
+            connection.recv(65_536)
+
+    async def run() -> list[ModelEvent]:
+        client = ResponsesProvider().open(table(f"http://127.0.0.1:{listener.getsockname()[1]}/v1"), {})
+        try:
+            return [event async for event in client.stream(model_request())]
+        finally:
+            await client.aclose()
+
+    thread = threading.Thread(target=handle)
+    thread.start()
+    try:
+        first, delta, _ = asyncio.run(run())
+    finally:
+        thread.join(10)
+        listener.close()
+    assert (first, delta) == (
+        RateLimits({"limit_id": "codex", "primary": {"used_percent": 3.0}}),
+        TextDelta("m", "a"),
+    )
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        pass
+
+
+def opened(wire: Wire) -> tuple[Connection, WebSocket]:
+    """Return an open WebSocket over this transport."""
+    connection = Connection()
+    connection.connection_made(wire)
+    protocol, server = ClientProtocol(parse_uri("ws://host/")), ServerProtocol()
+    protocol.send_request(protocol.connect())
+    server.receive_data(b"".join(protocol.data_to_send()))
+    (upgrade,) = server.events_received()
+    assert isinstance(upgrade, Request)
+    server.send_response(server.accept(upgrade))
+    protocol.receive_data(b"".join(server.data_to_send()))
+    protocol.events_received()
+    return connection, WebSocket(connection, protocol, {})
+
+
+def test_pings_of_a_server_that_does_not_read_are_not_answered() -> None:
+    wire, ping = Wire(), b"\x89\x01a"
+    connection, websocket = opened(wire)
+    assert websocket.feed(ping) == []
+    answered = len(wire.written)
+    assert answered > 0
+    connection.pause_writing()
+    assert websocket.feed(ping * 1000) == []
+    assert len(wire.written) == answered
+    connection.resume_writing()
+    assert websocket.feed(ping) == []
+    assert len(wire.written) == 2 * answered
