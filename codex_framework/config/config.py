@@ -41,6 +41,7 @@ class Layer(Value):
         table: The settings.
         text: The file's text, used to find the lines of errors. None means that the source is not a file.
         prefix: The path of the table within the file (for ``[profiles.<name>]``).
+        replaces: Keys of which nothing remains that lower layers set.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Layer(Value):
     table: Mapping[str, Any] = field(repr=False)
     text: str | None = field(default=None, repr=False)
     prefix: tuple[str, ...] = ()
+    replaces: tuple[tuple[str, ...], ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -84,6 +86,7 @@ class Config(Value, kw_only=True):
         warnings: Sentences for the user.
         layers: The sources, from lowest to highest precedence.
         trust: ``trusted``, ``untrusted``, or None if the user has not decided about this project.
+        ignores_user: Whether the user's own file was left out.
     """
 
     tables: Mapping[str, Any]
@@ -92,6 +95,7 @@ class Config(Value, kw_only=True):
     warnings: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
     trust: str | None = None
+    ignores_user: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

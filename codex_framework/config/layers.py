@@ -28,9 +28,13 @@ __all__ = [
     "Layer",
     "Origin",
     "find_codex_home",
+    "limited_by",
     "load_config",
+    "merged",
     "overridden",
     "project_files",
+    "read_layer",
+    "without",
 ]
 
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
@@ -153,23 +157,29 @@ def load_config(
     assigned = _assigned(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:
-        content = parse_toml(path, contents[path]) if contents and path in contents else read_toml(path)
-        if content is not None:
-            yield Layer(name, str(path), with_absolute_paths(content[0], path.parent, environ), content[1])
+        layer = read_layer(name, path, environ, (contents or {}).get(path))
+        if layer is not None:
+            yield layer
 
     layers = [*read("system", system_config or SYSTEM_CONFIG)]
     if not ignore_user_config:
         layers += read("user", home / "config.toml")
     layers += _profile_layers(profile, [*layers, *assigned], home, read)
-    trust, projects, warnings = _project_layers(folder, home, _merged([*layers, *assigned]), read)
+    trust, projects, warnings = _project_layers(folder, home, merged([*layers, *assigned]), read)
     layers += [*projects, *assigned]
 
-    tables = _merged(layers)
+    tables = merged(layers)
     lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
     for layer in layers:
         warnings += check_layer(layer, lenient=lenient)
     config = Config(
-        tables=tables, codex_home=home, cwd=folder, warnings=tuple(warnings), layers=tuple(layers), trust=trust
+        tables=tables,
+        codex_home=home,
+        cwd=folder,
+        warnings=tuple(warnings),
+        layers=tuple(layers),
+        trust=trust,
+        ignores_user=ignore_user_config,
     )
     check_merged(config)
     return config
@@ -245,9 +255,29 @@ def _user_home(environ: Mapping[str, str]) -> Path:
         ) from None
 
 
-def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
+def read_layer(name: str, path: Path, environ: Mapping[str, str], content: bytes | None = None) -> Layer | None:
+    """Return the settings of a file, or None if there is no file.
+
+    Args:
+        environ: Used for ``HOME``.
+        content: Content to use instead of that of the file.
+
+    Raises:
+        ConfigError: It cannot be read or is not TOML.
+    """
+    found = read_toml(path) if content is None else parse_toml(path, content)
+    return (
+        None if found is None else Layer(name, str(path), with_absolute_paths(found[0], path.parent, environ), found[1])
+    )
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the tables of layers as one, from the lowest to the highest."""
     tables: dict[str, Any] = {}
     for layer in layers:
+        for key in layer.replaces:
+            if lookup(tables, key) is not None:
+                tables = without(tables, key)
         tables = merge(tables, layer.table)
     return tables
 
@@ -271,7 +301,7 @@ _Read = Callable[[str, Path], Iterator[Layer]]
 
 
 def _profile_layers(wanted: str | None, layers: Sequence[Layer], home: Path, read: _Read) -> list[Layer]:
-    tables = _merged(layers)
+    tables = merged(layers)
     name = wanted or tables.get("profile")
     if not isinstance(name, str):  # a `profile` of the wrong type is reported by the check
         return []
@@ -364,11 +394,24 @@ def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list
         return layer, []
     table = layer.table
     for key in denied:
-        table = _without(table, key)
+        table = without(table, key)
     return layer.evolve(table=table), [
         f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file {why}. Set it in your config.toml."
         for key, why in denied.items()
     ]
+
+
+def limited_by(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path) -> list[Layer]:
+    """Return the layers of projects as far as other settings of the user permit them now. They never permit more than before."""
+    table = tables.get("projects")
+    projects = table if isinstance(table, Mapping) else {}
+    if trust_level(projects, cwd) != "trusted":
+        return []
+    limits = (
+        _without_denied if is_trusted_itself(projects, Path(layer.path).parent.parent) else _harmless
+        for layer in layers
+    )
+    return [limit(layer, tables)[0] for limit, layer in zip(limits, layers, strict=True)]
 
 
 def _harmless(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
@@ -383,7 +426,7 @@ def _harmless(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]
     ]
 
 
-def _without(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
-    """Return a table without the value at a key."""
+def without(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
+    """Return a table without the value at a key, which exists."""
     rest = {name: value for name, value in table.items() if name != key[0]}
-    return rest if len(key) == 1 else {**rest, key[0]: _without(table[key[0]], key[1:])}
+    return rest if len(key) == 1 else {**rest, key[0]: without(table[key[0]], key[1:])}

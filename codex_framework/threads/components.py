@@ -174,24 +174,38 @@ class Components:
 
     def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
         """Create the parts of a thread, in the order of components."""
-        parts: list[Part] = []
-        for name, offer in self._offers.items():
-            if offer.plugin in self._failed:
-                continue
-            label = Label("component", name, offer.plugin)
-            make = offer.item.for_thread
-            try:
-                part = notices.timed(label, "for_thread", make, context(offer.plugin))
-                _check_part(part, make)
-            except Exception as error:  # the thread continues without it
-                then = "The thread continues without it."
-                notices.tell(label.failed("for_thread", error, then=then, source=make))
-                continue
-            if part is not None:
-                parts.append(Part(label, part))
-                if offer.plugin not in self._checked:
-                    _tell_unheard(label, part, notices)
-        return ThreadParts(parts, notices)
+        made = (self._part(name, context, notices) for name in self._offers)
+        return ThreadParts([part for part in made if part is not None], notices)
+
+    def renew(self, parts: ThreadParts, context: Callable[[str], ThreadContext], notices: Notices) -> None:
+        """Replace the parts of a thread that cannot go on with its changed configuration, and create those that were missing."""
+        for name in self._offers:
+            old = parts.of(name)
+            if old is None or not _goes_on(old, notices):
+                parts.replace(old, self._part(name, context, notices, old))
+        parts.start()
+
+    def _part(
+        self, name: str, context: Callable[[str], ThreadContext], notices: Notices, old: Part | None = None
+    ) -> Part | None:
+        """Return a new part of a thread, None if there is none, and the old one if it cannot be made."""
+        offer = self._offers[name]
+        if offer.plugin in self._failed:
+            return None
+        label = Label("component", name, offer.plugin)
+        make = offer.item.for_thread
+        try:
+            part = notices.timed(label, "for_thread", make, context(offer.plugin))
+            _check_part(part, make)
+        except Exception as error:  # the thread continues without it
+            then = "The thread continues without it." if old is None else "The earlier part stays."
+            notices.tell(label.failed("for_thread", error, then=then, source=make))
+            return old
+        if part is None:
+            return None
+        if offer.plugin not in self._checked:
+            _tell_unheard(label, part, notices)
+        return Part(label, part)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:
         """Close all started components, in reverse order of their start.
@@ -205,6 +219,21 @@ class Components:
             if (fact := await close(Label("component", component.name, plugin), component)) is not None:
                 problems.append((plugin, fact))
         return problems
+
+
+def _goes_on(part: Part, notices: Notices) -> bool:
+    """Return whether a part can be used with a changed configuration. One that fails to say so stays."""
+    if not part.overrides("reconfigured"):
+        return True
+    ask = part.item.reconfigured
+    try:
+        answer = notices.timed(part.label, "reconfigured", ask)
+        if not isinstance(answer, bool):
+            raise WrongValue(f"it returned {type(answer).__name__}, not True or False", ask)
+    except Exception as error:  # a plugin may raise anything
+        notices.tell(part.label.failed("reconfigured", error, then="The part stays.", source=ask))
+        return True
+    return answer
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) -> None:

@@ -88,6 +88,7 @@ class Conversation:
         trail: The record of who changed what.
         origins: Which provider wrote reasoning.
         losses: What requests left out, as far as the user was told.
+        next_config: The configuration from the next turn on.
         context: The thread's context for a plugin, by the plugin's name.
         spawn: Starts a child.
     """
@@ -110,6 +111,7 @@ class Conversation:
         self.id = meta.id
         self.meta = meta
         self.host = host
+        self.next_config = host.config
         self.settings = settings
         self.journal = journal
         self.agent = agent
@@ -158,7 +160,7 @@ class Conversation:
             confinements=host.confinements,
             environment_policy=settings.shell_environment_policy,
             keep_variables=settings.keep_variables,
-            credentials=lambda: host.credentials(settings.provider),
+            credentials=lambda: self.host.credentials(settings.provider),
             environ=host.environ,
             extra_env={
                 "CODEX_HOME": str(host.codex_home),
@@ -197,6 +199,12 @@ class Conversation:
     def config(self) -> Mapping[str, Any]:
         """The merged configuration as plain tables."""
         return self.host.config.tables
+
+    def renew(self) -> None:
+        """Begin to use a changed configuration. Called before a turn, so that nothing changes under a running one."""
+        if self.next_config is not self.host.config:
+            self.host = self.host.configured(self.next_config)
+            self.host.components.renew(self.parts, self.context, self.notices)
 
     def update_context(self, facts: TurnFacts) -> Sequence[str]:
         """Record new and changed context. Return warnings for the user."""

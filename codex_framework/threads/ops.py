@@ -18,6 +18,7 @@ from codex_framework.contract.protocol.ops import (
     Op,
     PatchApproval,
     PermissionsResponse,
+    ReloadUserConfig,
     RequestPermissionsResponse,
     Shutdown,
     ThreadSettings,
@@ -180,6 +181,15 @@ class Ops:
                 await self._user_input(submission, op)
             case ThreadSettings(overrides):
                 self._apply(submission, overrides)
+            case ReloadUserConfig():
+                from codex_framework.config.reloading import reloaded  # not before the first such op
+
+                config, waiting = await asyncio.to_thread(
+                    reloaded, self._conversation.next_config, self._conversation.host.environ
+                )
+                self._conversation.next_config = config
+                if waiting:
+                    self._conversation.journal.emit(submission, WarningEvent(waiting))
             case CleanBackgroundTerminals():
                 for _, problem in await self._conversation.plugin_state.aclose():
                     self._conversation.journal.emit(submission, WarningEvent(problem))

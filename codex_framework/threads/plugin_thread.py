@@ -107,6 +107,12 @@ class PluginThread:
         """Return the plugin's settings from this thread's configuration."""
         return plugin_settings(self._conversation.host.config, self._plugin, kind)
 
+    def reconfigure(self, values: Mapping[str, Any]) -> None:
+        """Replace keys of the thread's configuration from the next turn on."""
+        from codex_framework.config.reloading import replaced
+
+        self._conversation.next_config = replaced(self._conversation.next_config, values)
+
     def component(self, kind: type[T]) -> T:
         """Return the thread component of a class."""
         return self._conversation.parts.find(kind)

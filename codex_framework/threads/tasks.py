@@ -143,8 +143,8 @@ class Tasks:
 
     def _start(self, turn_id: str, given: RegularInput) -> None:
         conversation = self._conversation
-        agent = conversation.agent
-        if agent is not None and agent.loop is not None:
+        conversation.renew()
+        if (agent := conversation.agent) is not None and agent.loop is not None:
             self.start_task(agent.loop, "agents", given.arrived.items, turn_id)
             return
         try:
@@ -184,6 +184,8 @@ class Tasks:
         if self._active is not None and not task.concurrent:
             return self._busy(task, plugin, given, turn_id)
         beside = self._active
+        if beside is None:
+            self._conversation.renew()
         scope = TurnScope(self._conversation, turn_id if beside is None else beside.scope.turn_id, kind=task.kind)
         contexts = TurnContexts(scope)
         record = scope.record if beside is None else self._join

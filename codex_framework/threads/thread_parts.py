@@ -68,6 +68,7 @@ class ThreadParts:
         self._parts = list(parts)
         self._notices = notices
         self._before_calls: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self.lost = 0
 
     def __bool__(self) -> bool:
@@ -87,6 +88,21 @@ class ThreadParts:
             f"this thread has no component {kind.__name__}",
             hint="Check that its plugin is loaded: codex-framework plugins.",
         )
+
+    def of(self, component: str) -> Part | None:
+        """Return the part of a component, by its name."""
+        return next((part for part in self._parts if part.label.name == component), None)
+
+    def replace(self, old: Part | None, new: Part | None) -> None:
+        """Put a part in the place of another one, which is closed in the background. None stands for no part."""
+        if old is new:
+            return
+        place = len(self._parts) if old is None else self._parts.index(old)
+        self._parts[place : place + 1] = () if new is None else (new,)
+        if old is not None:
+            closing = asyncio.get_running_loop().create_task(self._close(old))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     # Starting
 
@@ -211,13 +227,21 @@ class ThreadParts:
 
     async def aclose(self) -> None:
         """Close all parts, the last one first."""
+        await asyncio.gather(*self._closing)
         for part in reversed(self._parts):
-            if part.starting is not None and not await end(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
-                place = source_place(part.item.start)
-                text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
-                self._notices.tell(f"{text}. {part.label.advice()}")
+            await self._stop_start(part)
         for part in reversed(self._parts):
             await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+
+    async def _close(self, part: Part) -> None:
+        await self._stop_start(part)
+        await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+
+    async def _stop_start(self, part: Part) -> None:
+        if part.starting is not None and not await end(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
+            place = source_place(part.item.start)
+            text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
+            self._notices.tell(f"{text}. {part.label.advice()}")
 
     async def _contained(
         self, part: Part, patience_s: float, method: Callable[..., Awaitable[object]], *arguments: Any

@@ -39,7 +39,13 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
 @hookimpl
 def codex_ops() -> Iterable[OpHandler[Any]]:
-    """Offer the handlers of the ops with which clients answer servers, look at them, and use their prompts."""
-    from codex_plugin_mcp.ops import ListPromptsHandler, ListToolsHandler, ResolveHandler, UsePromptHandler
+    """Offer the handlers of the ops with which clients answer servers, look at them, use their prompts and replace them."""
+    from codex_plugin_mcp import ops
 
-    return [ResolveHandler(), ListToolsHandler(), ListPromptsHandler(), UsePromptHandler()]
+    return [
+        ops.ResolveHandler(),
+        ops.ListToolsHandler(),
+        ops.ListPromptsHandler(),
+        ops.UsePromptHandler(),
+        ops.RefreshHandler(),
+    ]

@@ -40,10 +40,9 @@ def connections_for(thread: ThreadContext, environ: Mapping[str, str], codex_hom
     servers, errors = read_servers(thread.config)
     for error in errors.values():
         thread.warn(f"{error}. {error.hint}")
-    enabled = {name: server for name, server in servers.items() if server.enabled}
+    enabled = _enabled(servers)
     for server in servers.values():
         if server.enabled and server.disabled_reason:
-            del enabled[server.name]
             thread.warn(f"MCP server `{server.name}` is not used: {server.disabled_reason}")
     if not enabled:
         return None
@@ -51,6 +50,14 @@ def connections_for(thread: ThreadContext, environ: Mapping[str, str], codex_hom
     if parent is not None and parent.serves(enabled, thread):
         return Connections(thread, parent, owner=False)
     return Connections(thread, Pool(enabled, thread, environ, codex_home), owner=True)
+
+
+def _enabled(servers: Mapping[str, ServerConfig]) -> dict[str, ServerConfig]:
+    return {name: server for name, server in servers.items() if server.enabled and not server.disabled_reason}
+
+
+def _login_settings(config: Mapping[str, Any]) -> list[Any]:
+    return [config.get(f"mcp_oauth_{word}") for word in ("credentials_store", "callback_port", "callback_url")]
 
 
 def _pool_of(thread: ThreadContext) -> Pool | None:
@@ -80,6 +87,7 @@ class Pool:
         self._environ = environ
         self._codex_home = codex_home
         self._cwd = thread.settings.cwd
+        self._login_settings = _login_settings(thread.config)
         self._users: dict[int, Callable[[], None]] = {}
         self._starting: asyncio.Task[None] | None = None
         self._opening: dict[str, asyncio.Task[None]] = {}
@@ -91,13 +99,20 @@ class Pool:
         """Return whether a child thread with these servers can use the connections."""
         return servers == self._servers and thread.settings.cwd == self._cwd
 
+    def fits(self, config: Mapping[str, Any]) -> bool:
+        """Return whether the connections are those that a configuration asks for."""
+        servers, _ = read_servers(config)
+        return _enabled(servers) == self._servers and _login_settings(config) == self._login_settings
+
     def join(self, user: object, changed: Callable[[], None]) -> None:
         """Add a user of the connections, who learns of changed tools."""
         self._users[id(user)] = changed
 
-    def leave(self, user: object) -> None:
-        """Remove a user."""
+    async def leave(self, user: object) -> None:
+        """Remove a user. The last one ends the servers."""
         self._users.pop(id(user), None)
+        if not self._users:
+            await self.aclose()
 
     async def start(self, patience_s: float | None = None) -> None:
         """Start all servers that are not running, concurrently, and wait for them.
@@ -241,7 +256,7 @@ class Connections(ThreadComponent):
 
     Args:
         pool: The connections: the thread's own, or its parent's.
-        owner: Whether they end with this thread.
+        owner: Whether they are the thread's own.
     """
 
     def __init__(self, thread: ThreadContext, pool: Pool, *, owner: bool) -> None:
@@ -261,6 +276,10 @@ class Connections(ThreadComponent):
         """Start the servers. Wait until each required one is ready or has failed, and briefly for the others."""
         await self.pool.start(self._patience_s)
 
+    def reconfigured(self) -> bool:
+        """Return whether the servers and the settings of their logins are the same."""
+        return self.pool.fits(self._thread.config)
+
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
         """Return the tools of all servers that are ready, and those for their resources."""
         if self._owner:
@@ -271,10 +290,8 @@ class Connections(ThreadComponent):
         return self._tools
 
     async def aclose(self) -> None:
-        """End the servers, if they are this thread's own."""
-        self.pool.leave(self)
-        if self._owner:
-            await self.pool.aclose()
+        """End the servers, unless a child thread still uses them."""
+        await self.pool.leave(self)
 
     def _made(self) -> Sequence[Tool]:
         from codex_plugin_mcp.resources import resource_tools

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from codex_framework import Op, OpHandler, ThreadContext, ThreadError
+from codex_framework import Op, OpHandler, ThreadContext, ThreadError, Value
 from codex_framework.contract.value import field
 
 if TYPE_CHECKING:
@@ -19,8 +19,11 @@ __all__ = [
     "ListMcpTools",
     "ListPromptsHandler",
     "ListToolsHandler",
+    "RefreshHandler",
+    "RefreshMcpServers",
     "ResolveElicitation",
     "ResolveHandler",
+    "ServersConfig",
     "UseMcpPrompt",
     "UsePromptHandler",
 ]
@@ -62,6 +65,25 @@ class UseMcpPrompt(Op):
     server: str
     name: str
     arguments: Mapping[str, str] = field(factory=dict)
+
+
+class ServersConfig(Value, kw_only=True):
+    """Servers for a thread.
+
+    Attributes:
+        mcp_servers: Their tables by name, as in ``config.toml``. They replace all earlier servers.
+        mcp_oauth_credentials_store_mode: Where tokens are: ``auto``, ``file`` or ``keyring``. None changes nothing.
+    """
+
+    mcp_servers: Mapping[str, Any]
+    mcp_oauth_credentials_store_mode: str | None = None
+
+
+class RefreshMcpServers(Op):
+    """Replace the servers of the thread. The next turn starts the new ones."""
+
+    type: ClassVar[Literal["refresh_mcp_servers"]] = "refresh_mcp_servers"
+    config: ServersConfig
 
 
 class ResolveHandler(OpHandler[ResolveElicitation]):
@@ -149,3 +171,33 @@ class UsePromptHandler(OpHandler[UseMcpPrompt]):
             hint = f"The servers are: {known}." if known else "This thread has no MCP server."
             raise ThreadError(f"unknown MCP server {op.server!r}", slug="bad-request", hint=hint)
         thread.background(use_prompt(connection, op.name, op.arguments, thread, id), name="use_mcp_prompt")
+
+
+class RefreshHandler(OpHandler[RefreshMcpServers]):
+    """Handles ``refresh_mcp_servers``."""
+
+    op = RefreshMcpServers
+
+    async def handle(self, op: RefreshMcpServers, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Keep the servers for the next turn. Servers with a mistake are refused, and the thread keeps those that it has.
+
+        Raises:
+            ConfigError: A table is wrong.
+        """
+        from codex_plugin_mcp.servers import read_servers
+
+        tables = _without_nulls(op.config.mcp_servers)
+        _, errors = read_servers({**thread.config, "mcp_servers": tables})
+        for error in errors.values():
+            raise error
+        values: dict[str, Any] = {"mcp_servers": tables}
+        if op.config.mcp_oauth_credentials_store_mode is not None:
+            values["mcp_oauth_credentials_store"] = op.config.mcp_oauth_credentials_store_mode
+        thread.reconfigure(values)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return tables without the keys that are null, which TOML cannot express and JSON clients send for what is not set."""
+    if isinstance(value, Mapping):
+        return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
+    return value

@@ -1,6 +1,6 @@
-"""Model catalogues: a file of your own (``model_catalog_json``), and the list of OpenAI's server; and the command ``models``.
+"""Model catalogues: a file of your own (``model_catalog_json``), and the list of OpenAI's server; and the command and op about them.
 
-Nothing is offered, and nothing imported, unless the configuration names a file or a list of the server is there.
+No catalogue is offered or imported unless the configuration names a file or a list of the server is there.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import ModelCatalogue, Observer, PluginContext, hookimpl
+from codex_framework import EventMsg, ModelCatalogue, Observer, OpHandler, PluginContext, hookimpl
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_commands", "codex_model_catalogues", "codex_observers", "codex_settings"]
+__all__ = [
+    "codex_commands",
+    "codex_events",
+    "codex_model_catalogues",
+    "codex_observers",
+    "codex_ops",
+    "codex_settings",
+]
 
 
 @hookimpl
@@ -55,6 +62,22 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     from codex_plugin_models.cli import command
 
     return [command(plugin)]
+
+
+@hookimpl
+def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
+    """Offer the handler of ``list_models``."""
+    from codex_plugin_models.ops import ListModelsHandler
+
+    return [ListModelsHandler(plugin)]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare the answer to ``list_models``."""
+    from codex_plugin_models.ops import ListModelsResponseEvent
+
+    return [ListModelsResponseEvent]
 
 
 def _may_refresh(plugin: PluginContext) -> bool:

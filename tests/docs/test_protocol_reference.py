@@ -23,7 +23,7 @@ Item model; Token usage; Compaction; History; Rollback; Undo / ghost snapshots; 
 Patch approval; Execpolicy amendment; Safety; Shell tool; Sandbox error flow; Exec events; Unified exec; apply_patch; Plan tool;
 Tool system; MCP client; MCP elicitation; Web search; Review mode; User shell command; Custom prompts; Notify; Background events;
 Interrupt / abort; Shutdown; Conversation manager; Chat wire; Telemetry; Rate limits; Inter-agent communication; Guardian;
-request_user_input / permissions / dynamic tools; Extensions; Tests in seed
+request_user_input / permissions / dynamic tools; Config reload; Extensions; Tests in seed
 """
 """The systems of a session that Codex had over the years, and that are here."""
 

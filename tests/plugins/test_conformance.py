@@ -43,6 +43,7 @@ from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_goals.component import Goals
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
+from codex_plugin_models.ops import ListModels
 from codex_plugin_prompts.request import ListCustomPrompts
 from codex_plugin_review import Review, ReviewRequest
 from codex_plugin_review.targets import target_of
@@ -239,6 +240,7 @@ OPS = {
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
     "list_skills": (ListSkills(), []),
+    "list_models": (ListModels(), []),
     "configure_session": None,  # change settings or submit input: tests/plugins/older_ops
     "user_turn": None,
     "user_input_with_turn_context": None,
@@ -250,6 +252,7 @@ OPS = {
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
+    "refresh_mcp_servers": None,  # starts nothing before a turn: tests/plugins/mcp
     "thread_goal_set": None,  # starts a turn only if there is something to pursue: tests/plugins/goals
     "thread_goal_clear": None,
     "set_thread_memory_mode": None,  # starts no turn: tests/plugins/memory_mode

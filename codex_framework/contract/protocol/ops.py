@@ -26,6 +26,7 @@ __all__ = [
     "Op",
     "PatchApproval",
     "PermissionsResponse",
+    "ReloadUserConfig",
     "RequestPermissionsResponse",
     "Shutdown",
     "SkillInput",
@@ -187,6 +188,12 @@ class RequestPermissionsResponse(Op):
     response: PermissionsResponse
 
 
+class ReloadUserConfig(Op):
+    """Read the user's ``config.toml`` again. The next turn uses it. A file with a mistake is refused, and changes nothing."""
+
+    type: ClassVar[Literal["reload_user_config"]] = "reload_user_config"
+
+
 class Shutdown(Op):
     """Stop all work, save the thread, and answer with ``shutdown_complete``."""
 
@@ -198,6 +205,7 @@ KernelOp: TypeAlias = (
     | CleanBackgroundTerminals
     | UserInputOp
     | ThreadSettings
+    | ReloadUserConfig
     | ExecApproval
     | PatchApproval
     | RequestPermissionsResponse

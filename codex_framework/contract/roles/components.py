@@ -35,6 +35,14 @@ class ThreadComponent:
         """Return the part's tools. Called at the start of a turn, and before a sample after ``tools_changed()``. Keep it cheap."""
         return ()
 
+    def reconfigured(self) -> bool:
+        """Return whether this part can go on with ``thread.config``, which has changed. Called before a turn. Keep it cheap.
+
+        With False, :meth:`Component.for_thread` is asked for another part. The new one takes over for this turn, and this one is
+        closed. If there is no new one because ``for_thread`` fails, this one stays.
+        """
+        return True
+
     async def before_calls(self, turn: TurnContext) -> None:
         """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s."""
 
@@ -80,7 +88,11 @@ class Component:
         return None
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # for those who override it
-        """Return this component's part of a thread, or None for no part. Called when the thread is created, before its first event."""
+        """Return this component's part of a thread, or None for no part.
+
+        Called when the thread is created, before its first event; and again before a turn, if the configuration of the thread has
+        changed and there is no part, or :meth:`ThreadComponent.reconfigured` returned False.
+        """
         return None
 
     async def aclose(self) -> None:

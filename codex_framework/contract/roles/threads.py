@@ -1,25 +1,26 @@
-"""The interfaces to threads: the client for programs, and the contexts of kernel, thread and turn for plugins.
+"""The contexts of kernel, thread and turn for plugins.
 
 Contexts may be used on the event loop only, except for ``KernelContext.call_from_thread``.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.events.event import Event, EventMsg
+from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import Request
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.protocol.ops import Op, UserInputItem
-from codex_framework.contract.roles.agents import Agent, RunResult, TaskRole
+from codex_framework.contract.protocol.ops import Op
+from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.calls import CallView, ToolCall
+from codex_framework.contract.roles.clients import Delivery, ThreadClient
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import OpenModel
-from codex_framework.contract.roles.outcomes import HistoryEdit, Outcome
+from codex_framework.contract.roles.outcomes import HistoryEdit
 from codex_framework.contract.roles.scopes import Scope, Trace
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
@@ -34,13 +35,6 @@ __all__ = [
 
 T = TypeVar("T")
 A = TypeVar("A")
-
-Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
-"""When delivered items are added to the conversation.
-
-``join``: before the next sample, or if there is none, before the next turn; it never causes a sample. ``steer``: before the next
-sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
-"""
 
 
 class KernelContext(Scope, Protocol):
@@ -88,105 +82,6 @@ class KernelContext(Scope, Protocol):
         Returns:
             A ``concurrent.futures.Future``; ``result()`` blocks the calling thread.
         """
-        ...
-
-
-class ThreadClient(Protocol):
-    """A thread, for its clients: a program, an app server, or the parent of a child."""
-
-    @property
-    def id(self) -> str:
-        """The thread's id (a UUID)."""
-        ...
-
-    @property
-    def status(self) -> Literal["idle", "running", "waiting", "closed"]:
-        """``waiting`` means that a turn runs and a request is open."""
-        ...
-
-    @property
-    def open_requests(self) -> Sequence[Request[Any]]:
-        """The unanswered requests, including those of children. A client that reconnects shows these."""
-        ...
-
-    async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Submit an op and return its id.
-
-        The effects of the op are reported as events that carry this id; a refused op causes an ``error`` event with it. Input for
-        a running turn becomes a part of that turn, so its events carry the id of the turn.
-
-        Raises:
-            ThreadError: The thread was shut down.
-        """
-        ...
-
-    def deliver(
-        self,
-        items: Sequence[ResponseItem],
-        when: Delivery = "join",
-        *,
-        trigger: bool = False,
-        event: EventMsg | None = None,
-    ) -> None:
-        """Add items to the conversation at the next suitable point.
-
-        Args:
-            trigger: Whether to start a turn if the thread is idle.
-            event: An event for clients, emitted when the items are recorded.
-        """
-        ...
-
-    def events(self, *, limit: int = 10_000, answers: bool = True) -> AsyncIterator[Event]:
-        """Listen to the thread.
-
-        Args:
-            limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
-            answers: Whether this listener can answer requests. If no listener can, requests get their unattended answer.
-        """
-        ...
-
-    def answer(self, request_id: str, answer: object) -> bool:
-        """Answer a request of the thread or of a child. The first answer is used.
-
-        Returns:
-            Whether the request was open.
-
-        Raises:
-            ThreadError: The answer is not of the request's ``answer_type``.
-        """
-        ...
-
-    async def run(
-        self, prompt: str | Sequence[UserInputItem], *, output_schema: Mapping[str, Any] | None = None
-    ) -> RunResult[Any]:
-        """Run one turn to its end. A failed turn is a result, not an exception.
-
-        Args:
-            output_schema: A JSON Schema that the final message must follow.
-
-        Raises:
-            ThreadError: The input cannot be used, or a turn is running.
-        """
-        ...
-
-    def stream(self, prompt: str | Sequence[UserInputItem]) -> AsyncIterator[EventMsg]:
-        """Start a turn and yield its events to its end. Raises the same errors as :meth:`run`."""
-        ...
-
-    async def settled(self) -> Outcome:
-        """Wait until nothing is running or pending, and return the outcome of the last turn.
-
-        Raises:
-            ThreadError: No turn has run yet.
-        """
-        ...
-
-    async def interrupt(self, reason: str = "interrupted") -> None:
-        """Interrupt running work and wait for its end."""
-        ...
-
-    async def shutdown(self) -> None:
-        """Stop all work and save the thread. Safe to call twice."""
         ...
 
 
@@ -300,6 +195,17 @@ class ThreadContext(Scope, Protocol):
 
     def warn(self, text: str) -> None:
         """Tell the clients of the thread a sentence, as a warning. It is kept for the first client if there is none yet."""
+        ...
+
+    def reconfigure(self, values: Mapping[str, Any]) -> None:
+        """Replace keys of the thread's configuration from the next turn on (see :meth:`ThreadComponent.reconfigured`).
+
+        Args:
+            values: By dotted key, such as ``mcp_servers``. A table replaces the earlier table; None removes the key.
+
+        Raises:
+            ConfigError: A key is unknown, has the wrong type, or cannot change in a running thread. Nothing has changed.
+        """
         ...
 
     def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:

@@ -21,6 +21,8 @@ def check_component(
 ) -> None:
     """Check that a component fulfils its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
 
+    Parts of threads that react to a changed configuration run a turn with one.
+
     Args:
         make: Creates the component, or its class. Each kernel gets its own.
         replies: The model's replies in a turn, with calls of the component's tools.
@@ -43,9 +45,18 @@ def check_component(
 async def _check_component(
     findings: Findings, stage: Stage, make: Callable[[], Component], replies: Sequence[ReplySource]
 ) -> None:
+    first = make()
+
     async def turn(thread: ScriptedThread) -> None:
         result = await thread.turn("Go!")
         findings.require(result.status is Status.COMPLETED, f"a turn with the component fails: {result.error}")
+        part = thread.client.conversation.parts.of(first.name)
+        if part is not None and part.overrides("reconfigured"):
+            thread.inside("checked").reconfigure({"developer_instructions": "Be brief."})
+            result = await thread.turn("Go on!", HELLO)
+            findings.require(
+                result.status is Status.COMPLETED, f"a turn with a changed configuration fails: {result.error}"
+            )
 
     async def starts(thread: ScriptedThread) -> None:
         kernel = thread.client.conversation.host.kernel("checked")

@@ -110,6 +110,15 @@ def test_what_is_wrong_with_a_component_is_found(members, found):
     assert found in violations(check_component, component(**members))
 
 
+def test_a_part_that_fails_with_a_changed_configuration_is_found():
+    class Part(ThreadComponent):
+        def reconfigured(self):
+            raise RuntimeError("no idea")
+
+    found = violations(check_component, component(for_thread=lambda self, thread: Part()))
+    assert "reconfigured() failed: RuntimeError: no idea" in found
+
+
 def test_a_component_that_closes_once_only_is_found():
     class Once(Good):
         def __init__(self):

@@ -1,0 +1,170 @@
+"""Changes of a running thread's configuration: the user's file read again, and keys that a client replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from codex_framework.config.checking import check_layer, check_merged
+from codex_framework.config.config import Config, Layer
+from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
+from codex_framework.config.layers import limited_by, merged, read_layer, without
+from codex_framework.contract.errors import ConfigError
+
+__all__ = ["RELOADED", "reloaded", "replaced"]
+
+RELOADED = (
+    *(
+        (word,)
+        for word in (
+            "compact_prompt",
+            "developer_instructions",
+            "history",
+            "include_collaboration_mode_instructions",
+            "include_environment_context",
+            "include_permissions_instructions",
+            "mcp_oauth_callback_port",
+            "mcp_oauth_callback_url",
+            "mcp_oauth_credentials_store",
+            "mcp_servers",
+            "model_auto_compact_token_limit",
+            "project_doc_fallback_filenames",
+            "project_doc_max_bytes",
+            "review_model",
+            "skills",
+            "tools",
+            "web_search",
+        )
+    ),
+    *(
+        ("features", word)
+        for word in (
+            "default_mode_request_user_input",
+            "request_permissions_tool",
+            "shell_tool",
+            "unified_exec",
+        )
+    ),
+    ("framework", "compactor"),
+)
+"""Keys that can change in a running thread, with everything below them. They are read at each turn, and none of them says what a
+command may do. All others are read when a kernel or a thread is made."""
+
+_OF_OTHERS = frozenset(("desktop", "notice", "projects", "tui"))
+"""Tables that other programs write and that no thread reads; a change of them is not worth a sentence."""
+
+_SHOWN = 8
+
+
+def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
+    """Read the user's files again, and return the configuration with those changes that a running thread can take.
+
+    The files of the system and of projects are not read again, because a command of the thread may have written the latter. Of a
+    project that the user no longer trusts, nothing remains of these keys.
+
+    Args:
+        environ: The environment, used for ``HOME``.
+
+    Returns:
+        The configuration, and a sentence about the changes that wait for another thread. It is empty if there are none.
+
+    Raises:
+        ConfigError: A file cannot be read, is not TOML, or has an unknown key or a wrong value.
+    """
+    layers = _layers(config, environ)
+    tables = merged(layers)
+    lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
+    for layer in layers:
+        if layer.name in ("user", "profile"):
+            check_layer(layer, lenient=lenient)
+    check_merged(config.evolve(tables=tables, layers=layers))
+    changed = _differences((), config.tables, tables)
+    late = [key for key in changed if not _reloadable(key) and key[0] not in _OF_OTHERS]
+    return config.evolve(tables=_with(config.tables, RELOADED, tables), layers=layers), _waiting(config, late)
+
+
+def replaced(config: Config, values: Mapping[str, Any]) -> Config:
+    """Return the configuration with the values of some keys replaced, tables as a whole, above everything else.
+
+    Args:
+        values: By dotted key. None removes a key.
+
+    Raises:
+        ConfigError: A key is unknown, has the wrong type, or cannot change in a running thread.
+    """
+    keys = {key: split_key(key) for key in values}
+    given: dict[str, Any] = {}
+    for key, segments in keys.items():
+        if not _reloadable(segments):
+            raise ConfigError(
+                f"config: `{key}` cannot change in a running thread",
+                path="config",
+                key=key,
+                hint="Set it in the configuration of the thread when you start it.",
+            )
+        if values[key] is not None:
+            given = merge(given, nested(segments, values[key]))
+    below = [layer for layer in config.layers if not (layer.replaces and set(layer.replaces) <= set(keys.values()))]
+    layer = Layer("override", "config", given, replaces=tuple(keys.values()))
+    check_layer(layer, lenient=lookup(config.tables, ("framework", "unknown_keys")) == "warn")
+    tables = _with(config.tables, tuple(keys.values()), given)
+    whole = config.evolve(tables=tables, layers=(*below, layer))
+    check_merged(whole)
+    return whole
+
+
+def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:
+    """Return the layers, those of the user from their files as they are now."""
+    home = str(config.codex_home / "config.toml")
+    user = None if config.ignores_user else read_layer("user", config.codex_home / "config.toml", environ)
+    found: list[Layer] = [layer for layer in config.layers if layer.name == "system"]
+    found += () if user is None else (user,)
+    for layer in config.layers:
+        if layer.name != "profile":
+            continue
+        if not layer.prefix:
+            again = read_layer("profile", Path(layer.path), environ)
+            found += () if again is None else (again,)
+        elif layer.path != home:
+            found.append(layer)
+        elif user is not None and isinstance(table := lookup(user.table, layer.prefix), Mapping):
+            found.append(layer.evolve(table=table, text=user.text))
+    assigned = [layer for layer in config.layers if layer.name in ("override", "flags")]
+    projects = [layer for layer in config.layers if layer.name == "project"]
+    return (*found, *limited_by(merged((*found, *assigned)), projects, config.cwd), *assigned)
+
+
+def _reloadable(key: Sequence[str]) -> bool:
+    return any(tuple(key[: len(prefix)]) == prefix for prefix in RELOADED)
+
+
+def _differences(place: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the keys of values that differ."""
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        tables = [value for value in (before, after) if isinstance(value, Mapping)]
+        if tables and all(value is None or isinstance(value, Mapping) for value in (before, after)):
+            yield from _differences((*place, name), before or {}, after or {})
+        elif before != after:
+            yield (*place, name)
+
+
+def _with(tables: Mapping[str, Any], keys: Sequence[Sequence[str]], source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return tables in which some keys have the values that they have in another table."""
+    for key in keys:
+        if lookup(tables, key) is not None:
+            tables = without(tables, key)
+        value = lookup(source, key)
+        if value is not None:
+            tables = merge(tables, nested(key, value))
+    return tables
+
+
+def _waiting(config: Config, keys: Sequence[Sequence[str]]) -> str:
+    if not keys:
+        return ""
+    names = ", ".join(f"`{dotted(key)}`" for key in keys[:_SHOWN])
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    path = config.codex_home / "config.toml"
+    return f"{path}: these changes do not apply to a running thread: {names}{more}. Start another session to use them."
