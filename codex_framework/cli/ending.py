@@ -1,4 +1,4 @@
-"""The end of a run: leftovers of plugins cannot prevent the process from ending.
+"""The end of a run: leftovers of plugins cannot prevent the process from ending, but what must be finished has time for it.
 
 Without this module, the interpreter would wait indefinitely for threads, executors and children of ``multiprocessing``, and closing
 the event loop would wait indefinitely for tasks that ignore their cancellation.
@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
-from types import FrameType
+from collections.abc import Coroutine, Iterable, Iterator
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 __all__ = ["GRACE_S", "end_process", "run_loop"]
@@ -40,6 +40,9 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    finishing = _finishing()
+    if finishing is not None and (needed := finishing.finishing_tasks()):
+        await asyncio.wait(needed, timeout=finishing.FINISH_S)
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -52,17 +55,38 @@ async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
 def end_process(status: int) -> None:
     """Let the interpreter end, but exit with this status if that takes longer than ``GRACE_S``.
 
+    Work of :mod:`codex_framework.toolkit.finishing` is waited for first.
+
     Call it last, after all output and recordings have been flushed, in the main thread of a process that belongs to the framework.
     """
-    if _tasks:
-        _leave(status, _tasks)
+    left = _wait_for_the_rest(status)
+    if _tasks or left:
+        _leave(status, _tasks, left)
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda *_: _leave(status, [*_threads(), *_children()]))
         signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
 
-def _leave(status: int, leftovers: list[str]) -> None:
+def _finishing() -> ModuleType | None:
+    """Return the module of what must be finished, if a plugin uses it."""
+    return sys.modules.get("codex_framework.toolkit.finishing")
+
+
+def _wait_for_the_rest(status: int) -> list[str]:
+    finishing = _finishing()
+    if finishing is None:
+        return []
     try:
+        left: list[str] = finishing.wait_for_the_rest(finishing.FINISH_S)
+    except KeyboardInterrupt:  # the user does not want to wait
+        os._exit(status or 130)
+    return left
+
+
+def _leave(status: int, leftovers: list[str], unfinished: Iterable[str] = ()) -> None:
+    try:
+        for thing in unfinished:
+            print(f"warning: {thing} was not finished when the process ended", file=sys.stderr)
         for thing in leftovers:
             text = f"warning: {thing} was still running {GRACE_S:g} s after the run and was abandoned"
             print(f"{text}. End it when its component is closed.", file=sys.stderr)

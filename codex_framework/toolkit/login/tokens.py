@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 
+from codex_framework.toolkit.finishing import must_finish
 from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.issuer import refresh, whoami
@@ -96,7 +97,8 @@ class ChatGptTokens:
                 self._login = stored
                 return
             login = self._login if self._unsaved else stored
-            self._save(self._refreshed(login, reason))
+            with must_finish("the refresh of the login"):  # once it is sent, the old token is of no use
+                self._save(self._refreshed(login, reason))
 
     def _refreshed(self, login: StoredLogin, reason: str) -> StoredLogin:
         token = login.refresh_token

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codex_framework.toolkit.finishing import finish
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.oauth.credentials import StoredTokens, now_ms
 from codex_plugin_mcp.oauth.errors import LoginFailed
@@ -60,7 +61,7 @@ class OAuthAuth:
             self._loaded = True
         tokens = self._tokens
         if tokens is not None and tokens.expires_soon:
-            tokens = await self._renewed(tokens)
+            tokens = await finish(self._renewed(tokens))
         return f"Bearer {tokens.access_token}" if tokens is not None and tokens.access_token else None
 
     async def refused(self, refusal: Refusal, header: str | None) -> bool:
@@ -76,6 +77,10 @@ class OAuthAuth:
             if refusal.parameter("error") != "insufficient_scope":
                 return False
             return await self._more_scopes(refusal)
+        return await finish(self._another(refusal, header))
+
+    async def _another(self, refusal: Refusal, header: str | None) -> bool:
+        """Find or obtain another token than the one that a server has refused. Returns whether there is one."""
         async with self._changing:
             if self._tokens is not None and f"Bearer {self._tokens.access_token}" != header:
                 return bool(self._tokens.access_token)  # another request has renewed it in the meantime

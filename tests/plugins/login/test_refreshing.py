@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -277,3 +280,29 @@ def test_of_ten_processes_one_refreshes(why: str, issuer: Issuer, env: dict[str,
     answers = {process.communicate(timeout=60)[0] for process in processes}
     assert len(answers) == 1
     assert len(issuer.seen) == 1
+
+
+@pytest.mark.slow
+def test_a_refresh_is_stored_although_the_process_ends(
+    issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path, tmp_path: Path
+) -> None:
+    """The issuer answers after the 2 seconds that other work has at the end of a run."""
+    issuer.lifetime_s = 100
+    store()
+    asked = threading.Event()
+
+    def slow(_: Any) -> tuple[int, Any]:
+        asked.set()
+        time.sleep(3.5)
+        return 200, issuer.tokens()
+
+    issuer.answers["/oauth/token"] = slow
+    (codex_home / "config.toml").write_text('openai_base_url = "http://127.0.0.1:9/v1"\n')
+    command = [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", "hi"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert asked.wait(20)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
+        assert (process.wait(20), "abandoned" in errors) == (143, False)
+    assert stored(codex_home)["tokens"]["refresh_token"] == "refresh-2-canary"

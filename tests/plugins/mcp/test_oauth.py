@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,11 +21,13 @@ from typing import Any
 import attrs
 import pytest
 
+from codex_framework.cli.ending import run_loop
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.oauth.credentials import StoredTokens, now_ms, store_key
 from codex_plugin_mcp.oauth.errors import LoginFailed
 from codex_plugin_mcp.oauth.flow import auth_status, login, logout
 from codex_plugin_mcp.oauth.store import TokenStore
+from codex_plugin_mcp.oauth.tokens import OAuthAuth
 from codex_plugin_mcp.peer import Peer
 from codex_plugin_mcp.remote import remote_transport
 from codex_plugin_mcp.servers import ServerConfig
@@ -440,6 +443,32 @@ def test_concurrent_requests_refresh_once(stage: Stage) -> None:
 
     asyncio.run(run())
     assert len(stage.token_requests) == 2
+
+
+def test_a_refresh_ends_although_its_request_is_interrupted(stage: Stage) -> None:
+    stage.login()
+    asked, go = threading.Event(), threading.Event()
+
+    class Slow(AuthorizationServer):
+        def token(self, request: Request) -> Reply:
+            asked.set()
+            go.wait(10)
+            return super().token(request)
+
+    async def run(slow: Slow) -> None:
+        stage.change(expires_at=now_ms(), token_endpoint=f"{slow.base}/token")
+        slow.refreshable["refresh-0"] = ""
+        auth = OAuthAuth(stage.server, codex_home=stage.home, config={}, environ={})
+        task = asyncio.create_task(auth.header())
+        await asyncio.to_thread(asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+
+    with Slow() as slow:
+        run_loop(run(slow))
+    assert (stage.tokens.expires_at or 0) > now_ms() + 60_000
 
 
 @pytest.mark.thorough
