@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
+from codex_framework.toolkit.browsers import open_in_browser
 from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.storage import LoginStorage
 from codex_plugin_login.callback import PORTS, CallbackServer
@@ -46,7 +45,7 @@ async def browser_login(
             f"If your browser did not open, navigate to this URL to authenticate:\n\n{address}\n\n"
             "On a remote or headless machine? Use `codex-framework login --device-auth` instead."
         )
-        await asyncio.to_thread(_open_browser, address, environ)
+        open_in_browser(address, environ)
         await server.wait(timeout_s)
 
 
@@ -68,16 +67,3 @@ def _address(
     if len(policy.workspaces) == 1:
         query["allowed_workspace_id"] = policy.workspaces[0]
     return f"{issuer.url}/oauth/authorize?{urlencode(query)}"
-
-
-def _open_browser(address: str, environ: Mapping[str, str]) -> bool:
-    """Open an address in a browser with windows. Returns whether there is one: a browser in the terminal would be in the way."""
-    windows = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("BROWSER")
-    if sys.platform != "darwin" and os.name != "nt" and not windows:
-        return False
-    import webbrowser
-
-    try:
-        return webbrowser.open(address)
-    except webbrowser.Error:
-        return False

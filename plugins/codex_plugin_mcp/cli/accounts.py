@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Sequence
 
 import click
 
 from codex_framework import PluginContext
+from codex_framework.toolkit.browsers import open_in_browser
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 from codex_plugin_mcp.servers import ServerConfig
 
@@ -40,7 +39,7 @@ def login_command(plugin: PluginContext) -> click.Command:
                 server,
                 codex_home=plugin.codex_home,
                 config=plugin.config,
-                open_browser=_open_browser,
+                open_browser=lambda address: open_in_browser(address, plugin.environ),
                 echo=click.echo,
                 scopes=given,
                 environ=plugin.environ,
@@ -67,18 +66,6 @@ def logout_command(plugin: PluginContext) -> click.Command:
         )
 
     return command
-
-
-def _open_browser(address: str) -> bool:
-    """Open an address in a browser with windows. Returns whether there is one: a browser in the terminal would be in the way."""
-    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return False
-    import webbrowser
-
-    try:
-        return webbrowser.open(address)
-    except webbrowser.Error:
-        return False
 
 
 def auth_statuses(plugin: PluginContext, servers: Sequence[ServerConfig]) -> dict[str, str]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import shlex
+import signal
 import socket
 import stat
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -38,7 +43,14 @@ def open_page(address: str) -> tuple[int, str]:
 
 
 def log_in(
-    issuer: Issuer, home: Path, browser: Browser, *, ports: tuple[int, ...] = (0,), timeout_s: float = 20, **policy: Any
+    issuer: Issuer,
+    home: Path,
+    browser: Browser,
+    *,
+    ports: tuple[int, ...] = (0,),
+    timeout_s: float = 20,
+    environ: dict[str, str] | None = None,
+    **policy: Any,
 ) -> Any:
     """Log in. The browser gets the address that the terminal shows. Returns what it saw."""
     seen: list[Any] = []
@@ -56,7 +68,7 @@ def log_in(
                 LoginStorage(home),
                 LoginPolicy(**policy),
                 echo=echo,
-                environ={},
+                environ=environ or {},
                 timeout_s=timeout_s,
                 ports=ports,
             )
@@ -88,6 +100,32 @@ def test_a_login_is_stored_as_codex_stores_it(issuer: Issuer, codex_home: Path) 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", stored["last_refresh"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not list(codex_home.glob(".auth-*"))
+
+
+BROWSER = """
+import os, sys, time, urllib.request
+urllib.request.urlopen(sys.argv[2], timeout=20).close()
+with open(sys.argv[1], "w") as file:
+    file.write(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def test_a_browser_that_stays_does_not_hold_up_the_login(issuer: Issuer, codex_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "browser.py").write_text(BROWSER)
+    file = tmp_path / "pid"
+    command = shlex.join([sys.executable, str(tmp_path / "browser.py"), str(file), "%s"])
+    environ = {"BROWSER": command, "PATH": "/usr/bin:/bin"}
+    log_in(issuer, codex_home, lambda _: None, environ=environ)
+    for _ in range(200):
+        if file.exists() and file.read_text():
+            break
+        time.sleep(0.02)
+    os.kill(int(file.read_text()), signal.SIGKILL)  # it was still running
+
+
+def test_a_browser_that_does_not_exist_is_no_error(issuer: Issuer, codex_home: Path) -> None:
+    assert log_in(issuer, codex_home, open_page, environ={"BROWSER": "/nowhere/browser"})[0] == 200
 
 
 def test_the_issuer_is_asked_as_codex_asks_it(issuer: Issuer, codex_home: Path) -> None:
