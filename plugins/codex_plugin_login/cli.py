@@ -97,13 +97,19 @@ def logout_command(plugin: PluginContext) -> click.Command:
         except LoginError as error:
             click.echo(f"warning: {printable(str(error))}", err=True)  # what cannot be read can be deleted
             stored = None
-        if not place.storage.delete():
-            click.echo("Not logged in", err=True)
-            return
+        left: LoginError | None = None
+        try:
+            if not place.storage.delete():
+                click.echo("Not logged in", err=True)
+                return
+        except LoginError as error:
+            left = error
         if stored is not None and stored.kind == "chatgpt" and (token := stored.refresh_token or stored.access_token):
             kind = "refresh_token" if stored.refresh_token else "access_token"
             if not revoke(token, plugin.environ, kind=kind, issuer=stored.issuer, client_id=stored.client_id):
                 click.echo("warning: the login server did not confirm that the tokens are revoked", err=True)
+        if left is not None:
+            raise left
         click.echo("Successfully logged out", err=True)
 
     return command

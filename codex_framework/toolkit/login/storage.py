@@ -54,6 +54,9 @@ class LoginStorage:
         codex_home: The folder of the file.
         mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is installed and
             works, else the file. ``ephemeral``: the memory of this process.
+
+    Storing a login in the keyring deletes the file. So if both exist, the file is newer: it was written in the mode ``file``, or while
+    the keyring could not be used. With ``auto``, the file is then used. Codex uses the keyring.
     """
 
     def __init__(self, codex_home: Path, mode: StoreMode = "file") -> None:
@@ -73,13 +76,12 @@ class LoginStorage:
         """
         if self._mode == "ephemeral":
             return _ephemeral.get(self._key())
-        if self._mode != "file":
-            text = self._in_keyring(lambda keyring: keyring.get_password(_SERVICE, self._key()))
-            if text:
-                return _parsed(text.encode(), "the login in the system's keyring")
-            if self._mode == "keyring":
-                return None
-        return self._read()
+        if self._mode == "file":
+            return self._read()
+        text = self._in_keyring(lambda keyring: keyring.get_password(_SERVICE, self._key()))
+        if self._mode == "auto" and (text is None or self.path.exists()):
+            return self._newer(text)
+        return _of_keyring(text)
 
     def save(self, login: StoredLogin) -> None:
         """Store a login in place of the one before. The file is replaced in one step, and only its owner can read it.
@@ -97,9 +99,11 @@ class LoginStorage:
                 keyring.set_password(_SERVICE, self._key(), text)
                 return True
 
+            self._make_home()  # the name of the entry depends on it
             if self._in_keyring(store):
-                self._drop_file()
+                self._drop_older_file()
                 return
+            self._in_keyring(self._drop_entry)  # it would be older, and Codex would use it
         data = json.dumps(login.content, indent=2, ensure_ascii=False).encode("utf-8", "replace")
         with self._locked(_LOCKS):
             self._replace(data)
@@ -107,20 +111,16 @@ class LoginStorage:
     def delete(self) -> bool:
         """Delete the login wherever it may be. Returns whether there was one.
 
+        If the keyring fails, the file is deleted nevertheless.
+
         Raises:
-            LoginError: It cannot be deleted.
+            LoginError: A login may be left; the error says where.
         """
         found = _ephemeral.pop(self._key(), None) is not None
+        found = self._drop_file() or found
         if self._mode in ("keyring", "auto"):
-
-            def drop(keyring: Keyring) -> bool:
-                if keyring.get_password(_SERVICE, self._key()) is None:
-                    return False
-                keyring.delete_password(_SERVICE, self._key())
-                return True
-
-            found = bool(self._in_keyring(drop)) or found
-        return self._drop_file() or found
+            found = bool(self._in_keyring(self._drop_entry, left=True)) or found
+        return found
 
     @contextlib.contextmanager
     def refreshing(self) -> Iterator[None]:
@@ -133,6 +133,24 @@ class LoginStorage:
             yield
 
     # The file
+
+    def _newer(self, text: str | None) -> StoredLogin | None:
+        """Return the login of the file, or that of the keyring if it was refreshed later or the file cannot be read."""
+        try:
+            stored = self._read()
+        except LoginError:
+            if not text:
+                raise
+            stored = None
+        try:
+            kept = _of_keyring(text)
+        except LoginError:
+            if stored is None:
+                raise
+            return stored
+        if kept is None or stored is None:
+            return stored or kept
+        return kept if kept.refreshed_at > stored.refreshed_at > 0 else stored
 
     def _read(self) -> StoredLogin | None:
         try:
@@ -166,6 +184,16 @@ class LoginStorage:
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def _drop_older_file(self) -> None:
+        try:
+            self._drop_file()
+        except LoginError as error:
+            raise LoginError(
+                f"the login is in the system's keyring, but an older one is left: {error.fact}",
+                reason="unwritable",
+                hint=f"Delete {self.path}.",
+            ) from error
+
     def _drop_file(self) -> bool:
         if not self.path.exists() and not self.path.is_symlink():
             return False
@@ -192,12 +220,11 @@ class LoginStorage:
     def _lock(self, path: Path) -> int:
         import fcntl
 
+        self._make_home()
         try:
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            fact = f"{path} cannot be opened: {os_error_text(error)}"
-            raise LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable.") from error
+            raise self._unopened(path, error) from error
         deadline = time.monotonic() + _LOCK_S
         while True:
             try:
@@ -213,15 +240,43 @@ class LoginStorage:
                 return descriptor
             return descriptor
 
+    def _make_home(self) -> None:
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unopened(self._home, error) from error
+
+    def _unopened(self, path: Path, error: OSError) -> LoginError:
+        fact = f"{path} cannot be opened: {os_error_text(error)}"
+        return LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable.")
+
     # The keyring
 
     def _key(self) -> str:
-        """Return the name of the keyring entry for this folder (Codex's)."""
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(self._home))).hexdigest()
-        return f"cli|{digest[:16]}"
+        """Return the name of the keyring entry for this folder, which is Codex's: ``cli|`` and 16 hexadecimal digits.
 
-    def _in_keyring(self, action: Callable[[Keyring], T]) -> T | None:
+        They are the first of the SHA-256 of the folder's path with all symlinks resolved, or as it was given if the folder does not
+        exist. Bytes that are not UTF-8 count as U+FFFD (``compute_store_key`` in ``codex-rs/login/src/auth/storage.rs`` of
+        openai/codex). The service is ``Codex Auth``.
+        """
+        try:
+            path = os.path.realpath(self._home, strict=True)
+        except OSError:
+            path = os.fspath(self._home)
+        name = os.fsencode(path).decode("utf-8", "replace")
+        return f"cli|{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+    def _drop_entry(self, keyring: Keyring) -> bool:
+        if keyring.get_password(_SERVICE, self._key()) is None:
+            return False
+        keyring.delete_password(_SERVICE, self._key())
+        return True
+
+    def _in_keyring(self, action: Callable[[Keyring], T], *, left: bool = False) -> T | None:
         """Do something with the keyring. Returns None if there is none and the file is used instead.
+
+        Args:
+            left: Whether a login may be left in a keyring that fails, so that this is an error in any mode.
 
         Raises:
             LoginError: There is none, or it fails, and nothing else may be used.
@@ -238,13 +293,20 @@ class LoginStorage:
         try:
             return action(keyring)
         except Exception as error:  # a backend may raise anything
-            if self._mode == "auto":
+            if self._mode == "auto" and not left:
                 return None
+            fact = f"the keyring of the system failed ({type(error).__name__})"
+            hint = 'Unlock it, or set cli_auth_credentials_store = "file".'
+            if left:
+                fact += f", so a login may be left in it: the entry {self._key()!r} of {_SERVICE!r}"
+                hint = "Unlock it and run `codex-framework logout` again, or delete the entry with the keyring's own program."
             raise LoginError(
-                f"the keyring of the system failed ({type(error).__name__})",
-                reason="keyring",
-                hint='Unlock it, or set cli_auth_credentials_store = "file".',
+                fact, reason="keyring", hint=hint
             ) from None  # the backend's own text may quote what it was given
+
+
+def _of_keyring(text: str | None) -> StoredLogin | None:
+    return _parsed(text.encode("utf-8", "replace"), "the login in the system's keyring") if text else None
 
 
 def _parsed(raw: bytes, place: str) -> StoredLogin:

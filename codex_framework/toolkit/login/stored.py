@@ -105,13 +105,16 @@ class StoredLogin(Value):
         expiry = expires_at(claims_of(self.access_token))
         if expiry is not None:
             return expiry <= time.time() + _EARLY_S
+        return time.time() - self.refreshed_at > _REFRESH_DAYS * 86_400
+
+    @property
+    def refreshed_at(self) -> float:
+        """When the tokens were obtained or refreshed last, in seconds since the epoch. 0 if it is not stored."""
         try:
             last = datetime.fromisoformat(_text(self.content.get("last_refresh")))
         except ValueError:
-            return True
-        if last.tzinfo is None:
-            last = last.replace(tzinfo=UTC)
-        return (datetime.now(UTC) - last).total_seconds() > _REFRESH_DAYS * 86_400
+            return 0.0
+        return (last if last.tzinfo is not None else last.replace(tzinfo=UTC)).timestamp()
 
     def refreshed(self, tokens: Mapping[str, Any]) -> StoredLogin:
         """Return the login after a refresh. What the issuer did not send stays."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 import sys
 import threading
 import types
@@ -12,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from codex_framework.toolkit.login.access import find_login
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.storage import LoginStorage
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.login.tokens import ChatGptTokens, PersonalToken
+from codex_plugin_login.cli import logout_command
 from tests.plugins.login.issuer import Issuer
 
 SECRET = "sk-canary-0123456789"
@@ -212,7 +216,7 @@ def test_a_login_in_the_keyring_leaves_no_file(mode: Any, keyring: FakeKeyring, 
 def test_a_keyring_that_fails_is_an_error_without_the_secret(keyring: FakeKeyring, codex_home: Path) -> None:
     keyring.broken = True
     storage = LoginStorage(codex_home, "keyring")
-    for action in (storage.load, lambda: storage.save(KEY), storage.delete):
+    for action in (storage.load, lambda: storage.save(KEY), storage.delete, LoginStorage(codex_home, "auto").delete):
         with pytest.raises(LoginError) as caught:
             action()
         assert (caught.value.reason, SECRET in f"{caught.value}{caught.value.__cause__}") == ("keyring", False)
@@ -220,6 +224,107 @@ def test_a_keyring_that_fails_is_an_error_without_the_secret(keyring: FakeKeyrin
     auto = LoginStorage(codex_home, "auto")
     auto.save(KEY)
     assert (auto.load(), auto.path.exists()) == (KEY, True)
+
+
+def test_a_keyring_that_fails_keeps_no_file_from_being_deleted(keyring: FakeKeyring, codex_home: Path) -> None:
+    for mode in ("keyring", "auto"):
+        LoginStorage(codex_home).save(KEY)
+        keyring.broken = True
+        storage = LoginStorage(codex_home, mode)  # type: ignore[arg-type]
+        with pytest.raises(
+            LoginError, match=r"a login may be left in it: the entry 'cli\|[0-9a-f]{16}' of 'Codex Auth'"
+        ):
+            storage.delete()
+        assert not storage.path.exists()
+
+
+def test_a_logout_says_what_is_left_after_it_has_done_the_rest(
+    keyring: FakeKeyring, env: dict[str, str], issuer: Issuer, store: Callable[..., Any], codex_home: Path
+) -> None:
+    store()
+    keyring.broken = True
+    plugin: Any = types.SimpleNamespace(
+        codex_home=codex_home, config={"cli_auth_credentials_store": "auto"}, environ=env, layers=()
+    )
+    done = CliRunner().invoke(logout_command(plugin), [])
+    assert isinstance(done.exception, LoginError)
+    assert ("may be left" in done.exception.fact, "Successfully" in done.output) == (True, False)
+    assert (issuer.paths(), (codex_home / "auth.json").exists()) == (["/oauth/revoke"], False)
+
+
+def test_with_auto_a_file_is_newer_than_an_entry_of_the_keyring(keyring: FakeKeyring, codex_home: Path) -> None:
+    storage = LoginStorage(codex_home, "auto")
+    storage.save(StoredLogin.of_key("older"))
+    keyring.broken = True
+    storage.save(KEY)
+    keyring.broken = False
+    assert (storage.load(), len(keyring.kept)) == (KEY, 1)
+    storage.path.write_text("{")
+    assert storage.load() == StoredLogin.of_key("older"), "a file that cannot be read hides nothing"
+    LoginStorage(codex_home).save(KEY)
+    keyring.kept = dict.fromkeys(keyring.kept, "{")
+    assert storage.load() == KEY
+    storage.save(KEY)
+    assert (storage.load(), storage.path.exists()) == (KEY, False)
+
+
+def test_with_auto_tokens_that_were_refreshed_later_are_used(keyring: FakeKeyring, codex_home: Path) -> None:
+    def login(day: int) -> StoredLogin:
+        return StoredLogin(
+            {
+                "auth_mode": "chatgpt",
+                "tokens": {"access_token": f"of {day}"},
+                "last_refresh": f"2026-11-0{day}T00:00:00Z",
+            }
+        )
+
+    storage = LoginStorage(codex_home, "auto")
+    for kept, stored, used in ((1, 2, 2), (2, 1, 2)):
+        LoginStorage(codex_home, "keyring").save(login(kept))
+        LoginStorage(codex_home).save(login(stored))
+        assert storage.load() == login(used)
+
+
+def test_a_login_in_the_file_removes_an_older_one_from_a_keyring_that_cannot_store(
+    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LoginStorage(codex_home, "auto")
+    storage.save(StoredLogin.of_key("older"))
+
+    def full(*_: str) -> None:
+        raise RuntimeError("full")
+
+    monkeypatch.setattr(keyring, "set_password", full)
+    storage.save(KEY)
+    assert (storage.load(), keyring.kept) == (KEY, {})
+
+
+def test_the_entry_of_the_keyring_has_the_name_that_codex_gives_it(
+    keyring: FakeKeyring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(home: Path) -> str:
+        keyring.kept.clear()
+        LoginStorage(home, "keyring").save(KEY)
+        ((service, name),) = keyring.kept
+        assert service == "Codex Auth"
+        return name
+
+    def expected(path: Path) -> str:
+        return f"cli|{hashlib.sha256(os.fsencode(path).decode(errors='replace').encode()).hexdigest()[:16]}"
+
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    assert named(tmp_path / "link") == expected(real)
+    assert named(tmp_path / "link" / "later") == expected(real / "later"), "the folder is made first"
+    odd = tmp_path / os.fsdecode(b"odd\xff\xfe")
+    odd.mkdir()
+    assert named(odd) == expected(odd)
+    # The example in Codex's own tests: a folder that does not exist.
+    monkeypatch.setattr(keyring, "get_password", lambda _, name: asked.append(name))
+    asked: list[str] = []
+    LoginStorage(Path("~/.codex"), "keyring").load()
+    assert asked == ["cli|940db7b1d0e4eb40"]
 
 
 def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:
