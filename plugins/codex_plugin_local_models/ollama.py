@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any
 
+from codex_framework.toolkit.small_replies import run_alone
 from codex_framework.toolkit.terminal_text import one_line
 from codex_plugin_local_models.progress import Progress
 from codex_plugin_local_models.server import LocalServer, failed
@@ -17,6 +20,13 @@ _OLDEST = (0, 13, 4)
 """The first version with the Responses API (Codex's limit)."""
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?!\d)", re.ASCII)
 _START = "Start it with: `ollama serve` (after installing). Install instructions: https://github.com/ollama/ollama?tab=readme-ov-file#ollama"
+
+
+_AGAIN = "Run the same command again. Ollama continues where it stopped."
+_STALLED_S = 300.0
+"""Seconds without progress after which a download counts as stalled. Ollama reports progress several times a second."""
+_SILENT, _SILENT_S = ("verifying", "writing"), 1800.0
+"""Steps that report nothing until they are done, and their limit in seconds: a large file on a slow disk takes minutes to check."""
 
 
 def prepare(url: str, model: str, env: Mapping[str, str]) -> None:  # noqa: ARG001  # the same for all servers
@@ -50,27 +60,48 @@ def _has(server: LocalServer, model: str) -> bool:
 
 def _pull(server: LocalServer, model: str) -> None:
     progress = Progress(sys.stderr, f"Pulling model {model}...")
-    done = False
     try:
-        for line in server.lines(f"{server.root}/api/pull", {"model": model, "stream": True}):
+        done = run_alone(_pulled(server, model, progress))
+    finally:
+        progress.close()
+    if not done:
+        raise failed(f"Pull failed: the download of {model!r} ended before it was complete", hint=_AGAIN)
+    if not _has(server, model):
+        raise server.senseless(f"it says that it has downloaded {model!r}, but does not list it")
+
+
+async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
+    """Download a model. Returns whether the server says that it has succeeded.
+
+    Raises:
+        ModelError: The download fails, or makes no progress.
+    """
+    clock = asyncio.get_running_loop().time
+    moved_at, limit_s = clock(), _STALLED_S
+    last: Any = None
+    done = False
+    async with aclosing(server.lines(f"{server.root}/api/pull", {"model": model, "stream": True})) as lines:
+        while True:
+            try:
+                async with asyncio.timeout_at(moved_at + limit_s):
+                    line = await anext(lines, None)
+            except TimeoutError:
+                fact = f"Pull failed: the download of {model!r} made no progress for {limit_s:g} seconds"
+                raise failed(fact, hint=f"Check the network of the server. {_AGAIN}") from None
+            if line is None:
+                return done
             if "error" in line:
                 raise failed(
                     f"Pull failed: {_shown(line['error'])}",
                     hint=f"Check the name {model!r}, the network and the disk, or run `ollama pull {model}`.",
                 )
-            done = line.get("status") == "success"
-            progress.report(
-                _shown(line.get("status", "")), line.get("digest"), line.get("completed"), line.get("total")
-            )
-    finally:
-        progress.close()
-    if not done:
-        raise failed(
-            f"Pull failed: the download of {model!r} ended before it was complete",
-            hint="Run the same command again. Ollama continues where it stopped.",
-        )
-    if not _has(server, model):
-        raise server.senseless(f"it says that it has downloaded {model!r}, but does not list it")
+            status = _shown(line.get("status", ""))
+            done = status == "success"
+            now = (status, line.get("digest"), line.get("completed"))
+            if now != last:
+                moved_at, last = clock(), now
+                limit_s = _SILENT_S if status.startswith(_SILENT) else _STALLED_S
+            progress.report(status, *now[1:], line.get("total"))
 
 
 def _shown(text: Any) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import ModelError
@@ -17,8 +17,6 @@ __all__ = ["LocalServer", "failed"]
 
 _TIMEOUT_S = 10.0
 _CONNECT_S = 5.0
-_SILENCE_S = 300.0
-"""Seconds without a line after which a download counts as hanging. Servers report progress several times a second."""
 _MAX_BYTES = 16 * 1024 * 1024
 _LONGEST_LINE = 1024 * 1024
 
@@ -66,21 +64,25 @@ class LocalServer:
             raise self.senseless(f"its reply to {url} is not a JSON object")
         return content
 
-    def lines(self, url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    async def lines(self, url: str, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Post a request, and yield the JSON objects of its reply, one a line. Lines that are none are skipped.
+
+        The reply has no time limit. Close the iterator when it takes too long.
 
         Raises:
             ModelError: The server does not run, refuses, or breaks off.
         """
-        with self._open("POST", url, body, timeout_s=_SILENCE_S) as response:
+        async with self._open("POST", url, body) as response:
             rest = b""
-            for piece in response.iter_raw():
+            async for piece in response.aiter_raw():
                 rest += piece
                 *whole, rest = rest.split(b"\n")
-                yield from _objects(whole)
+                for content in _objects(whole):
+                    yield content
                 if len(rest) > _LONGEST_LINE:
                     raise self.senseless("a line of its reply is too long")
-            yield from _objects([rest])
+            for content in _objects([rest]):
+                yield content
             if response.status_code != 200:
                 raise self.senseless(f"it answered with status {response.status_code}")
 
@@ -88,24 +90,24 @@ class LocalServer:
         """Return the error for a reply that makes no sense."""
         return failed(f"{self._noun} at {shown_url(self.root)}: {why}", hint="Check that this server is the right one.")
 
-    @contextmanager
-    def _open(self, method: str, url: str, body: Any = None, *, timeout_s: float) -> Iterator[httpx.Response]:
+    @asynccontextmanager
+    async def _open(self, method: str, url: str, body: Any) -> AsyncIterator[httpx.Response]:
         from codex_framework.toolkit.https import httpx_module, tls_context
         from codex_framework.toolkit.small_replies import PLAIN, check_plain
 
         httpx = httpx_module()
         secure = url.startswith("https:")
-        with (
-            self._failures(),
-            httpx.Client(
-                timeout=httpx.Timeout(timeout_s, connect=_CONNECT_S),
-                verify=tls_context() if secure else False,
-                trust_env=secure,
-            ) as client,
-            client.stream(method, url, json=body, headers=PLAIN) as response,
-        ):
-            check_plain(response)
-            yield response
+        with self._failures():
+            async with (
+                httpx.AsyncClient(
+                    timeout=httpx.Timeout(None, connect=_CONNECT_S),
+                    verify=tls_context() if secure else False,
+                    trust_env=secure,
+                ) as client,
+                client.stream(method, url, json=body, headers=PLAIN) as response,
+            ):
+                check_plain(response)
+                yield response
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

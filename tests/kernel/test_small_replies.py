@@ -60,7 +60,7 @@ def ask_models(url: str) -> object:
 ASKING: dict[str, Callable[[str], object]] = {
     "issuer": lambda url: request("GET", url).content,
     "local server": lambda url: LocalServer(f"{url}/v1", "Ollama", "").get(url),
-    "download": lambda url: list(LocalServer(f"{url}/v1", "Ollama", "").lines(url, {})),
+    "download": lambda url: run_alone(anext(LocalServer(f"{url}/v1", "Ollama", "").lines(url, {}))),  # type: ignore[arg-type]
     "models": ask_models,
 }
 

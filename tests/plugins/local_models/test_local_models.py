@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.toolkit.local_servers import local_url
+from codex_plugin_local_models import ollama
 from codex_plugin_local_models.ollama import prepare
 from codex_plugin_local_models.progress import Progress
 
@@ -52,6 +54,7 @@ class LocalServer:
     Attributes:
         models: The models that it has. A pull that succeeds adds one, unless ``lies``.
         pull: The body of the reply to a pull, or what to cut it to.
+        stalled: What a pull that never ends sends again and again. None means that it ends.
         replies: By path: a status and a body to answer with instead.
         asked: Paths and bodies of all requests.
     """
@@ -62,6 +65,7 @@ class LocalServer:
         self.pull = b"".join(json.dumps(line).encode() + b"\n" for line in PULL)
         self.lies = False
         self.cut = False
+        self.stalled: bytes | None = None
         self.replies: dict[str, tuple[int, bytes]] = {}
         self.asked: list[tuple[str, Any]] = []
         self.port = 0
@@ -101,10 +105,13 @@ def server() -> Iterator[LocalServer]:
             self.send_response(status)
             kind = "text/event-stream" if self.path == "/v1/responses" else "application/json"
             self.send_header("content-type", kind)
-            more = 1000 if made.cut and self.path == "/api/pull" else 0
+            more = 10**9 if (made.cut or made.stalled is not None) and self.path == "/api/pull" else 0
             self.send_header("content-length", str(len(body) + more))
             self.end_headers()
             self.wfile.write(body)
+            while made.stalled is not None and self.path == "/api/pull":
+                self.wfile.write(made.stalled)  # fails when the client has gone
+                time.sleep(0.02)
 
         do_POST = do_GET
 
@@ -173,6 +180,28 @@ def test_the_configured_model_is_not_one_of_the_local_provider(run: Run, server:
     server.models = ["gpt-oss:20b"]
     assert run("--oss").returncode == 0
     assert server.asked[-1][1]["model"] == "gpt-oss:20b"
+
+
+@pytest.mark.parametrize("again", [b" ", b"\n", b"{}", json.dumps(PULL[1]).encode() + b"\n"])
+def test_a_download_without_progress_ends_and_can_be_continued(
+    again: bytes, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ollama, "_STALLED_S", 0.2)
+    url, whole = f"http://127.0.0.1:{server.port}/v1", server.pull
+    server.pull, server.stalled, server.lies = b"\n".join(whole.split(b"\n")[:2]) + b"\n", again, True
+    with pytest.raises(ModelError, match=r"'gpt-oss:20b' made no progress for 0\.2 seconds") as caught:
+        prepare(url, "gpt-oss:20b", {})
+    assert "Run the same command again" in caught.value.hint
+    server.pull, server.stalled, server.lies = whole, None, False
+    prepare(url, "gpt-oss:20b", {})
+
+
+def test_a_step_that_reports_nothing_has_more_time(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ollama, "_STALLED_S", 0.1)
+    monkeypatch.setattr(ollama, "_SILENT_S", 0.3)
+    server.pull, server.stalled = b'{"status": "verifying sha256 digest"}\n', b" "
+    with pytest.raises(ModelError, match=r"no progress for 0\.3 seconds"):
+        prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
 
 
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {
