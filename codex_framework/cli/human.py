@@ -190,6 +190,9 @@ class HumanOutput:
                 self._line(self._styled(f"collab: {_plain(words)}", "italic", "magenta"))
         elif item.get("type") == "WebSearch":
             self._line(f"{self._styled('web search:', 'italic', 'magenta')} {clean(str(item.get('query')))}".rstrip())
+        elif item.get("type") == "ImageGeneration":
+            told = str(item.get("saved_path") or item.get("status") or "")
+            self._line(f"{self._styled('image:', 'italic', 'magenta')} {_plain(told)}")
         elif item.get("type") == "Reasoning":
             text = item_text(item)
             if text and self._reasoning:

@@ -55,7 +55,7 @@ NOT_FROM_PROJECTS = (
     ("otel",),
     ("web_search",),
     *(("tools", word) for word in ("web_search", "web_search_request")),
-    *(("features", word) for word in ("hooks", "codex_hooks")),
+    *(("features", word) for word in ("hooks", "codex_hooks", "image_generation")),
     *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
     *(
         ("framework", word)

@@ -41,6 +41,7 @@ RELOADED = (
         ("features", word)
         for word in (
             "default_mode_request_user_input",
+            "image_generation",
             "request_permissions_tool",
             "shell_tool",
             "unified_exec",

@@ -417,6 +417,7 @@ USED_FEATURES = (
     "ghost_commit",
     "goals",
     "hooks",
+    "image_generation",
     "mcp_2026_07_28",
     "multi_agent",
     "non_prefixed_mcp_tool_names",

@@ -41,7 +41,7 @@ class RegisteredTool(Value, kw_only=True):
         exposure: ``direct``, ``deferred`` or ``hidden``.
         keywords, source: For a tool search.
         tells_clients: Whether it informs clients about its calls itself.
-        offered, spec_for, needs_approval, allow_always, refused, view, with_arguments, preview: As in
+        offered, spec_for, needs_approval, allow_always, refused, view, with_arguments, preview, shown: As in
             :class:`~codex_framework.contract.roles.tools.Tool`.
     """
 
@@ -63,6 +63,7 @@ class RegisteredTool(Value, kw_only=True):
     view: Callable[[ToolCall], CallView | None] | None = None
     with_arguments: Callable[[ToolCall, Mapping[str, Any]], ToolCall] | None = None
     preview: Callable[[str, str], EventMsg | None] | None = None
+    shown: Callable[[Mapping[str, Any], TurnContext], Awaitable[Mapping[str, Any]]] | None = None
 
     @cached_property
     def label(self) -> Label:
@@ -70,7 +71,10 @@ class RegisteredTool(Value, kw_only=True):
         return Label("tool", self.spec.name, self.plugin)
 
 
-_METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview")
+_METHODS = (
+    *("offered", "spec_for", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview"),
+    "shown",
+)
 
 
 def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:

@@ -22,6 +22,7 @@ from codex_framework.contract.protocol.items import (
     Message,
     Reasoning,
     ResponseItem,
+    UnknownItem,
     is_paired_unknown,
     with_paired_outputs,
 )
@@ -220,6 +221,12 @@ def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
         return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
     if PACKED in item.__dict__:
         return len(encoded)
+    if (
+        isinstance(item, UnknownItem)
+        and item.kind == "image_generation_call"
+        and isinstance(item.raw.get("result"), str)
+    ):
+        return max(len(encoded) - len(item.raw["result"]), 0) + _IMAGE_BYTES
     parts = item.__dict__.get("content" if isinstance(item, Message) else "output")
     if not parts or isinstance(parts, str):
         return len(encoded)

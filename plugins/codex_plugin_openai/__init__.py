@@ -16,8 +16,9 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
 
 
 @hookimpl
-def codex_tools() -> Iterable[Tool]:
-    """Offer ``web_search``, which servers with the Responses API run themselves."""
+def codex_tools(plugin: PluginContext) -> Iterable[Tool]:
+    """Offer ``web_search`` and ``image_generation``, which servers with the Responses API run themselves."""
+    from codex_plugin_openai.image_generation import ImageGeneration
     from codex_plugin_openai.web_search import WebSearch
 
-    return [WebSearch()]
+    return [WebSearch(), ImageGeneration(plugin.codex_home)]

@@ -63,6 +63,7 @@ WORKING: dict[str, Any] = {
     "apply_patch": PATCH,
     "exec_command": {"cmd": "sleep 0.2; echo hi", "yield_time_ms": 250},
     "grep_files": {"pattern": "roses"},
+    "image_generation": None,  # run by the server of the model: tests/plugins/openai
     "list_dir": {"dir_path": "WORKSPACE"},
     "local_shell": '{"type": "exec", "command": ["sleep", "0.1"]}',
     "read_file": {"file_path": "WORKSPACE/poem.txt"},

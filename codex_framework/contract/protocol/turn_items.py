@@ -1,7 +1,8 @@
 """Turn items: items of the history as clients see them, and the equivalent older events.
 
 A turn item (wire: ``TurnItem``) is a mapping with ``type`` and ``id``. Clients get it in ``item_started`` and ``item_completed``.
-Clients that predate turn items read ``agent_message`` and ``agent_reasoning`` events; :func:`older_events` derives these.
+Clients that predate turn items read events such as ``agent_message`` and ``web_search_end``; :func:`older_start` and
+:func:`older_events` derive these.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ from typing import Any
 
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.message import AgentMessageEvent, AgentReasoningEvent, UserMessageEvent
+from codex_framework.contract.protocol.events.tool import (
+    ImageGenerationBeginEvent,
+    ImageGenerationEndEvent,
+    WebSearchBeginEvent,
+    WebSearchEndEvent,
+)
 from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, UnknownItem, message_text
 
-__all__ = ["item_text", "older_events", "turn_item"]
+__all__ = ["item_text", "older_events", "older_start", "turn_item"]
 
 
 def turn_item(item: ResponseItem) -> dict[str, Any] | None:
@@ -44,6 +51,15 @@ def turn_item(item: ResponseItem) -> dict[str, Any] | None:
                 "query": _query(action),
                 "action": dict(action),
             }
+        case UnknownItem(raw=raw) if item.kind == "image_generation_call":
+            prompt = raw.get("revised_prompt")
+            return {
+                "type": "ImageGeneration",
+                "id": str(raw.get("id") or ""),
+                "status": str(raw.get("status") or ""),
+                "revised_prompt": prompt if isinstance(prompt, str) else None,
+                "result": _text(raw.get("result")),
+            }
         case _:
             return None
 
@@ -63,6 +79,17 @@ def _query(action: Mapping[str, Any]) -> str:
             return ""
 
 
+def older_start(item: Mapping[str, Any]) -> EventMsg | None:
+    """Return the older event that is equivalent to a turn item that has begun. None means that there is none."""
+    match item.get("type"):
+        case "WebSearch":
+            return WebSearchBeginEvent(_text(item.get("id")))
+        case "ImageGeneration":
+            return ImageGenerationBeginEvent(_text(item.get("id")))
+        case _:
+            return None
+
+
 def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
     """Return the older events that are equivalent to a completed turn item. None means that there are none.
 
@@ -79,6 +106,21 @@ def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
             return (AgentMessageEvent(item_text(item), phase if isinstance(phase, str) else None),)
         case "Reasoning":
             return tuple(map(AgentReasoningEvent, _texts(item.get("summary_text"))))
+        case "WebSearch":
+            action = item.get("action")
+            action = action if isinstance(action, Mapping) else {"type": "other"}
+            return (WebSearchEndEvent(_text(item.get("id")), _text(item.get("query")), action),)
+        case "ImageGeneration":
+            prompt, path = item.get("revised_prompt"), item.get("saved_path")
+            return (
+                ImageGenerationEndEvent(
+                    _text(item.get("id")),
+                    _text(item.get("status")),
+                    prompt if isinstance(prompt, str) else None,
+                    _text(item.get("result")),
+                    path if isinstance(path, str) else None,
+                ),
+            )
         case _:
             return None
 
@@ -93,6 +135,10 @@ def item_text(item: Mapping[str, Any]) -> str:
 def _parts(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     content = item.get("content")
     return [part for part in content if isinstance(part, dict)] if isinstance(content, (list, tuple)) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> list[str]:

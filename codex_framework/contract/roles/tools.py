@@ -126,6 +126,18 @@ class Tool:
         """
         return None
 
+    async def shown(self, item: Mapping[str, Any], turn: TurnContext) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return what clients see of a call that the model's server ran itself, after the item has been recorded.
+
+        Called for an item of the type ``NAME_call`` that clients see (``web_search_call``, ``image_generation_call``), where ``NAME``
+        is the name of the tool, if the tool is offered. The rest of the response waits for it, at most 30 s. ``type`` and ``id`` of
+        the item stay. An exception is a warning, and clients see the item as it was.
+
+        Args:
+            item: The turn item, such as ``{"type": "ImageGeneration", "id": ..., "result": ...}``.
+        """
+        return item
+
     @abstractmethod
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput | str:
         """Run one call.

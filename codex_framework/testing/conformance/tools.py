@@ -7,15 +7,17 @@ import contextlib
 import functools
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import ToolError
-from codex_framework.contract.protocol.items import InputImage, InputText, OutputText
+from codex_framework.contract.protocol.events import ItemCompletedEvent
+from codex_framework.contract.protocol.items import InputImage, InputText, OutputText, UnknownItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.tool_specs import (
     DeferredTool,
     FreeformSpec,
@@ -27,8 +29,11 @@ from codex_framework.contract.roles.tools import Tool
 from codex_framework.plugins.registration import RegisteredTool, registered_tool
 from codex_framework.testing.calls import call_context
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.conformance.stage import HELLO, Stage
 from codex_framework.testing.conformance.tool_calls import check_before_call
 from codex_framework.testing.facts import turn_facts
+from codex_framework.testing.replies import reply
+from codex_framework.testing.threads import ScriptedThread
 from codex_framework.threads.turn.call_context import CallContext
 from codex_framework.toolkit.roles import overrides
 
@@ -85,6 +90,8 @@ def check_tool(
         _check_before_calls(findings, registered, arguments, config or {})
         with tempfile.TemporaryDirectory() as folder:
             run_check(findings, lambda: _calls(findings, tool, arguments, workspace or Path(folder), config or {}))
+        if registered.shown is not None:
+            run_check(findings, lambda: _check_shown(findings, tool))
     findings.raise_any()
 
 
@@ -191,6 +198,32 @@ def _check_refused(findings: Findings, tool: Tool, context: CallContext) -> None
         with contextlib.suppress(Unmet):
             told = functools.partial(tool.refused, call, context, "rejected by user")
             findings.called(f"refused() of a call {why}", told, within_s=0.5)
+
+
+async def _check_shown(findings: Findings, tool: Tool) -> None:
+    """Let a server say odd things about calls that it ran itself."""
+    call = {"type": f"{tool.spec.name}_call", "id": "../x", "status": "completed"}
+    odd: Sequence[dict[str, Any]] = ({}, {"id": 7, "result": 7, "action": 7}, {"result": "\0@@@"})
+    items = reply(*(UnknownItem({**call, **more}) for more in odd))
+    stage = Stage(findings, lambda: {"tools": [tool]})
+
+    async def turn(thread: ScriptedThread) -> None:
+        result = await thread.turn("Go!", items + HELLO)
+        findings.require(
+            result.status is Status.COMPLETED, f"a turn with calls that the server ran fails: {result.error}"
+        )
+        whole = [event.item for event in thread.events if isinstance(event, ItemCompletedEvent)]
+        findings.require(all(_is_json(item) for item in whole), "shown() returns something that is not plain JSON data")
+
+    await stage.play("calls that the server ran", turn)
+
+
+def _is_json(item: object) -> bool:
+    try:
+        json.dumps(item, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:

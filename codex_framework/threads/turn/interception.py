@@ -41,7 +41,7 @@ class Interception:
     """
 
     def __init__(self, contexts: TurnContexts) -> None:
-        self._contexts = contexts
+        self.contexts = self._contexts = contexts
         self._guards = guards = contexts.scope.guards
         self.redacts = bool(guards.redact)
         self.holds_items = bool(guards.after_item)

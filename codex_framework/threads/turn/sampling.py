@@ -21,7 +21,7 @@ from codex_framework.contract.protocol.events.message import (
 from codex_framework.contract.protocol.events.thread import ModelFallbackEvent, WarningEvent
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
 from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem, UnknownItem
-from codex_framework.contract.protocol.turn_items import older_events, turn_item
+from codex_framework.contract.protocol.turn_items import older_events, older_start, turn_item
 from codex_framework.contract.roles.models import (
     AnsweredBy,
     Completed,
@@ -38,8 +38,9 @@ from codex_framework.contract.roles.models import (
     TextDelta,
     ToolInputDelta,
 )
+from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
-from codex_framework.threads.patience import soon
+from codex_framework.threads.patience import Late, soon, within
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.scope import TurnScope
 
@@ -52,6 +53,9 @@ TAIL_PATIENCE_S = 2.0
 
 PREVIEW_PAUSE_S = 0.5
 """Minimum time between two previews of input that is still being generated, in seconds (Codex: 500 ms)."""
+
+SHOWN_PATIENCE_S = 30.0
+"""How long a tool may take to complete what clients see of a call that the server ran, in seconds."""
 
 
 class Sampling:
@@ -126,7 +130,7 @@ class Sampling:
                     break
                 if isinstance(event, ItemDone) and isinstance(event.item, UnknownItem):
                     _check_item(event.item)
-                self._model_event(event)
+                await self._taken_in(event)
         except ModelError as error:
             if isinstance(error.usage, TokenUsage):
                 self._count(error.usage)
@@ -145,7 +149,7 @@ class Sampling:
     async def _rest(self, events: AsyncIterator[ModelEvent]) -> None:
         async for event in events:
             if not isinstance(event, Completed):
-                self._model_event(event)
+                await self._taken_in(event)
 
     async def _held_back(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
         """Hold back text of the model until interceptors have checked all of it."""
@@ -162,6 +166,11 @@ class Sampling:
         if usage is not None:
             info = self._scope.usage(usage, of_history=self._of_history)
             self._scope.emit(TokenCountEvent(info, self._scope.last_rate_limits))
+
+    async def _taken_in(self, event: ModelEvent) -> None:
+        self._model_event(event)
+        if self._announce and isinstance(event, ItemDone) and (found := self._runs_on_server(event.item)):
+            self._completed(await self._shown(event.item, found))
 
     def _model_event(self, event: ModelEvent) -> None:
         """Handle one event of the response."""
@@ -270,15 +279,50 @@ class Sampling:
         if shown is not None:
             scope = self._scope
             scope.emit(ItemStartedEvent(scope.thread_id, scope.turn_id, shown, _now_ms()))
+            if (older := older_start(shown)) is not None:
+                scope.emit(older)
         elif isinstance(item, CustomToolCall):
             self._previews[item.id or ""] = (item.call_id, item.name, [item.input] if item.input else [])
 
     def _item_done(self, item: ResponseItem) -> None:
-        scope = self._scope
-        scope.emit(RawResponseItemEvent(item))
-        shown = turn_item(item)
+        self._scope.emit(RawResponseItemEvent(item))
+        if self._runs_on_server(item) is None:  # a tool may take time to complete what clients see
+            self._completed(turn_item(item))
+
+    def _runs_on_server(self, item: ResponseItem) -> RegisteredTool | None:
+        """Return the offered tool of a call that the model's server ran, if the tool completes what clients see."""
+        if not isinstance(item, UnknownItem):
+            return None
+        found = self._scope.router.find(item.kind.removesuffix("_call"))
+        return (
+            found
+            if found is not None and found.shown is not None and self._scope.router.may_call(found.spec.name)
+            else None
+        )
+
+    async def _shown(self, item: ResponseItem, found: RegisteredTool) -> dict[str, Any] | None:
+        """Return the turn item of a call, completed by its tool."""
+        whole = turn_item(item)
+        assert found.shown is not None
+        if whole is None:
+            return None
+        try:
+            turn = self._interception.contexts(found.plugin)
+            changed: object = await within(SHOWN_PATIENCE_S, found.shown, whole, turn)
+            if not isinstance(changed, dict):
+                raise WrongValue(f"it returned {kind_of(changed)}, not a turn item", found.shown)
+        except Late:
+            self._scope.conversation.notices.tell(found.label.late("shown", SHOWN_PATIENCE_S, found.shown))
+        except Exception as error:  # a plugin may raise anything
+            self._scope.conversation.notices.tell(found.label.failed("shown", error, source=found.shown))
+        else:
+            return {**changed, "type": whole["type"], "id": whole["id"]}
+        return whole
+
+    def _completed(self, shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
+        scope = self._scope
         scope.emit(ItemCompletedEvent(scope.thread_id, scope.turn_id, shown, _now_ms()))
         for event in older_events(shown) or ():
             scope.emit(event)

@@ -260,6 +260,13 @@ def _searched(turn: TurnBuilder, event: Event, time: float | None) -> None:
     show_arguments(call, "web_search", {"query": text(event.get("query"))})
 
 
+def _drawn(turn: TurnBuilder, event: Event, time: float | None) -> None:
+    call = turn.call(text(event.get("call_id")), "image_generation", time)
+    _end(call, event, time)
+    known = {key: text(event.get(key)) for key in ("revised_prompt", "saved_path")}
+    show_arguments(call, "image_generation", {key: value for key, value in known.items() if value})
+
+
 def _viewed(turn: TurnBuilder, event: Event, time: float | None) -> None:
     call = turn.call(text(event.get("call_id")), "view_image", time)
     _end(call, event, time)
@@ -326,6 +333,7 @@ _HANDLERS: Mapping[str, Callable[[TurnBuilder, Event, float | None], None]] = {
     "exec_command_end": _command_ended,
     "patch_apply_end": _patch_ended,
     "web_search_end": _searched,
+    "image_generation_end": _drawn,
     "view_image_tool_call": _viewed,
     "exec_approval_request": _asked,
     "apply_patch_approval_request": _asked,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Approval, CallView, FunctionSpec, Tool, ToolError
+from codex_framework import Approval, CallView, FunctionSpec, NativeSpec, Tool, ToolError
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import ContractViolation, check_tool
 
@@ -17,7 +17,7 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 def violations(tool: Any) -> tuple[str, ...]:
     with pytest.raises(ContractViolation) as caught:
-        check_tool(tool, {"text": "x"})
+        check_tool(tool, None if isinstance(tool.spec, NativeSpec) else {"text": "x"})
     return caught.value.violations
 
 
@@ -178,3 +178,18 @@ def test_a_tool_that_cannot_tell_of_refused_calls_is_found() -> None:
     check_tool(
         Says(refused=lambda call, context, why: context.emit(WarningEvent(why)), tells_clients=True), {"text": "x"}
     )
+
+
+def test_a_tool_that_fails_over_calls_that_the_server_ran_is_found() -> None:
+    class Draws(Tool):
+        spec = NativeSpec("image_generation", "image_generation")
+
+        async def shown(self, item: Any, turn: Any) -> Any:
+            return {**item, "saved_path": object()} if item["result"] else 1 / 0
+
+        async def run(self, call: Any, context: Any) -> str:
+            raise ToolError("run by the server")
+
+    found = violations(Draws())
+    assert "shown() failed: ZeroDivisionError: division by zero" in str(found)
+    assert "shown() returns something that is not plain JSON data" in str(found)

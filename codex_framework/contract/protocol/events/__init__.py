@@ -59,7 +59,15 @@ from codex_framework.contract.protocol.events.thread import (
     ThreadSettingsAppliedEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.events.tool import ToolCallBeginEvent, ToolCallEndEvent, ToolCallProgressEvent
+from codex_framework.contract.protocol.events.tool import (
+    ImageGenerationBeginEvent,
+    ImageGenerationEndEvent,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
+    ToolCallProgressEvent,
+    WebSearchBeginEvent,
+    WebSearchEndEvent,
+)
 from codex_framework.contract.protocol.events.turn import (
     ErrorEvent,
     PlanStep,
@@ -98,6 +106,8 @@ __all__ = [
     "ExecCommandOutputDeltaEvent",
     "FileChange",
     "HistoryLossEvent",
+    "ImageGenerationBeginEvent",
+    "ImageGenerationEndEvent",
     "ItemCompletedEvent",
     "ItemStartedEvent",
     "KernelEvent",
@@ -140,6 +150,8 @@ __all__ = [
     "UserMessageEvent",
     "ViewImageToolCallEvent",
     "WarningEvent",
+    "WebSearchBeginEvent",
+    "WebSearchEndEvent",
 ]
 
 

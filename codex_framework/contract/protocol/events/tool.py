@@ -1,4 +1,4 @@
-"""Tool calls: begin, progress and end, for tools that emit no events of their own."""
+"""Tool calls: begin, progress and end, for tools that emit no events of their own, and for those that the model's server runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any, ClassVar, Literal
 
 from codex_framework.contract.protocol.events.event import EventMsg
 
-__all__ = ["ToolCallBeginEvent", "ToolCallEndEvent", "ToolCallProgressEvent"]
+__all__ = [
+    "ImageGenerationBeginEvent",
+    "ImageGenerationEndEvent",
+    "ToolCallBeginEvent",
+    "ToolCallEndEvent",
+    "ToolCallProgressEvent",
+    "WebSearchBeginEvent",
+    "WebSearchEndEvent",
+]
 
 
 class ToolCallBeginEvent(EventMsg, kw_only=True):
@@ -58,3 +66,51 @@ class ToolCallEndEvent(EventMsg, kw_only=True):
     success: bool
     duration_s: float
     details: Mapping[str, Any] | None = None
+
+
+class WebSearchBeginEvent(EventMsg):
+    """The model's server has begun to search the web."""
+
+    type: ClassVar[Literal["web_search_begin"]] = "web_search_begin"
+    call_id: str
+
+
+class WebSearchEndEvent(EventMsg):
+    """The model's server has searched the web.
+
+    Attributes:
+        query: The words, or the address of a page.
+        action: What it did: ``search``, ``open_page``, ``find_in_page`` or ``other``, with details.
+    """
+
+    type: ClassVar[Literal["web_search_end"]] = "web_search_end"
+    kept = True
+    call_id: str
+    query: str
+    action: Mapping[str, Any]
+
+
+class ImageGenerationBeginEvent(EventMsg):
+    """The model's server has begun to generate an image."""
+
+    type: ClassVar[Literal["image_generation_begin"]] = "image_generation_begin"
+    call_id: str
+
+
+class ImageGenerationEndEvent(EventMsg):
+    """The model's server has generated an image, or failed to.
+
+    Attributes:
+        status: Such as ``completed`` or ``failed``.
+        revised_prompt: The prompt that was used instead of the model's.
+        result: The image in base64. Empty if there is none.
+        saved_path: The file with the image. None if it was not saved.
+    """
+
+    type: ClassVar[Literal["image_generation_end"]] = "image_generation_end"
+    kept = True
+    call_id: str
+    status: str
+    revised_prompt: str | None = None
+    result: str = ""
+    saved_path: str | None = None
