@@ -77,7 +77,12 @@ that say which login is used, or have a server read the web, and those of this f
 protects the user from commands."""
 
 
-_LOWERED_BY_PROJECTS: Mapping[tuple[str, ...], int] = {("agents", "max_threads"): 6, ("agents", "max_depth"): 1}
+_LOWERED_BY_PROJECTS: Mapping[tuple[str, ...], int] = {
+    ("agents", "max_threads"): 6,
+    ("agents", "max_concurrent_threads_per_session"): 3,
+    ("agents", "max_depth"): 1,
+    ("features", "multi_agent_v2", "max_concurrent_threads_per_session"): 4,
+}
 """The user's limits that a project's own file can only lower, with the values that hold without a setting (Codex's)."""
 
 

@@ -29,6 +29,9 @@ _NEW = {
 }
 """Models that take requests in the shorter form, by Codex's priority."""
 
+_FIRST_AGENT_TOOLS = ("gpt-5.6-luna", "codex-auto-review")
+"""Models of that list that know the first group of tools for sub-agents. The others know the second one."""
+
 _OLD = {
     # slug: name, largest window, output limit, image detail, tool search
     "gpt-5.5": ("GPT-5.5", 272_000, ("tokens", 10_000), True, True),
@@ -88,6 +91,7 @@ def _new(slug: str) -> ModelInfo:
         image_detail_original=True,
         namespaces=True,
         lite=True,
+        multi_agent="v1" if slug in _FIRST_AGENT_TOOLS else "v2",
         hidden=hidden,
     )
 

@@ -10,6 +10,8 @@ from codex_framework import ModelInfo, ModelPrices
 
 __all__ = ["EntryError", "entries_of", "model_of"]
 
+_AGENT_TOOLS = ("v1", "v2", "disabled")
+
 _SHELLS = {
     "default": "unified_exec",
     "unified_exec": "unified_exec",
@@ -85,6 +87,7 @@ def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
         tool_search=search and not lite,
         namespaces=search or lite,
         lite=lite,
+        multi_agent=version if (version := read.text("multi_agent_version")) in _AGENT_TOOLS else None,
         hidden=read.text("visibility") in ("hide", "none"),
         base_instructions=(read.text("base_instructions") or None) if trusted else None,
         prices=_prices(entry),

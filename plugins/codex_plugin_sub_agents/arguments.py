@@ -16,7 +16,7 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.toolkit.model_catalogue import bundled_models, known_model
 
-__all__ = ["agent_for", "check_fork", "given_input"]
+__all__ = ["agent_for", "check_fork", "checked_text", "given_input"]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The reasoning efforts of a model whose own ones are unknown."""
@@ -40,7 +40,7 @@ def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[
     if items is None:
         if message is None:
             raise ToolError("Provide one of: message or items")
-        return [TextInput(_text(message))], message
+        return [TextInput(checked_text(message))], message
     if not items:
         raise ToolError("Items can't be empty")
     if len(items) > _MAX_ITEMS:
@@ -50,7 +50,8 @@ def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[
     return found, "\n".join(item.text if isinstance(item, TextInput) else f"[{item.type}]" for item in found)
 
 
-def _text(text: str) -> str:
+def checked_text(text: str) -> str:
+    """Return the text of a message. Raises ToolError if it is empty or too long."""
     if not text.strip():
         raise ToolError("Empty message can't be sent to an agent")
     if len(text) > MAX_USER_INPUT_TEXT_CHARS:
@@ -62,7 +63,7 @@ def _item(item: Mapping[str, Any], *, online: bool) -> TextInput | ImageInput | 
     """Return an input item. Files are not read for a model here: an agent reads them with its own tools and permissions."""
     match item:
         case {"type": "text", "text": str(text)}:
-            return TextInput(_text(text))
+            return TextInput(checked_text(text))
         case {"type": "image", "image_url": str(url)} if url.startswith("data:image/"):
             return ImageInput(url)
         case {"type": "image", "image_url": str(url)} if url.startswith("https://"):

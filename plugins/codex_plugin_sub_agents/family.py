@@ -218,9 +218,10 @@ class Family:
                 self._forget(member)
             if is_final(status) and status != before:
                 self._tell_record(member, is_open=status != SHUTDOWN)
-                self._notify(member)
+                self._notify(member, event.id)
 
-    def _notify(self, member: Member) -> None:
+    def _notify(self, member: Member, turn_id: str) -> None:  # noqa: ARG002  # for teams
+        """Tell this thread's model and its clients that an agent has finished a turn."""
         note = json.dumps({"agent_path": member.id, "status": member.status}, ensure_ascii=False, separators=(",", ":"))
         self.thread.deliver([user_message(f"<subagent_notification>\n{note}\n</subagent_notification>")])
 
@@ -232,7 +233,8 @@ class Family:
 
     def _tell_record(self, member: Member, *, is_open: bool) -> None:
         status = member.status if member.status not in (PENDING, RUNNING) else None
-        self._keep(member.id, {"name": member.name, "role": member.role, "status": status, "open": is_open})
+        path = {} if member.path is None else {"path": member.path}
+        self._keep(member.id, {"name": member.name, "role": member.role, "status": status, "open": is_open, **path})
 
     def _keep(self, thread_id: str, entry: Mapping[str, Any]) -> None:
         self.thread.append_entry(_ENTRY, {**entry, "id": thread_id})

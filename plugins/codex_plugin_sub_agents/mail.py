@@ -1,13 +1,28 @@
-"""Mail between agents: the op ``inter_agent_communication`` and the form in which a model reads it."""
+"""Mail between agents: the value of the op ``inter_agent_communication`` and the forms in which a model reads it."""
 
 from __future__ import annotations
 
 import json
 from typing import ClassVar, Literal
 
-from codex_framework import Message, Op, OpHandler, OutputText, ThreadContext, ThreadError, Value
+from codex_framework import (
+    InputText,
+    Message,
+    Op,
+    OutputText,
+    ResponseItem,
+    Value,
+)
+from codex_framework.contract.protocol.items import UnknownItem
 
-__all__ = ["MAX_LENGTH", "Communication", "InterAgentCommunication", "MailHandler", "letter"]
+__all__ = [
+    "FINAL_ANSWER",
+    "MAX_LENGTH",
+    "Communication",
+    "InterAgentCommunication",
+    "letter",
+    "team_letter",
+]
 
 MAX_LENGTH = 1 << 20
 """Maximum length of a message, in characters (Codex's limit for input)."""
@@ -17,9 +32,9 @@ class Communication(Value):
     """A message of one agent to another.
 
     Attributes:
-        author, recipient: The ids of threads.
+        author, recipient: The ids of threads, or in a team the paths of agents.
         other_recipients: Others that received the same message.
-        encrypted_content: Accepted for messages of Codex. It cannot be read here.
+        encrypted_content: The message as the model's server has encrypted it. Only a model of that server can read it.
         trigger_turn: Whether the recipient starts a turn if it is idle. Otherwise it reads the message in its next turn.
     """
 
@@ -53,35 +68,23 @@ def letter(communication: Communication) -> Message:
     return Message("assistant", (OutputText(text),), phase="commentary")
 
 
-class MailHandler(OpHandler[InterAgentCommunication]):
-    """Adds the message to the conversation at the next suitable point."""
-
-    op = InterAgentCommunication
-
-    async def handle(self, op: InterAgentCommunication, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
-        """Deliver the message.
-
-        Raises:
-            ThreadError: It is empty or too long, or it is for another thread.
-        """
-        mail = op.communication
-        if not mail.author.strip():
-            raise _bad("a message requires an author", "Set `author` to the id of the sender's thread.")
-        if mail.recipient != thread.id:
-            raise _bad(
-                f"the message is for {mail.recipient[:80]!r}, but this thread is {thread.id}",
-                "Submit it to the thread that it is for.",
-            )
-        if mail.encrypted_content is not None and not mail.content:
-            raise _bad("an encrypted message cannot be read here", "Send it with `content`.")
-        if not mail.content.strip():
-            raise _bad("Empty message can't be sent to an agent", "Set `content`.")
-        if len(mail.content) > MAX_LENGTH:
-            raise _bad(
-                f"the message has {len(mail.content)} characters; at most {MAX_LENGTH} are allowed", "Shorten it."
-            )
-        thread.deliver([letter(mail)], "steer" if mail.trigger_turn else "join", trigger=mail.trigger_turn)
+_NEW_TASK, _MESSAGE, FINAL_ANSWER = "NEW_TASK", "MESSAGE", "FINAL_ANSWER"
 
 
-def _bad(fact: str, hint: str) -> ThreadError:
-    return ThreadError(fact, slug="bad-request", hint=hint)
+def team_letter(communication: Communication, *, kind: str | None = None, as_item: bool) -> ResponseItem:
+    """Return the message as a member of a team reads it (Codex's form).
+
+    Args:
+        kind: ``FINAL_ANSWER``. By default ``NEW_TASK`` or ``MESSAGE``, depending on whether the message triggers a turn.
+        as_item: Whether the recipient's model takes items of the type ``agent_message``. Others read a user message.
+    """
+    kind = kind or (_NEW_TASK if communication.trigger_turn else _MESSAGE)
+    author, recipient = communication.author, communication.recipient
+    head = f"Message Type: {kind}\nTask name: {recipient}\nSender: {author}\nPayload:\n"
+    if not as_item:
+        return Message("user", (InputText(head + communication.content),))
+    content = [{"type": "input_text", "text": head + communication.content}]
+    if communication.encrypted_content is not None:
+        encrypted = {"type": "encrypted_content", "encrypted_content": communication.encrypted_content}
+        content.append(encrypted)
+    return UnknownItem({"type": "agent_message", "author": author, "recipient": recipient, "content": content})

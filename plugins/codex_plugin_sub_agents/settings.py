@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework import ConfigLayer, Value
 
-__all__ = ["Settings", "held_back", "is_on", "most_deep", "most_threads"]
+__all__ = ["Settings", "held_back", "most_deep", "most_threads"]
 
 
 class Settings(Value, kw_only=True):
@@ -46,15 +46,9 @@ def _in(table: Any, *keys: str) -> Any:
     return table
 
 
-def is_on(config: Mapping[str, Any]) -> bool:
-    """Return whether ``features.multi_agent`` is on. As in Codex, it is on by default."""
-    features = config.get("features")
-    return not isinstance(features, Mapping) or features.get("multi_agent") is not False
-
-
-def most_threads(config: Mapping[str, Any]) -> int:
+def most_threads(config: Mapping[str, Any], default: int = 6) -> int:
     """Return the maximum number of open sub-agents below one root thread."""
-    return _number(config, "max_threads", 6)
+    return _number(config, "max_concurrent_threads_per_session", _number(config, "max_threads", default))
 
 
 def most_deep(config: Mapping[str, Any]) -> int:

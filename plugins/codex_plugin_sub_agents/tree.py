@@ -18,13 +18,19 @@ class Member:
         role: The name of its agent type. None means the default one.
         task: The start of its last task, for lists.
         status: Its status.
+        path: Its path in a team. None if it is in none.
+        holds: How many calls need it to stay open.
     """
 
-    def __init__(self, client: ThreadClient, name: str, role: str | None, task: str) -> None:
+    def __init__(
+        self, client: ThreadClient, name: str, role: str | None, task: str, *, path: str | None = None
+    ) -> None:
         self.client = client
         self.name = name
         self.role = role
         self.task = task
+        self.path = path
+        self.holds = 0
         self._status: Status = PENDING
         self._final = asyncio.Event()
 

@@ -118,6 +118,8 @@ class ModelInfo(Value, kw_only=True):
         namespaces: Whether the model and its provider take tools in groups (``FunctionSpec.namespace``).
         lite: Whether requests have the shorter form of the newest models: tools and instructions are items of the input (wire:
             ``use_responses_lite``).
+        multi_agent: The group of tools for sub-agents that the model knows: ``v1``, ``v2`` or ``disabled`` (wire:
+            ``multi_agent_version``). None leaves the choice to the configuration.
         display_name: The name shown to users. Empty means the slug.
         default_effort: The reasoning effort if none is configured. None leaves it to the server.
         efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
@@ -142,6 +144,7 @@ class ModelInfo(Value, kw_only=True):
     tool_search: bool = False
     namespaces: bool = False
     lite: bool = False
+    multi_agent: str | None = None
     display_name: str = ""
     efforts: tuple[str, ...] = ()
     default_summary: str | None = None

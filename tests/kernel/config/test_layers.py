@@ -225,6 +225,8 @@ def test_a_project_cannot_choose_code_or_drop_a_safeguard(place, line, key):
         ("", "max_threads = 7\nmax_depth = 0", {"max_depth": 0}),
         ("max_threads = 9\nmax_depth = 3", "max_threads = 8\nmax_depth = 4", {"max_threads": 8, "max_depth": 3}),
         ("max_threads = 2", "max_threads = 3", {"max_threads": 2}),
+        ("", "max_concurrent_threads_per_session = 4", None),
+        ("", "max_concurrent_threads_per_session = 3", {"max_concurrent_threads_per_session": 3}),
     ],
 )
 def test_a_project_can_only_lower_the_limits_of_sub_agents(place, user, wanted, kept):
@@ -233,10 +235,18 @@ def test_a_project_can_only_lower_the_limits_of_sub_agents(place, user, wanted, 
     file.write_text(f"{file.read_text()}\n[agents]\n{user}\n")
     place.write_project(f"[agents]\n{wanted}\n")
     config = place.load()
-    assert config.get("agents") == kept
-    ignored = [line for line in wanted.splitlines() if kept.get(line.split()[0]) != int(line.split()[-1])]
+    assert (config.get("agents") or None) == kept
+    ignored = [line for line in wanted.splitlines() if (kept or {}).get(line.split()[0]) != int(line.split()[-1])]
     assert len(config.warnings) == len(ignored)
     assert all("a project's own file can only lower it (from " in text for text in config.warnings)
+
+
+def test_a_project_can_only_lower_the_places_of_a_team(place):
+    place.trust()
+    place.write_project("[features.multi_agent_v2]\nmax_concurrent_threads_per_session = 5\n")
+    config = place.load()
+    assert not (config.get("features") or {}).get("multi_agent_v2")
+    assert "can only lower it (from 4)" in config.warnings[0]
 
 
 def test_a_project_cannot_trust_itself(place):

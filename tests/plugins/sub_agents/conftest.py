@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from codex_framework.testing import Reply, call, say
+from codex_framework import ModelInfo
+from codex_framework.testing import Reply, ScriptedModel, call, say
 from codex_framework.testing.kernels import KernelFactory
 
 __all__ = ["Play", "spawn"]
@@ -62,6 +63,7 @@ class Play:
         *config: str,
         story: Callable[[Play], Awaitable[Any]] | None = None,
         plugins: Iterable[Any] = (),
+        models: Mapping[str, ModelInfo] | None = None,
         **settings: Any,
     ) -> Any:
         """Run a turn of the root, or a story. ``worker`` gets the number of the agent, from 0, and its request."""
@@ -76,7 +78,8 @@ class Play:
             return found() if callable(found) else found
 
         async def main() -> Any:
-            made = self._kernels([reply] * 500, config=[FAST, *config], plugins=list(plugins))
+            model = ScriptedModel([reply] * 500, models=models)
+            made = self._kernels.around(model, config=[FAST, *config], plugins=list(plugins))
             async with made as kernel, asyncio.timeout(60):
                 self.kernel, self.thread = kernel, await kernel.start_thread(**settings)
                 return await (self.thread.run("Go!") if story is None else story(self))

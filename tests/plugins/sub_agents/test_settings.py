@@ -10,6 +10,7 @@ import pytest
 from codex_framework import ConfigLayer
 from codex_plugin_sub_agents.component import AgentsPart
 from codex_plugin_sub_agents.settings import Settings, held_back, most_deep, most_threads
+from codex_plugin_sub_agents.versions import team_settings
 
 
 def layer(name: str, wait_ms: Any) -> ConfigLayer:
@@ -52,3 +53,22 @@ def test_the_shortest_wait_of_a_trusted_project_does_not_reach_its_threads(make_
 def test_a_limit_that_is_no_number_has_no_effect() -> None:
     config = {"agents": {"max_threads": True, "max_depth": "3"}}
     assert (most_threads(config), most_deep(config)) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "wait_ms", "kept"),
+    [
+        ([("project", 50)], 50, 10_000),
+        ([("project", 20_000)], 20_000, 20_000),
+        ([("user", 500), ("project", 50)], 50, 500),
+        ([("user", 500)], 500, 500),
+        ([("project", 50), ("override", 40)], 40, 40),
+    ],
+)
+def test_a_project_can_only_lengthen_the_waits_of_a_team(layers: Any, wait_ms: int, kept: int) -> None:
+    found = [ConfigLayer(name=name, path=name, table=in_team(value)) for name, value in layers]
+    assert team_settings(in_team(wait_ms), Settings(), found).shortest_ms == kept
+
+
+def in_team(wait_ms: int) -> dict[str, Any]:
+    return {"features": {"multi_agent_v2": {"min_wait_timeout_ms": wait_ms}}}

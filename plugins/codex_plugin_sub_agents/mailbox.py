@@ -1,0 +1,72 @@
+"""The mail of one agent that its model has not read yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from codex_framework import ResponseItem, ToolError
+
+__all__ = ["Mailbox"]
+
+_MOST, _LARGEST = 64, 4 << 20
+"""How many unread messages an agent may have, and their length in characters. So agents cannot fill one another's memory."""
+
+
+class _Unread(NamedTuple):
+    item: ResponseItem
+    length: int
+    position: int
+
+
+class Mailbox:
+    """The unread messages. A message is read when it is in the history, from which the model's next request is made."""
+
+    def __init__(self) -> None:
+        self._unread: list[_Unread] = []
+        self._arrived = asyncio.Event()
+
+    def check_room(self, length: int, history: Sequence[ResponseItem]) -> None:
+        """Check that there is room for a message.
+
+        Args:
+            length: The message's length in characters.
+
+        Raises:
+            ToolError: The agent has too many messages that it has not read.
+        """
+        self._forget_read(history)
+        if len(self._unread) >= _MOST or sum(entry.length for entry in self._unread) + length > _LARGEST:
+            raise ToolError("the agent has too many messages that it has not read: wait until it has read them")
+
+    def add(self, item: ResponseItem, length: int, history: Sequence[ResponseItem]) -> None:
+        """Add a message that is about to be delivered."""
+        self._unread.append(_Unread(item, length, len(history)))
+        self._arrived.set()
+
+    async def wait(self, history: Sequence[ResponseItem], limit_s: float) -> bool:
+        """Wait for a message, and return whether there is one. False means that the time is over first."""
+        self._forget_read(history)
+        if not self._unread:
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), limit_s)
+            except TimeoutError:
+                return False
+        return True
+
+    def _forget_read(self, history: Sequence[ResponseItem]) -> None:
+        """Forget the messages that are in the history. Each item stands for one message, and none for an earlier one."""
+        if not self._unread:
+            return
+        first = min(entry.position for entry in self._unread)
+        found = list(history[first:] if first <= len(history) else history)
+        left = []
+        for entry in self._unread:
+            place = next((index for index, item in enumerate(found) if item is entry.item or item == entry.item), None)
+            if place is None:
+                left.append(entry)
+            else:
+                del found[place]
+        self._unread = left
