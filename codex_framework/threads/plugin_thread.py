@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, RolledBack
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
@@ -31,6 +32,7 @@ from codex_framework.threads.ops import Ops
 from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import Tasks
+from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["PluginThread"]
 
@@ -128,6 +130,16 @@ class PluginThread:
         if not isinstance(task, TaskRole):
             refuse("an instance of a subclass of Task", task, "start_task")
         return self._tasks.start_task(task, self._plugin, input, id or new_id())
+
+    async def draft(self, items: Sequence[ResponseItem] | None = None) -> ModelRequest | None:
+        """Return the request that a turn would send now."""
+        if items is not None:
+            items = checked_items(items, "what is drafted")
+        conversation = self._conversation
+        if not await conversation.parts.started() or conversation.budget.reached() is not None:
+            return None
+        scope = TurnScope(conversation, "")
+        return None if scope.guards.request else scope.draft(items, tools=True)
 
     def deliver(
         self,

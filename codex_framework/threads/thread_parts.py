@@ -23,6 +23,9 @@ T = TypeVar("T")
 BEFORE_CALLS_PATIENCE_S = 30.0
 """How long the first call of a turn waits for ``before_calls``, and the thread for ``idle``, in seconds."""
 
+STARTED_PATIENCE_S = 30.0
+"""How long a draft of a request waits for the parts, in seconds."""
+
 TURN_ENDED_PATIENCE_S = 5.0
 """How long ``turn_ended`` and ``aclose`` may take, in seconds."""
 
@@ -132,6 +135,13 @@ class ThreadParts:
     def ready(self) -> bool:
         """Whether turns do not have to wait for any part."""
         return not self._parts or all(part.settled for part in self._parts)
+
+    async def started(self) -> bool:
+        """Wait until no part is starting, at most 30 s, and return whether turns do not have to wait for any part."""
+        starting = [part.starting for part in self._parts if part.starting is not None]
+        if starting:
+            await asyncio.wait(starting, timeout=STARTED_PATIENCE_S)
+        return self.ready
 
     async def wait_ready(self) -> None:
         """Wait until every part has started, each at most for its time limit.

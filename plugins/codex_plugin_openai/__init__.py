@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from codex_framework import ModelProvider, PluginContext, Tool, hookimpl
+from codex_framework import Component, ModelProvider, PluginContext, Tool, hookimpl
 
 
 @hookimpl
@@ -13,6 +13,17 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     from codex_plugin_openai.provider import ResponsesProvider
 
     return [ResponsesProvider(plugin.config)]
+
+
+@hookimpl
+def codex_components(plugin: PluginContext) -> Iterable[Component]:
+    """Offer what opens connections before the first request, if a provider has WebSockets."""
+    tables = plugin.config.get("model_providers") or {}
+    if not any(isinstance(table, Mapping) and table.get("supports_websockets") is True for table in tables.values()):
+        return []
+    from codex_plugin_openai.prewarming import Prewarming
+
+    return [Prewarming()]
 
 
 @hookimpl

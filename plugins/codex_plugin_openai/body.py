@@ -45,7 +45,13 @@ class BodyWriter:
         return b"".join(self._pieces(request))
 
     def message(
-        self, request: ModelRequest, previous: str, added: Sequence[ResponseItem] | None, metadata: Mapping[str, str]
+        self,
+        request: ModelRequest,
+        previous: str,
+        added: Sequence[ResponseItem] | None,
+        metadata: Mapping[str, str],
+        *,
+        generate: bool = True,
     ) -> bytes:
         """Return a request as a message for a WebSocket.
 
@@ -53,11 +59,12 @@ class BodyWriter:
             previous: The id of the response that the server has. Empty means none.
             added: The items since then. None means that all items are sent.
             metadata: Added to the request's metadata.
+            generate: Whether the model answers. Otherwise the server only prepares for requests that continue this one.
         """
         head, first, tail = self._pieces(request)
         reference = b',"previous_response_id":' + _json(previous) if previous else b""
         items = _joined(first, self._items.encoded(request.prompt)) if added is None else self._items.alone(added)
-        beginning = b'{"type":"response.create",'
+        beginning = b'{"type":"response.create",' if generate else b'{"type":"response.create","generate":false,'
         return b"".join(
             (beginning, head, reference, b',"input":', items, tail, self._metadata(request, metadata), b"}")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelEvent, ModelRequest, ProviderInfo
@@ -118,6 +118,23 @@ class ResponsesClient:
             await reader.aclose(sys.exception())
         async for event in self.stream(request):  # with all items, on a new connection
             yield event
+
+    async def prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
+        """Open the WebSocket of a thread before its first request, if the provider has WebSockets. Failures have no effect.
+
+        Args:
+            request: The thread and model, for the headers.
+            whole: Returns the request without items for which the server prepares, once the connection is open. None means that
+                it does not prepare.
+        """
+        if self._sockets is None:
+            return
+
+        async def drafted() -> ModelRequest | None:
+            draft = await whole()
+            return None if draft is None else described(draft, "prewarm")
+
+        await self._sockets.prepare(request.thread_id, self._head(described(request, "prewarm")), drafted)
 
     async def _begin(self, sockets: Sockets, request: ModelRequest) -> Exchange | str | None:
         _load_reading()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from codex_framework import ModelError, ModelRequest, ProviderInfo
+from codex_framework import ItemAdded, ModelError, ModelRequest, ProviderInfo
 from codex_framework.toolkit.model_server.headers import with_token
 from codex_framework.toolkit.model_server.opening import open_dialer
 from codex_framework.toolkit.model_server.server_client import EventReader
@@ -48,6 +48,9 @@ class _Session:
         failures: Number of failed requests in a row.
         failure: What went wrong last.
         fallen: Whether the thread uses server-sent events instead.
+        opening: The connection that is being opened before the first request.
+        preparing: The wait for a server that prepares for the first request. The connection belongs to it.
+        fresh: Whether no request has used the connection.
     """
 
     def __init__(self) -> None:
@@ -60,6 +63,9 @@ class _Session:
         self.failures = 0
         self.failure = ""
         self.fallen = False
+        self.opening: asyncio.Task[WebSocket | None] | None = None
+        self.preparing: asyncio.Task[bool] | None = None
+        self.fresh = False
         self.expiry: asyncio.TimerHandle | None = None
 
     def forget(self) -> None:
@@ -93,6 +99,10 @@ class _Session:
 
     def close(self) -> None:
         """Close an unused connection."""
+        for task in (self.opening, self.preparing):
+            if task is not None:
+                task.cancel()
+        self.opening = self.preparing = None
         socket = self.take()
         if socket is not None:
             socket.leave()
@@ -106,6 +116,7 @@ class Exchange(EventReader):
         reused: Whether the connection was open before the request.
         headers: The headers with which the connection was opened. Empty if it was open already.
         items: The completed items of the response.
+        prepared: Whether the connection was opened in advance, and this is its first request.
     """
 
     def __init__(
@@ -115,9 +126,23 @@ class Exchange(EventReader):
         self.reused = False
         self.headers: Mapping[str, str] = {}
         self.items: list[ResponseItem] = []
+        self.prepared = False
         self._owner = owner
         self._session = session
         self._socket = socket
+
+    async def batch(self) -> list[str] | None:
+        """Return the next events. A connection that was opened in advance may have broken unnoticed: it counts as expired."""
+        try:
+            batch = await super().batch()
+        except ModelError as error:
+            if not self.prepared:
+                raise
+            from codex_plugin_openai.reading import ExpiredSocketError
+
+            raise ExpiredSocketError(str(error)) from error
+        self.prepared = self.prepared and not batch
+        return batch
 
     def keep(self, request: ModelRequest, response_id: str) -> None:
         """Keep the connection after a complete response."""
@@ -207,6 +232,42 @@ class Sockets:
             session.busy = exchange is not None
         return exchange
 
+    async def prepare(
+        self,
+        thread_id: str,
+        headers: Mapping[str, str],
+        whole: Callable[[], Awaitable[ModelRequest | None]],
+    ) -> None:
+        """Open the connection of a thread before its first request. A request that comes meanwhile takes it over.
+
+        Args:
+            headers: Those of a request.
+            whole: Returns the request without items for which the server prepares.
+        """
+        session = self._sessions.setdefault(thread_id, _Session())
+        if self._refused or session.busy or session.fallen or session.socket is not None or session.opening is not None:
+            return
+        opening = session.opening = asyncio.ensure_future(self._open(headers))
+        session.lite = headers.get(_LITE, "")
+        try:
+            await asyncio.wait((opening,))
+        except asyncio.CancelledError:
+            if session.opening is opening:
+                session.close()
+            raise
+        if session.opening is not opening:
+            return
+        session.opening = None
+        socket = opening.result() if _succeeded(opening) else None
+        if socket is None:
+            return
+        session.fresh = True
+        self.keep(session, socket)
+        request = await whole()
+        if request is not None and session.fresh and (socket := session.take()) is not None:
+            session.preparing = asyncio.ensure_future(self._prepared(session, socket, request))
+            session.preparing.add_done_callback(lambda task: None if _succeeded(task) else socket.leave())
+
     def keep(self, session: _Session, socket: WebSocket) -> None:
         """Keep a connection for the thread's next request."""
         session.socket = socket
@@ -217,8 +278,12 @@ class Sockets:
 
     async def aclose(self) -> None:
         """Close all connections that are not in use."""
+        pending: list[asyncio.Task[Any]] = []
         for session in self._sessions.values():
+            pending += [task for task in (session.opening, session.preparing) if task is not None]
             session.close()
+        if pending:
+            await asyncio.wait(pending)
         self._sessions.clear()
         await asyncio.sleep(0)
 
@@ -228,25 +293,74 @@ class Sockets:
         lite = headers.get(_LITE, "")
         if lite != session.lite:
             session.close()
-        socket, opened, session.lite = session.take(), False, lite
-        if socket is None:
-            socket, opened = await self._open(headers), True
+        session.lite = lite
+        socket, opened = await self._connection(session, headers)
         if socket is None:
             return None
         exchange = Exchange(self, session, socket, self._info.stream_idle_timeout_ms / 1000, meter)
-        if opened:
+        if opened or session.fresh:
             exchange.headers = socket.headers
-        exchange.reused = not opened
+        exchange.reused, exchange.prepared, session.fresh = not opened, not opened and session.fresh, False
         self._send(session, socket, request)
         return exchange
+
+    async def _connection(self, session: _Session, headers: Mapping[str, str]) -> tuple[WebSocket | None, bool]:
+        """Return a connection, and whether it was opened for this request. None is as for :meth:`_open`."""
+        opening, session.opening = session.opening, None
+        if opening is not None:
+            return await opening, True
+        preparing, session.preparing = session.preparing, None
+        if preparing is not None and not preparing.done():
+            socket = await self._first(preparing, headers)
+            if socket is not None:
+                return socket, True
+        socket = session.take()
+        return (socket, False) if socket is not None else (await self._open(headers), True)
+
+    async def _first(self, preparing: asyncio.Task[bool], headers: Mapping[str, str]) -> WebSocket | None:
+        """Wait until a server has prepared, but no longer than it takes to open another connection.
+
+        Returns:
+            The other connection. None means that there is none, and that the prepared one is kept if it can be used.
+        """
+        opening = asyncio.ensure_future(self._open(headers))
+        try:
+            await asyncio.wait((preparing, opening), return_when=asyncio.FIRST_COMPLETED)
+            if preparing.done() or opening.exception() is not None:
+                return None
+            socket, opening = opening.result(), None
+            return socket
+        finally:
+            preparing.cancel()
+            if opening is not None:
+                opening.cancel()
+                opening.add_done_callback(_left)
+
+    async def _prepared(self, session: _Session, socket: WebSocket, request: ModelRequest) -> bool:
+        """Let the server prepare for a request. Keep the connection if it has, and return whether it has."""
+        from codex_plugin_openai.reading import Completed, ItemDone, decode
+
+        try:
+            async with asyncio.timeout(self._connect_s):
+                socket.send(self._bodies.message(request, "", None, _metadata(), generate=False))
+                while True:
+                    for data in socket.feed(await socket.read(self._connect_s)):
+                        match decode(data):
+                            case ItemAdded() | ItemDone():
+                                return False  # the server answers, and then knows more than was sent
+                            case Completed(response_id):
+                                session.response_id, session.shape = response_id, self._bodies.shape(request)
+                                self.keep(session, socket)
+                                return True
+        except (ModelError, CutError, SilenceError, OverflowError, TimeoutError):
+            return False
 
     def _send(self, session: _Session, socket: WebSocket, request: ModelRequest) -> None:
         """Send the request, with only the new items if the server has the others."""
         shape = self._bodies.shape(request)
         added = _added(session.known, request.prompt.items) if session.response_id and shape == session.shape else None
         previous = "" if added is None else session.response_id
-        metadata = {_STARTED: str(int(time.time() * 1000))}
-        message = self._bodies.message(request, previous, added, metadata)
+        message = self._bodies.message(request, previous, added, _metadata())
         session.shape = shape
         try:
             socket.send(message)
@@ -278,6 +392,20 @@ class Sockets:
             raise unreachable(self._url, f"no WebSocket within {self._connect_s:g} s") from error
         socket.skip = SKIPPED
         return socket
+
+
+def _succeeded(task: asyncio.Task[Any]) -> bool:
+    return not task.cancelled() and task.exception() is None and bool(task.result())
+
+
+def _left(opening: asyncio.Task[WebSocket | None]) -> None:
+    """Close a connection that is not needed any longer."""
+    if _succeeded(opening) and (socket := opening.result()) is not None:
+        socket.leave()
+
+
+def _metadata() -> dict[str, str]:
+    return {_STARTED: str(int(time.time() * 1000))}
 
 
 def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:

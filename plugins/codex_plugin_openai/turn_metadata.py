@@ -11,11 +11,15 @@ __all__ = ["described"]
 _HEADER = "x-codex-turn-metadata"
 
 
-def described(request: ModelRequest) -> ModelRequest:
-    """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays."""
+def described(request: ModelRequest, kind: str = "turn") -> ModelRequest:
+    """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays.
+
+    Args:
+        kind: What the request is for: ``turn`` or ``prewarm``.
+    """
     ids = {"session_id": request.cache_key, "thread_id": request.thread_id, "turn_id": request.turn_id}
-    turn = {**ids, "request_kind": "turn", "model": request.model.slug}
-    if trigger := request.metadata.get("source"):
+    turn = {**ids, "request_kind": kind, "model": request.model.slug}
+    if kind == "turn" and (trigger := request.metadata.get("source")):
         turn["turn_trigger"] = trigger
     if request.reasoning_effort:
         turn["reasoning_effort"] = request.reasoning_effort

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.clients import Delivery, ThreadClient
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.models import OpenModel
+from codex_framework.contract.roles.models import ModelRequest, OpenModel
 from codex_framework.contract.roles.outcomes import HistoryEdit
 from codex_framework.contract.roles.scopes import Scope, Trace
 from codex_framework.contract.roles.settings import Settings
@@ -167,6 +167,24 @@ class ThreadContext(Scope, Protocol):
 
         Raises:
             ThreadError: Another turn is running, and the task can neither replace it, wait for it nor run beside it (``busy``).
+        """
+        ...
+
+    async def draft(self, items: Sequence[ResponseItem] | None = None) -> ModelRequest | None:
+        """Return the request that a turn would send now, for those who prepare for it or measure it.
+
+        It has the settings, instructions and tools of the next turn, and no turn id. Sending it does not count as a request of the
+        thread. The first turn may still send something else, because its input adds context, tools and a schema of its output.
+
+        Args:
+            items: The items to send, normalised so that every call has an output. None means the history.
+
+        Returns:
+            None if a turn would not send it as it is: interceptors change requests, a limit of the thread is reached, or components
+            of the thread have not started within 30 s.
+
+        Raises:
+            CodexError: A turn could not be set up.
         """
         ...
 

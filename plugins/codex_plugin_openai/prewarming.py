@@ -1,0 +1,76 @@
+"""The connection of a thread before its first request, for providers with WebSockets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from codex_framework import Component, ModelRequest, ThreadComponent, ThreadContext, Value
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.roles.models import OpenModel
+
+__all__ = ["Prewarming"]
+
+
+class Prewarming(Component):
+    """Opens the WebSocket of a new or resumed thread in the background, and lets the server prepare while the thread is idle."""
+
+    name: ClassVar[str] = "responses_prewarm"
+
+    def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
+        """Begin, unless the thread is a child, which gets its first input at once. There is no part of the thread."""
+        if thread.parent is None and thread.settings.provider.options.get("supports_websockets") is True:
+            thread.background(_prewarmed(thread), name="prewarm")
+        return None
+
+
+async def _prewarmed(thread: ThreadContext) -> None:
+    from codex_plugin_openai.client import ResponsesClient
+
+    settings = thread.settings
+    try:
+        opened = thread.kernel.open_model(settings.model, settings.provider.id)
+    except CodexError:
+        return  # the first turn fails with the same error, and shows it
+    # A client that another plugin wraps may have other plans for a request, such as a recording of it.
+    if not isinstance(opened.client, ResponsesClient) or opened.provider != settings.provider:
+        return
+
+    async def whole() -> ModelRequest | None:
+        try:
+            return await thread.draft(()) if thread.turn is None else None
+        except CodexError:
+            return None
+
+    await opened.client.prepare(_bare(thread, opened), whole)
+
+
+def _bare(thread: ThreadContext, opened: OpenModel) -> ModelRequest:
+    """Return a request that suffices for the headers of a connection."""
+    return ModelRequest(
+        model=opened.info,
+        instructions="",
+        prompt=_Nothing(),
+        tools=(),
+        parallel_tool_calls=False,
+        cache_key=thread.id,
+        thread_id=thread.id,
+        turn_id="",
+        reasoning_effort=thread.settings.reasoning_effort or opened.info.default_effort,
+        metadata={"originator": thread.meta.originator, "source": thread.meta.source},
+    )
+
+
+class _Nothing(Value):
+    """A prompt without items."""
+
+    items: Sequence[ResponseItem] = ()
+
+    def encoded(self) -> bytes:
+        """Return an empty array."""
+        return b"[]"
+
+    def for_provider(self, provider: str) -> _Nothing:  # noqa: ARG002
+        """Return the same prompt."""
+        return self

@@ -1,0 +1,274 @@
+"""The connection that is opened before the first request of a thread: who uses it, and that it neither delays nor fails a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+import codex_plugin_openai
+from codex_framework import Interceptor, Kernel, ModelRequest, TurnContext, tool
+from codex_framework.config import load_config
+from codex_framework.contract.protocol.events.turn import StreamErrorEvent
+from codex_framework.testing import Offer
+from codex_framework.testing.replies import say
+from codex_framework.testing.server import ResponsesServer
+from codex_framework.threads.thread import Thread
+
+USAGE = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+
+
+class Preparing:
+    """A WebSocket server that answers what is to be generated, and otherwise does as a test says.
+
+    Args:
+        prepare: Called with the connection for each message that is not to be generated.
+
+    Attributes:
+        messages: The messages, each with the number of its connection.
+        connected: Set when a connection is open.
+    """
+
+    def __init__(self, prepare: Callable[[ServerConnection], None]) -> None:
+        self._prepare = prepare
+        self.messages: list[tuple[int, dict[str, Any]]] = []
+        self.connections: list[ServerConnection] = []
+        self.release = threading.Event()
+        self._server = serve(self._handle, "127.0.0.1", 0)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self.url = f"http://127.0.0.1:{self._server.socket.getsockname()[1]}/v1"
+
+    def __enter__(self) -> Preparing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._thread.join(10)
+
+    def _handle(self, connection: ServerConnection) -> None:
+        self.connections.append(connection)
+        number = len(self.connections)
+        with contextlib.suppress(ConnectionClosed):
+            for text in connection:
+                message = json.loads(text)
+                self.messages.append((number, message))
+                if message.get("generate") is False:
+                    self._prepare(connection)
+                else:
+                    completed(connection, f"r{len(self.messages)}")
+
+    @property
+    def generated(self) -> list[dict[str, Any]]:
+        return [message for _, message in self.messages if message.get("generate") is not False]
+
+
+def completed(connection: ServerConnection, response_id: str = "prepared") -> None:
+    connection.send(json.dumps({"type": "response.completed", "response": {"id": response_id, "usage": USAGE}}))
+
+
+def in_thread(
+    url: str,
+    folder: Path,
+    job: Callable[[Thread], Awaitable[Any]],
+    *offers: Any,
+    settings: tuple[str, ...] = (),
+    **table: Any,
+) -> Any:
+    """Run a job with a new thread of a kernel whose provider has WebSockets."""
+
+    async def run() -> Any:
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        provider = {
+            "base_url": url,
+            "supports_websockets": True,
+            "stream_max_retries": 0,
+            "request_max_retries": 0,
+            **table,
+        }
+        overrides = (
+            *('model="m"', 'model_provider="p"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"'),
+            *(f"model_providers.p.{key}={json.dumps(value)}" for key, value in provider.items()),
+            *settings,
+        )
+        environ = {"CODEX_HOME": str(home), "PATH": "/usr/bin:/bin"}
+        config = load_config(cwd=folder, environ=environ, overrides=overrides)
+        kernel = await Kernel.create(config, environ=environ, plugins=[codex_plugin_openai, *offers], entry_points=())
+        try:
+            async with asyncio.timeout(20):
+                return await job(await kernel.start_thread(ephemeral=True))
+        finally:
+            await kernel.aclose()
+
+    return asyncio.run(run())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+@tool
+async def note(text: str) -> str:
+    """Note a text."""
+    return text
+
+
+def test_an_idle_thread_lets_the_server_prepare_and_the_first_request_refers_to_it(tmp_path: Path) -> None:
+    async def job(thread: Thread) -> Any:
+        await until(lambda: server.messages)
+        await asyncio.sleep(0.02)
+        result = await thread.run("hello")
+        return result.error, thread.total_usage.total_tokens
+
+    with Preparing(completed) as server:
+        outcome = in_thread(server.url, tmp_path, job, Offer(tools=[note]), settings=("framework.limits.requests=1",))
+    assert outcome == (None, 7)
+    (number, prepared), (same, first) = server.messages
+    assert (number, same) == (1, 1)
+    assert prepared["input"] == []
+    assert first["previous_response_id"] == "prepared"
+    assert first["input"][-1]["content"][0]["text"] == "hello"
+    alike = prepared.keys() - {"generate", "input", "client_metadata"}
+    assert {"tools", "instructions", "model"} <= alike
+    assert {key: prepared[key] for key in alike} == {key: first[key] for key in alike}
+    metadata = json.loads(prepared["client_metadata"]["x-codex-turn-metadata"])
+    assert (metadata["request_kind"], metadata["turn_id"], "turn_trigger" in metadata) == ("prewarm", "", False)
+
+
+def test_a_turn_that_begins_at_once_takes_the_connection_over(tmp_path: Path) -> None:
+    with Preparing(completed) as server:
+        in_thread(server.url, tmp_path, lambda thread: thread.run("hello"))
+    ((number, first),) = server.messages
+    assert (number, "previous_response_id" in first, len(server.connections)) == (1, False, 1)
+
+
+def nothing(connection: ServerConnection) -> None:
+    """Prepare forever."""
+
+
+def closing(connection: ServerConnection) -> None:
+    connection.close(1011, "busy")
+
+
+def refusing(connection: ServerConnection) -> None:
+    connection.send('{"type":"error","status":400,"error":{"message":"unknown parameter: generate"}}')
+
+
+def answering(connection: ServerConnection) -> None:
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi!"}]}
+    connection.send(json.dumps({"type": "response.output_item.done", "item": item}))
+    completed(connection)
+
+
+@pytest.mark.parametrize("prepare", [nothing, closing, refusing, answering])
+def test_a_server_that_does_not_prepare_costs_nothing(
+    tmp_path: Path, prepare: Callable[[ServerConnection], None]
+) -> None:
+    async def job(thread: Thread) -> Any:
+        await until(lambda: server.messages)
+        await asyncio.sleep(0.02)
+        events = [event async for event in thread.stream("hello")]
+        assert not any(isinstance(event, StreamErrorEvent) for event in events)
+        await until(lambda: server.connections[0].state.name == "CLOSED")
+        return events[-1]
+
+    with Preparing(prepare) as server:
+        end = in_thread(server.url, tmp_path, job)
+    assert type(end).__name__ == "TurnCompleteEvent"
+    (first,) = server.generated
+    assert "previous_response_id" not in first
+    assert [number for number, _ in server.messages] == [1, 2]
+
+
+def test_a_prepared_connection_that_broke_unnoticed_does_not_fail_the_turn(tmp_path: Path) -> None:
+    """The server closes it on the first request, and there are no retries."""
+
+    def handle(connection: ServerConnection) -> None:
+        seen.append(connection)
+        for text in connection:
+            if json.loads(text).get("generate") is False:
+                completed(connection)
+            elif len(seen) == 1:
+                connection.socket.close()
+                return
+            else:
+                completed(connection, "r")
+
+    async def job(thread: Thread) -> Any:
+        await until(lambda: seen)
+        await asyncio.sleep(0.05)
+        return (await thread.run("hello")).error
+
+    seen: list[ServerConnection] = []
+    with serve(handle, "127.0.0.1", 0) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            url = f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"
+            assert in_thread(url, tmp_path, job) is None
+        finally:
+            server.shutdown()
+            accepting.join(10)
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_server_without_websockets_is_asked_for_one_once(tmp_path: Path, at_once: bool) -> None:
+    async def job(thread: Thread) -> Any:
+        if not at_once:
+            await until(lambda: server.upgrades)
+            await asyncio.sleep(0.02)
+        return (await thread.run("hello")).error
+
+    with ResponsesServer([say("a")], websockets=False) as server:
+        assert in_thread(server.url, tmp_path, job) is None
+    assert ([request.method for request in server.requests], len(server.upgrades)) == (["POST"], 1)
+
+
+def test_a_thread_that_ends_leaves_no_connection(tmp_path: Path) -> None:
+    async def job(thread: Thread) -> None:
+        await until(lambda: server.messages)
+        await thread.shutdown()
+
+    with Preparing(nothing) as server:
+        in_thread(server.url, tmp_path, job)
+        for connection in server.connections:
+            connection.recv_events_thread.join(5)
+            assert connection.state.name == "CLOSED"
+
+
+class Changing(Interceptor):
+    name = "changing"
+
+    async def request(self, request: ModelRequest, turn: TurnContext) -> ModelRequest:
+        return request.evolve(instructions="Others.")
+
+
+def test_what_an_interceptor_would_change_is_not_sent_in_advance(tmp_path: Path) -> None:
+    async def job(thread: Thread) -> Any:
+        await until(lambda: server.connections)
+        await asyncio.sleep(0.05)
+        return (await thread.run("hello")).error
+
+    with Preparing(completed) as server:
+        assert in_thread(server.url, tmp_path, job, Offer(interceptors=[Changing()])) is None
+    ((number, first),) = server.messages
+    assert (number, first["instructions"]) == (1, "Others.")
+
+
+def test_a_provider_without_websockets_has_no_part_in_it() -> None:
+    class Plugin:
+        config: ClassVar[dict[str, Any]] = {"model_providers": {"p": {"base_url": "http://host"}, "q": 7}}
+
+    assert list(codex_plugin_openai.codex_components(Plugin())) == []  # type: ignore[arg-type]
