@@ -27,6 +27,7 @@ __all__ = [
     "Config",
     "Layer",
     "Origin",
+    "denied_to_projects",
     "find_codex_home",
     "limited_by",
     "load_config",
@@ -386,15 +387,25 @@ def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path
     return [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
 
 
-def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
+def denied_to_projects(table: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """Return the keys of a project's own file that are ignored, each with the end of a sentence that says why.
+
+    Args:
+        outer: The settings outside of projects.
+    """
     denied: dict[tuple[str, ...], str] = {
-        key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(layer.table, key) is not None
+        key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(table, key) is not None
     }
     for key, default in _LOWERED_BY_PROJECTS.items():
-        wanted, most = lookup(layer.table, key), lookup(outer, key)
+        wanted, most = lookup(table, key), lookup(outer, key)
         most = default if most is None else most
         if isinstance(wanted, int) and isinstance(most, int) and wanted > most:
             denied[key] = f"can only lower it (from {most})"
+    return denied
+
+
+def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
+    denied = denied_to_projects(layer.table, outer)
     if not denied:
         return layer, []
     table = layer.table

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from codex_framework.config.config import Config
 from codex_framework.config.keys import dotted, lookup
-from codex_framework.config.layers import NOT_FROM_PROJECTS, find_codex_home, load_config
+from codex_framework.config.layers import denied_to_projects, find_codex_home, load_config, merged
 from codex_framework.config.toml_file import parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import project_root
 
 __all__ = ["Target", "profile_target", "project_target", "user_target"]
+
+_OUTSIDE = ("system", "user", "profile")
+"""The layers below that of a project."""
 
 
 class Target(Value):
@@ -46,8 +50,7 @@ class Target(Value):
         if self.kind == "project":
             folder = self.path.parent.parent
             flags = {dotted(["projects", str(folder), "trust_level"]): "trusted"}
-            self._check_project(content)
-        return load_config(
+        config = load_config(
             cwd=folder,
             environ=environ,
             codex_home=self.home,
@@ -56,22 +59,24 @@ class Target(Value):
             system_config=system_config,
             contents={self.path: content},
         )
+        if self.kind == "project":
+            self._check_project(content, merged([layer for layer in config.layers if layer.name in _OUTSIDE]))
+        return config
 
-    def _check_project(self, content: bytes) -> None:
+    def _check_project(self, content: bytes, outer: Mapping[str, Any]) -> None:
         from codex_framework.config.lines import line_of
 
         tables, text = parse_toml(self.path, content)
-        for key in NOT_FROM_PROJECTS:
-            if lookup(tables, key) is not None:
-                line = line_of(text, key)
-                raise ConfigError(
-                    f"{self.path}:{line}: `{dotted(key)}` is ignored, because a project's own file cannot set it",
-                    path=str(self.path),
-                    line=line,
-                    key=dotted(key),
-                    slug="config-project",
-                    hint="Set it in your own config.toml instead, without --project.",
-                )
+        for key, why in denied_to_projects(tables, outer).items():
+            line = line_of(text, key)
+            raise ConfigError(
+                f"{self.path}:{line}: `{dotted(key)}` is ignored, because a project's own file {why}",
+                path=str(self.path),
+                line=line,
+                key=dotted(key),
+                slug="config-project",
+                hint="Set it in your own config.toml instead, without --project.",
+            )
 
 
 def user_target(environ: Mapping[str, str]) -> Target:

@@ -196,6 +196,16 @@ class Conversation:
         return found
 
     @property
+    def settings_above(self) -> Sequence[Settings]:
+        """The settings of the ancestors."""
+        found: list[Settings] = []
+        above = self.parent
+        while above is not None:
+            found.append(above.settings)
+            above = above.parent
+        return found
+
+    @property
     def config(self) -> Mapping[str, Any]:
         """The merged configuration as plain tables."""
         return self.host.config.tables

@@ -16,14 +16,13 @@ from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.host import Host
 from codex_framework.threads.settings_changes import settings_snapshot
 
-__all__ = ["keep_within_parent"]
+__all__ = ["keep_turn_within_parent", "keep_within_parent"]
 
 
 def keep_within_parent(conversation: Conversation, submission: str = "") -> None:
     """Narrow the settings of a child, and of its ancestors, to what their parents are permitted now. Clients are informed.
 
-    Called before each turn. A user who narrows a thread thereby narrows its children from their next turn on. A child that was
-    narrowed stays so.
+    Called before each turn, and before the first call after a parent was narrowed. A child that was narrowed stays so.
 
     Args:
         submission: The id for the event.
@@ -39,6 +38,14 @@ def keep_within_parent(conversation: Conversation, submission: str = "") -> None
     if settings is not conversation.settings:
         conversation.settings = settings
         conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(settings)))
+
+
+def keep_turn_within_parent(conversation: Conversation, settings: Settings, turn_id: str) -> Settings:
+    """Return the settings of a child's running turn, narrowed to what its parent is permitted now. Raises ThreadError."""
+    keep_within_parent(conversation, turn_id)
+    return (
+        settings if conversation.parent is None else _within(settings, conversation.parent.settings, conversation.host)
+    )
 
 
 def _within(settings: Settings, above: Settings, host: Host) -> Settings:

@@ -39,6 +39,7 @@ class _Scan:
         torn: Whether the last line is incomplete.
         unended: Whether the last line lacks only its newline.
         head: Whether the first line is the head of a thread.
+        id: The id in the head. None if there is no head.
         size: Bytes in the file.
     """
 
@@ -49,6 +50,7 @@ class _Scan:
     torn: bool = False
     unended: bool = False
     head: bool = False
+    id: str | None = None
     size: int = 0
 
 
@@ -66,6 +68,9 @@ def check(path: Path, home: Path) -> Iterator[ThreadFault]:
         return
     for fact, cure in _damages(scan):
         yield ThreadFault(thread_id=thread_id, fact=fact, repair=cure, path=str(path))
+    if None not in (thread_id, scan.id) and scan.id != thread_id:
+        fact = f"its name has the id {thread_id}, and its first line the id {(scan.id or '')[:80]!r}; rename the file"
+        yield ThreadFault(thread_id=thread_id, fact=fact, path=str(path))
     try:
         lineage_of(path, home, reader_of)
     except ThreadError as error:
@@ -134,7 +139,8 @@ def _scanned(path: Path) -> _Scan:
         for number, line in enumerate(file, 1):
             scan.size += len(line)
             _take(scan, line, number)
-    scan.head = bool(scan.lines) and _is_head(scan.lines[0])
+    scan.id = _head_id(scan.lines[0]) if scan.lines else None
+    scan.head = scan.id is not None
     return scan
 
 
@@ -180,11 +186,12 @@ def _is_readable(line: bytes) -> bool:
     return isinstance(raw, dict) and "type" in raw and "payload" in raw
 
 
-def _is_head(line: bytes) -> bool:
+def _head_id(line: bytes) -> str | None:
+    """Return the thread id in the head of a thread, or None if the line is none."""
     raw = json.loads(line)
-    return (
-        raw["type"] == "session_meta" and isinstance(raw["payload"], dict) and isinstance(raw["payload"].get("id"), str)
-    )
+    payload = raw["payload"] if raw["type"] == "session_meta" else None
+    found = payload.get("id") if isinstance(payload, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _rewrite(path: Path, scan: _Scan, thread_id: str | None) -> None:

@@ -302,6 +302,11 @@ def test_a_project_has_a_file_of_its_own(cli, file):
         f"Error: {project}:2: `notify` is ignored, because a project's own file cannot set it\n"
         "Set it in your own config.toml instead, without --project.\n"
     )
+    raised = cli.run("config", "set", "--project", "agents.max_threads", "7")
+    assert raised.err == (
+        f"Error: {project}:4: `agents.max_threads` is ignored, because a project's own file can only lower it (from 6)\n"
+        "Set it in your own config.toml instead, without --project.\n"
+    )
     assert cli.run("config", "set", "--project", "model", "4").err.startswith(
         f"Error: {project}:1: `model` is the number 4"
     )

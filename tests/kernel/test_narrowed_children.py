@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Agent, ApprovalPolicy, Status
+from codex_framework import Agent, ApprovalPolicy, Component, Status, ThreadComponent, tool
 from codex_framework.contract.protocol.events import ThreadSettingsAppliedEvent
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
-from codex_framework.testing import call, say
+from codex_framework.testing import Offer, call, say
 
 WORKER: Agent[str] = Agent(name="worker", instructions="Work.")
 
@@ -25,9 +25,16 @@ def change(**overrides: Any) -> ThreadSettings:
     return ThreadSettings(ThreadSettingsOverrides(**overrides))
 
 
-def play(make_kernel: Any, story: Any, replies: Any, policy: Any = DangerFullAccess(), **settings: Any) -> Any:  # noqa: B008
+def play(
+    make_kernel: Any,
+    story: Any,
+    replies: Any,
+    policy: Any = DangerFullAccess(),  # noqa: B008
+    plugins: Any = (),
+    **settings: Any,
+) -> Any:
     async def main() -> Any:
-        async with make_kernel(replies) as kernel, asyncio.timeout(15):
+        async with make_kernel(replies, plugins=plugins) as kernel, asyncio.timeout(15):
             thread = await kernel.start_thread(approval_policy=ApprovalPolicy.NEVER, **settings)
             await thread.submit(change(sandbox_policy=policy))
             return await story(kernel, thread)
@@ -54,6 +61,69 @@ def test_a_child_may_do_no_more_than_its_parent_may_since_it_was_narrowed(make_k
     assert (settings.sandbox_policy, settings.approval_policy) == (ReadOnly(), ApprovalPolicy.UNTRUSTED)
     assert [event.thread_settings["approval_policy"] for event in applied] == ["untrusted"]
     assert "read-only" in str(items), "the model is told its new permissions"
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_running_turn_of_a_child_is_narrowed_from_its_next_call_on(
+    make_kernel: Any, tmp_path: Path, deep: bool
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        if deep:
+            child = await spawner(child)(WORKER)
+
+        @tool
+        async def narrow() -> str:
+            """Let the user narrow the first thread while the turn of the last one runs."""
+            await thread.submit(change(sandbox_policy=ReadOnly(), approval_policy=ApprovalPolicy.UNTRUSTED))
+            return "narrowed"
+
+        tools.append(narrow)
+        kernel.model.add(
+            call("exec_command", cmd=f"touch {before}", login=False),
+            call("narrow"),
+            call("exec_command", cmd=f"touch {after}", login=False),
+            say("done"),
+        )
+        result = await child.run("Go!")
+        return result, child.settings
+
+    tools: list[Any] = []
+
+    class Tools(ThreadComponent):
+        def tools(self, turn: Any) -> Any:
+            return tools
+
+    class Whole(Component):
+        name = "whole"
+
+        def for_thread(self, thread: Any) -> Any:
+            return Tools()
+
+    result, settings = play(make_kernel, story, [], plugins=[Offer(components=[Whole()])])
+    assert result.status is Status.COMPLETED
+    assert before.exists()
+    assert not after.exists()
+    assert (settings.sandbox_policy, settings.approval_policy) == (ReadOnly(), ApprovalPolicy.UNTRUSTED)
+
+
+def test_a_turn_of_a_child_keeps_its_settings_if_nothing_is_narrowed(make_kernel: Any, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        turn = asyncio.ensure_future(child.run("Go!"))
+        while not kernel.model.requests:
+            await asyncio.sleep(0)
+        await child.submit(change(sandbox_policy=ReadOnly()))
+        await thread.submit(change(model="another"))
+        return (await turn).status
+
+    replies = [call("exec_command", cmd=f"touch {made}", login=False).evolve(delay_s=0.05), say("done")]
+    assert play(make_kernel, story, replies) is Status.COMPLETED
+    assert made.exists(), "settings of the next turn do not touch the running one"
 
 
 def test_a_grandchild_is_narrowed_too_although_its_parent_is_idle(make_kernel: Any) -> None:

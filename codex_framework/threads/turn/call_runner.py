@@ -172,9 +172,11 @@ class CallRunner:
         registered = router.find(call.name)
         if registered is None:
             raise _unsupported(call)
+        self._scope.narrow()
         if registered.needs_approval is not None:
             try:
                 await self.approvals.approve(registered, call)
+                self._scope.narrow()  # an answer can take a while
             except ToolError as error:
                 await self._refused(registered, call, str(error))
                 raise

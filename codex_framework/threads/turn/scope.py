@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
-from codex_framework.contract.errors import PluginError
+from codex_framework.contract.errors import PluginError, ThreadError, ToolRefused
 from codex_framework.contract.protocol.events import (
     EventMsg,
     Request,
@@ -121,6 +121,7 @@ class TurnScope:
         self._schema = schema
         self.telemetry = TurnTelemetry(host.broadcast, conversation.id, turn_id)
         self._changes: Changes | None = None
+        self._above = self.conversation.settings_above
 
     @cached_property
     def client(self) -> ModelClient:
@@ -130,6 +131,33 @@ class TurnScope:
     def connect(self) -> None:
         """Create the client now, so that a turn without a provider is refused before it starts. Raises CodexError."""
         _ = self.client
+
+    # Permissions
+
+    def narrow(self) -> None:
+        """Narrow the turn of a child, if its ancestors have been narrowed since. Called before each call.
+
+        What the user granted for the session stays, and what was granted for the turn ends.
+
+        Raises:
+            ToolRefused: Nothing of the permissions can be kept.
+        """
+        above = self.conversation.settings_above
+        if all(now is before for now, before in zip(above, self._above, strict=True)):
+            return
+        from codex_framework.threads.narrowing import keep_turn_within_parent
+
+        try:
+            settings = keep_turn_within_parent(self.conversation, self.settings, self.turn_id)
+        except ThreadError as error:
+            raise ToolRefused(error.fact) from error
+        self._above = self.conversation.settings_above
+        if settings is self.settings:
+            return
+        self.settings, granted, host = settings, self.conversation.granted, self.conversation.host
+        permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
+        access = file_access(permissions, settings.cwd, host.environ, host.deciding)
+        self.facts = self.facts.evolve(permissions=permissions, access=access, approval_policy=settings.approval_policy)
 
     # Requests to the model
 

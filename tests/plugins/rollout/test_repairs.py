@@ -82,6 +82,14 @@ def test_what_is_no_session_is_told_and_left_alone(store: RolloutStore, home: st
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_an_id_that_is_not_that_of_the_name_is_told(store: RolloutStore, home: str) -> None:
+    other = "01a20497-aa2d-7661-8851-68136df54adb"
+    path = written(home, LINES[0].replace(THREAD.encode(), other.encode()) + b"".join(LINES[1:]))
+    (fault,) = store.check(home)
+    assert fault.fact == f"its name has the id {THREAD}, and its first line the id {other!r}; rename the file"
+    assert (fault.thread_id, fault.repair, fault.path) == (THREAD, None, str(path))
+
+
 def test_a_missing_base_is_told(store: RolloutStore, home: str) -> None:
     folder = Path(home) / "sessions/2026/11/22"
     shutil.copytree(FORKED, folder)
