@@ -2,150 +2,47 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
-from codex_framework.toolkit.model_server.headers import request_headers
-from codex_framework.toolkit.model_server.server_client import ServerClient
-from codex_plugin_chat.body import BodyWriter
-from codex_plugin_chat.options import ChatOptions
+from codex_framework import ModelError
+from codex_framework.toolkit.model_server.message_client import MessageClient
 
 if TYPE_CHECKING:
-    from codex_framework.contract.roles.models import Measure
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.server_client import EventReader
-    from codex_framework.toolkit.model_server.splitter import BodySplitter
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_framework.toolkit.model_server.functions import Projection
     from codex_plugin_chat.reply import Reply
 
 __all__ = ["ChatClient"]
 
-_USAGE_S = 5.0
-"""Time limit in seconds for the usage, after all items have come."""
 
+class ChatClient(MessageClient):
+    """The client of one server, with the bodies of a ``BodyWriter``."""
 
-class ChatClient:
-    """A :class:`~codex_framework.ModelClient` over HTTP. Any number of threads may share one client.
+    path = "/chat/completions"
+    noun = "chat completion"
+    last = "[DONE]"
+    rest_s = 5.0
 
-    Args:
-        url: The URL to post to, including the query.
-        headers: The headers of every request.
-        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
-        is_openai: As in :class:`BodyWriter`.
-    """
+    def reply(self, projection: Projection) -> Reply:
+        """Return a new reply, for one response."""
+        from codex_plugin_chat.reply import Reply
 
-    def __init__(
-        self,
-        info: ProviderInfo,
-        env: Mapping[str, str],
-        url: str,
-        headers: Mapping[str, str],
-        options: ChatOptions,
-        *,
-        tokens: TokenSource | None = None,
-        is_openai: bool = False,
-    ) -> None:
-        self._info = info
-        self._env = env
-        self._server = ServerClient(
-            info,
-            env,
-            url,
-            headers,
-            tokens=tokens,
-            endpoint="/chat/completions",
-            load_reading=_load_reading,
-            known=_known,
-        )
-        self._bodies = BodyWriter(options, is_openai=is_openai)
+        return Reply(projection)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
+    def load_reading(self) -> None:
+        """Import the modules that only a response needs."""
+        import codex_plugin_chat.reply  # noqa: F401  # imported ahead of use
 
-        Raises:
-            ModelError: The request failed, or the response is broken or incomplete.
-        """
-        thread_id, measure = request.thread_id, request.measure
-        body, projection = self._bodies.body(request), self._bodies.projection(request)
-        answer = await self._server.ask(thread_id, request_headers(request, self._env), body, measure)
-        from codex_plugin_chat.reading import BodySplitter, Reply
+    def known_fault(self, status: int | None, code: str, message: str) -> ModelError | None:
+        """Return the error for a failure that servers with this API have words of their own for, or None."""
+        from codex_plugin_chat.faults import recognised
 
-        splitter, reply = BodySplitter(), Reply(projection)
-        reader = self._server.events(thread_id, answer, splitter, _meter(measure))
-        try:
-            for loss in self._bodies.losses(request):
-                yield loss
-            complete = False
-            while not complete:
-                for data in await self._batch(reader, splitter, reply):
-                    for event in reply.feed(data):
-                        yield event
-                complete = reply.complete
-                if reply.alive:
-                    reader.alive, reply.alive = True, False
-                if reply.finished:
-                    reader.silence_s = min(reader.silence_s, _USAGE_S)
-            completion = reply.completion()
-            reader.finish()
-            yield completion
-        finally:
-            await reader.aclose(sys.exception())
+        return recognised(status, code, message)
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._server.aclose()
-
-    async def _batch(self, reader: EventReader, splitter: BodySplitter, reply: Reply) -> list[str]:
-        """Return the next chunks. At the end of the body, the reply is told.
-
-        Raises:
-            ModelError: The response broke off, or is none.
-        """
-        from codex_plugin_chat.reading import PageError, no_response, web_page
-
-        try:
-            batch = await reader.batch()
-        except PageError as error:
-            raise web_page(self._info.id) from error
-        except ModelError:
-            if not reply.finished:
-                raise
-            batch = None  # the response was whole; only its usage is missing
-        if batch is not None:
-            return batch
-        if whole := splitter.rest():
-            reply.nothing = no_response(self._info.id, whole[0])
-            return [*whole, "[DONE]"]
-        reply.end()
-        return []
-
-
-def _known(status: int | None, code: str, message: str) -> ModelError | None:
-    from codex_plugin_chat.faults import recognised
-
-    return recognised(status, code, message)
-
-
-def _meter(measure: Measure | None) -> ResponseMeter | None:
-    if measure is None:
-        return None
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-
-    return ResponseMeter(measure, _kind)
-
-
-def _kind(data: str) -> str:
-    """Return the kind of a chunk, for telemetry."""
-    if data.startswith("[DONE]"):
-        return "done"
-    for name in ("tool_calls", "reasoning", "content"):
-        if f'"{name}' in data:
-            return f"chat.completion.chunk.{name}.delta"
-    return "chat.completion.usage" if '"usage":{' in data else "chat.completion.chunk"
-
-
-def _load_reading() -> None:
-    """Import the modules that read the response, while the server is working on it."""
-    import codex_plugin_chat.reading  # noqa: F401  # imported ahead of use
+    def kind(self, data: str) -> str:
+        """Return the kind of a chunk, for telemetry."""
+        if data.startswith("[DONE]"):
+            return "done"
+        for name in ("tool_calls", "reasoning", "content"):
+            if f'"{name}' in data:
+                return f"chat.completion.chunk.{name}.delta"
+        return "chat.completion.usage" if '"usage":{' in data else "chat.completion.chunk"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault
+from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault, plain_refusal
 
-__all__ = ["error_of", "no_response", "recognised", "web_page"]
+__all__ = ["error_of", "recognised"]
 
 _TOO_LONG = (
     "context_length_exceeded",
@@ -41,25 +41,7 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
         if any(words in said for words in _TOO_LONG):
             return known_fault(None, "context_length_exceeded", "")
     known = known_fault(status, code, message)
-    return _plain_refusal(status, message) if known is None else known
-
-
-def _plain_refusal(status: int | None, message: str) -> ModelError | None:
-    """Return the error for a status that has a clear cause here, in the server's words."""
-    if status == 500 and message:
-        fact = f"the model server failed: {message}"
-        return ModelError(fact, retryable=True, info="internal_server_error", slug="server-error")
-    if status == 400 and message:
-        return ModelError(message, info="bad_request", slug="bad-request")
-    if status == 401:
-        fact = f"the model server refuses the key: {message or '401 Unauthorized'}"
-        hint = "Check the key that env_key or auth of the model provider gives."
-        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=hint)
-    if status == 404 and not message:
-        fact = "the model server has nothing at this address (404 Not Found)"
-        hint = "Check base_url of the model provider: /chat/completions is added to it."
-        return ModelError(fact, info="bad_request", slug="not-found", hint=hint)
-    return None
+    return plain_refusal(status, message, "/chat/completions", key_statuses=(401,)) if known is None else known
 
 
 def error_of(error: Any) -> ModelError:
@@ -71,7 +53,7 @@ def error_of(error: Any) -> ModelError:
     code, kind = str(fields.get("code") or ""), str(fields.get("type") or "")
     if (known := recognised(None, code or kind, message)) is not None:
         return known
-    if code.isdecimal():
+    if code.isdecimal() and len(code) < 4:
         return _by_status(int(code), message)
     if kind == "overloaded_error":
         return _by_status(503, message)
@@ -102,23 +84,3 @@ def _by_status(status: int, message: str) -> ModelError:
     if status == 401:
         return ModelError(message, info="unauthorized", slug="unexpected-status", hint="Check the key of the provider.")
     return ModelError(message, info="bad_request", slug="not-found" if status == 404 else "bad-request")
-
-
-def web_page(provider: str) -> ModelError:
-    """Return the error for a server that answered with a web page."""
-    return _not_a_response(provider, "a web page")
-
-
-def no_response(provider: str, data: str) -> ModelError:
-    """Return the error for JSON that is no response."""
-    shown = data if len(data) <= _SHOWN else f"{data[:_SHOWN]}..."
-    return _not_a_response(provider, f"JSON that is no chat completion: {shown}")
-
-
-def _not_a_response(provider: str, what: str) -> ModelError:
-    return ModelError(
-        f"the server of the model provider {provider!r} answered with {what}",
-        info="bad_request",
-        slug="not-a-response",
-        hint=f"Check base_url in [model_providers.{provider}]: /chat/completions is added to it.",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from codex_framework import FunctionCall, InputImage, InputText, Message, OutputText, ResponseItem, Value
+from codex_framework import FunctionCall, InputImage, Message, ResponseItem, Value
 from codex_framework.contract.protocol.items import (
     CallItem,
     ContentItem,
@@ -15,14 +15,13 @@ from codex_framework.contract.protocol.items import (
     LocalShellCall,
     OutputItem,
     Reasoning,
-    UnknownContent,
 )
-from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.toolkit.model_server.exchanges import call_ids
 from codex_framework.toolkit.model_server.functions import function_call
+from codex_framework.toolkit.model_server.message_texts import NO_OUTPUT, is_instruction, part_text, text_of
 from codex_framework.toolkit.model_server.private_data import private_data
 
-__all__ = ["API", "Style", "exchange", "is_instruction", "lead_text", "other_message", "utf8"]
+__all__ = ["API", "Style", "exchange", "lead_text", "other_message"]
 
 API = "chat"
 """The API whose private data is in reasoning items: ``field``, the keys of an object, and ``details``, as the server wrote them.
@@ -31,8 +30,6 @@ Only such reasoning is sent back. Servers refuse what came from another API.
 """
 
 _DETAILS = ("low", "high", "auto")
-_NO_OUTPUT = "(no output)"
-_IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
 _MOVED_NOTE = "[The image follows in the next message of the user.]"
 _MOVED_TEXT = "The images that the tools returned:"
 
@@ -51,20 +48,10 @@ class Style(Value):
     send_reasoning: str
 
 
-def utf8(value: Any) -> bytes:
-    """Encode JSON data. Lone surrogates become ``?``."""
-    return encode_json(value).encode("utf-8", "replace")
-
-
-def is_instruction(item: ResponseItem) -> bool:
-    """Return whether an item is a message of the developer."""
-    return isinstance(item, Message) and item.role in ("developer", "system")
-
-
 def lead_text(item: ResponseItem) -> str:
     """Return the text of a developer message."""
     assert isinstance(item, Message)
-    return _text(item.content)
+    return text_of(item.content)
 
 
 def other_message(item: ResponseItem, style: Style) -> dict[str, Any] | None:
@@ -88,7 +75,7 @@ def exchange(items: Iterable[ResponseItem], style: Style, *, reasoning: bool) ->
     for item in items:
         match item:
             case Message(role="assistant"):
-                if (text := _text(item.content)) and text not in texts[-1:]:
+                if (text := text_of(item.content)) and text not in texts[-1:]:
                     texts.append(text)
             case Reasoning():
                 thoughts.append(item)
@@ -157,7 +144,7 @@ def _results(
         if output is None:
             continue  # a prompt has none, because every call in it has an output
         text = output.output if isinstance(output.output, str) else _result_text(output.output, style, images)
-        results.append({"role": "tool", "tool_call_id": call_id, "content": text or _NO_OUTPUT})
+        results.append({"role": "tool", "tool_call_id": call_id, "content": text or NO_OUTPUT})
     if not images:
         return results, None
     return results, {"role": "user", "content": [{"type": "text", "text": _MOVED_TEXT}, *images]}
@@ -171,19 +158,19 @@ def _result_text(parts: Sequence[ContentItem], style: Style, images: list[dict[s
             images.append(_image(part))
             texts.append(_MOVED_NOTE)
         else:
-            texts.append(_part_text(part))
+            texts.append(part_text(part))
     return "\n".join(text for text in texts if text)
 
 
 def _content(parts: Sequence[ContentItem], style: Style) -> str | list[dict[str, Any]]:
     """Return the content of a message: a text, which every server takes, unless there are images."""
     if not style.images or not any(isinstance(part, InputImage) for part in parts):
-        return _text(parts)
+        return text_of(parts)
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, InputImage):
             content.append(_image(part))
-        elif text := _part_text(part):
+        elif text := part_text(part):
             content.append({"type": "text", "text": text})
     return content
 
@@ -192,18 +179,3 @@ def _image(part: InputImage) -> dict[str, Any]:
     detail = "high" if part.detail == "original" else part.detail
     url = {"url": part.image_url, **({"detail": detail} if detail in _DETAILS else {})}
     return {"type": "image_url", "image_url": url}
-
-
-def _text(parts: Iterable[ContentItem]) -> str:
-    return "\n".join(text for text in map(_part_text, parts) if text)
-
-
-def _part_text(part: ContentItem) -> str:
-    match part:
-        case InputText(text=text) | OutputText(text=text):
-            return text
-        case InputImage():
-            return _IMAGE_NOTE
-        case UnknownContent(raw=raw):
-            said = raw.get("text") or raw.get("refusal")
-            return said if isinstance(said, str) else f"[Left out: {raw.get('type') or 'content'}]"

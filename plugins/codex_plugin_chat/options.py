@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from codex_framework import ModelError, ProviderInfo, Value
+from codex_framework import ProviderInfo, Value
 from codex_framework.contract.value import field
+from codex_framework.toolkit.model_server.table import OptionReader
 
 __all__ = ["ChatOptions"]
 
@@ -44,29 +45,12 @@ class ChatOptions(Value, kw_only=True):
         Raises:
             ModelError: One is invalid.
         """
-        given = {key: value for key, value in info.options.items() if key in cls.KEYS}
-        for key in ("input_modalities", "omit_fields"):
-            if key in given:
-                given[key] = _texts(info, key, given[key])
-        for key, words in (("developer_role", _ROLES), ("send_reasoning", _REASONING)):
-            if given.get(key, words[0]) not in words:
-                raise _wrong(info, key, f"is {given[key]!r}", f"Use one of: {', '.join(words)}.")
-        fields = given.get("request_fields", {})
-        if not isinstance(fields, Mapping):
-            raise _wrong(info, "request_fields", "is not a table", "Write request_fields = { temperature = 0.2 }.")
-        for key in ("request_fields", "omit_fields"):
-            for name in given.get(key, ()):
-                if name in _FIXED:
-                    raise _wrong(info, key, f"names {name!r}, which is always sent", "Remove it.")
-        return cls(**given)
-
-
-def _texts(info: ProviderInfo, key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
-        raise _wrong(info, key, "is not a list of strings", f'Write {key} = ["..."].')
-    return tuple(value)
-
-
-def _wrong(info: ProviderInfo, key: str, what: str, hint: str) -> ModelError:
-    fact = f"model_providers.{info.id}.{key} {what}"
-    return ModelError(fact, info="bad_request", slug="provider-option", hint=hint)
+        read = OptionReader(info)
+        added, omitted = read.fields(_FIXED)
+        return cls(
+            developer_role=read.choice("developer_role", _ROLES),
+            send_reasoning=read.choice("send_reasoning", _REASONING),
+            input_modalities=read.texts("input_modalities", ("text", "image")),
+            request_fields=added,
+            omit_fields=omitted,
+        )

@@ -32,6 +32,7 @@ class ChatProvider(ModelProvider):
         from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options, is_azure, post_address
         from codex_framework.toolkit.model_server.credentials import credentials
         from codex_framework.toolkit.model_server.headers import common_headers
+        from codex_plugin_chat.body import BodyWriter
         from codex_plugin_chat.client import ChatClient
         from codex_plugin_chat.options import ChatOptions
 
@@ -40,8 +41,8 @@ class ChatProvider(ModelProvider):
         url, host = post_address(info, "/chat/completions")
         key, tokens = credentials(info, env, self._config)
         headers = common_headers(info, env, key)
-        is_openai = host == "api.openai.com" or is_azure(host)
-        return ChatClient(info, env, url, headers, options, tokens=tokens, is_openai=is_openai)
+        bodies = BodyWriter(options, is_openai=host == "api.openai.com" or is_azure(host))
+        return ChatClient(info, env, url, headers, bodies, tokens=tokens)
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown. No model has tool search or groups of tools over this API."""

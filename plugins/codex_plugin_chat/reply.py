@@ -9,10 +9,10 @@ from typing import Any
 
 from codex_framework import Completed, ItemAdded, ItemDone, Message, ModelError, ModelEvent, OutputText, TextDelta
 from codex_framework.contract.protocol.events.turn import TokenUsage
-from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall, Reasoning
+from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ReasoningDelta
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response
-from codex_framework.toolkit.model_server.functions import Projection
+from codex_framework.toolkit.model_server.functions import Projection, call_events
 from codex_plugin_chat.calls import CallBuilder
 from codex_plugin_chat.faults import error_of
 from codex_plugin_chat.reasoning import PartialReasoning, reasoning_text
@@ -268,15 +268,7 @@ class Reply:
             place = f"{self._token}_{number}"
             call_id = call.id if call.id and call.id not in seen else f"call_{place}"
             seen.add(call_id)
-            item = self._projection.call(call.name, call.arguments, call_id, place)
-            match item:
-                case FunctionCall():
-                    events.append(ItemAdded(item.evolve(arguments="")))
-                case CustomToolCall():
-                    events.append(ItemAdded(item.evolve(input="")))
-                case _:
-                    events.append(ItemAdded(item))
-            events.append(ItemDone(item))
+            events.extend(call_events(self._projection.call(call.name, call.arguments, call_id, place)))
         return events
 
 

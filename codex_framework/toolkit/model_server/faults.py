@@ -27,9 +27,12 @@ __all__ = [
     "incomplete_response",
     "known_fault",
     "no_answer",
+    "no_response",
+    "plain_refusal",
     "retry_after",
     "status_error",
     "unreachable",
+    "web_page",
 ]
 
 KnownFault: TypeAlias = Callable[[int | None, str, str], ModelError | None]
@@ -40,6 +43,11 @@ _BODY_LIMIT = 1000
 
 _EVENT_SHOWN = 100
 """Maximum number of characters shown of an event that cannot be read."""
+
+_REPLY_SHOWN = 200
+"""Maximum number of characters shown of JSON that is no response."""
+
+_STATUS_TEXTS = {401: "401 Unauthorized"}
 
 _SHORTEST_SECRET = 4
 """Minimum length of the parts of a URL that are hidden in messages."""
@@ -241,6 +249,57 @@ def known_fault(status: int | None, code: str, message: str) -> ModelError | Non
             return ModelError(OVERLOADED, info="server_overloaded", slug="overloaded")
         case _:
             return None
+
+
+def plain_refusal(
+    status: int | None, message: str, path: str, *, key_statuses: tuple[int, ...] = (401, 403)
+) -> ModelError | None:
+    """Return the error for a status with a clear cause, in the server's words, or None. For APIs other than OpenAI's own.
+
+    Args:
+        path: What is added to ``base_url``, such as ``/messages``.
+        key_statuses: The statuses with which the server refuses a key.
+    """
+    if status == 500 and message:
+        fact = f"the model server failed: {message}"
+        return ModelError(fact, retryable=True, info="internal_server_error", slug="server-error")
+    if status == 400 and message:
+        return ModelError(message, info="bad_request", slug="bad-request")
+    if status in key_statuses:
+        fact = f"the model server refuses the key: {message or _STATUS_TEXTS.get(status, status)}"
+        hint = "Check the key that env_key or auth of the model provider gives."
+        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=hint)
+    if status == 404 and not message:
+        fact = "the model server has nothing at this address (404 Not Found)"
+        hint = f"Check base_url of the model provider: {path} is added to it."
+        return ModelError(fact, info="bad_request", slug="not-found", hint=hint)
+    return None
+
+
+def web_page(provider: str, path: str) -> ModelError:
+    """Return the error for a server that answered with a web page. The arguments are those of :func:`no_response`."""
+    return _not_a_response(provider, path, "a web page")
+
+
+def no_response(provider: str, path: str, noun: str, data: str) -> ModelError:
+    """Return the error for JSON that is no response.
+
+    Args:
+        provider: The provider's id.
+        path: What is added to ``base_url``, such as ``/messages``.
+        noun: What a response is called, such as ``message``.
+    """
+    shown = data if len(data) <= _REPLY_SHOWN else f"{data[:_REPLY_SHOWN]}..."
+    return _not_a_response(provider, path, f"JSON that is no {noun}: {shown}")
+
+
+def _not_a_response(provider: str, path: str, what: str) -> ModelError:
+    return ModelError(
+        f"the server of the model provider {provider!r} answered with {what}",
+        info="bad_request",
+        slug="not-a-response",
+        hint=f"Check base_url in [model_providers.{provider}]: {path} is added to it.",
+    )
 
 
 def _too_many(phrase: str, headers: Mapping[str, str], error: Mapping[str, Any]) -> ModelError:

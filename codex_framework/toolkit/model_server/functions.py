@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 
 from codex_framework.contract.protocol.items import CallItem, CustomToolCall, FunctionCall, LocalShellCall
 from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.contract.roles.models import ItemAdded, ItemDone, ModelEvent
 from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, ToolSpec
 
-__all__ = ["INPUT", "LOCAL_SHELL", "Projection", "function_call", "function_name"]
+__all__ = ["INPUT", "LOCAL_SHELL", "Projection", "call_events", "function_call", "function_name"]
 
 INPUT = "input"
 """The one argument of a function that stands for a freeform tool."""
@@ -69,6 +70,18 @@ def _parsed(text: str, *, strict: bool = True) -> Any:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def call_events(item: CallItem) -> list[ModelEvent]:
+    """Return the events of a call that is complete: it begins without its arguments, and ends."""
+    match item:
+        case FunctionCall():
+            begun: CallItem = item.evolve(arguments="")
+        case CustomToolCall():
+            begun = item.evolve(input="")
+        case LocalShellCall():
+            begun = item
+    return [ItemAdded(begun), ItemDone(item)]
 
 
 class Projection:

@@ -7,11 +7,12 @@ import random
 
 import pytest
 
-from codex_contrib_anthropic.reading import BodySplitter, Reply
+from codex_contrib_anthropic.reply import Reply
 from codex_framework import ItemDone, ModelError
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.testing import MESSAGES, call, custom_call, reasoning, say
 from codex_framework.toolkit.model_server.functions import Projection
+from codex_framework.toolkit.model_server.splitter import BodySplitter
 
 REPLY = reasoning("Hm.") + say("I look.", deltas=4) + call("look", at="a", call_id="c1") + custom_call("write", "text")
 VALUES = (None, 3, -1, "x", [], {}, {"type": "text"}, "content_block_start", True, 1e300, "", [1])

@@ -95,6 +95,10 @@ def test_an_error_within_a_stream_is_typed(hear: Ask, error: Any, expected: tupl
     assert summary(error_of(error)) == expected
 
 
+def test_a_code_that_is_no_status_is_an_error_in_the_words_of_the_server() -> None:
+    assert error_of({"code": "9" * 5000, "message": "broken"}).fact == "stream disconnected before completion: broken"
+
+
 def test_an_error_object_of_its_own_is_typed(hear: Ask) -> None:
     outcome = hear({"object": "error", "message": "The prompt is too long", "code": 400})
     assert outcome.error.fact == CONTEXT

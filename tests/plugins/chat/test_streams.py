@@ -120,7 +120,7 @@ def test_a_count_that_is_none_is_zero(hear: Ask, count: Any) -> None:
 def test_a_server_that_stays_silent_after_the_end_is_not_waited_for(
     hear: Ask, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    monkeypatch.setattr("codex_plugin_chat.client._USAGE_S", 0.1)
+    monkeypatch.setattr("codex_plugin_chat.client.ChatClient.rest_s", 0.1)
     reply = say("a") + call("f").evolve(usage=None) + fault(after=6, hang_s=30)
     outcome = ask([reply], table={"stream_idle_timeout_ms": 60_000})
     assert [type(item).__name__ for item in outcome.items] == ["Message", "FunctionCall"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from codex_framework import FunctionCall, InputImage, InputText, Message, OutputText, ResponseItem
+from codex_framework import FunctionCall, InputImage, Message, ResponseItem
 from codex_framework.contract.protocol.items import (
     CallItem,
     ContentItem,
@@ -16,22 +16,18 @@ from codex_framework.contract.protocol.items import (
     LocalShellCall,
     OutputItem,
     Reasoning,
-    UnknownContent,
 )
-from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.toolkit.model_server.exchanges import call_ids
 from codex_framework.toolkit.model_server.functions import function_call
+from codex_framework.toolkit.model_server.message_texts import NO_OUTPUT, is_instruction, part_text, text_of, utf8
 from codex_framework.toolkit.model_server.private_data import private_data
 
 __all__ = [
     "API",
     "answer_blocks",
     "has_unsupported_image",
-    "is_instruction",
     "said_blocks",
-    "text_of",
     "tool_ids",
-    "utf8",
     "words_blocks",
 ]
 
@@ -41,26 +37,9 @@ API = "messages"
 Only such reasoning is sent back. Servers refuse what came from another API.
 """
 
-_NO_OUTPUT = "(no output)"
-_IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
 _FORMAT_NOTE = "[An image was here. It was left out because its format is unsupported.]"
 _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.+)", re.DOTALL)
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
-
-
-def utf8(value: Any) -> bytes:
-    """Encode JSON data. Lone surrogates become ``?``."""
-    return encode_json(value).encode("utf-8", "replace")
-
-
-def is_instruction(item: ResponseItem) -> bool:
-    """Return whether an item is a message of the developer."""
-    return isinstance(item, Message) and item.role in ("developer", "system")
-
-
-def text_of(parts: Iterable[ContentItem]) -> str:
-    """Return the text of content, with notes for everything else."""
-    return "\n".join(text for text in map(_part_text, parts) if text)
 
 
 def has_unsupported_image(item: ResponseItem) -> bool:
@@ -156,9 +135,9 @@ def _use(call_id: str, call: CallItem) -> bytes:
 def _result(call_id: str, output: OutputItem, *, images: bool) -> dict[str, Any]:
     content: str | list[dict[str, Any]]
     if isinstance(output.output, str):
-        content = output.output if output.output.strip() else _NO_OUTPUT
+        content = output.output if output.output.strip() else NO_OUTPUT
     else:
-        content = _content(output.output, images=images) or _NO_OUTPUT
+        content = _content(output.output, images=images) or NO_OUTPUT
     return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
@@ -185,7 +164,7 @@ def _summary(item: Reasoning) -> str:
 def _content(parts: Sequence[ContentItem], *, images: bool) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
-        block = _image(part) if isinstance(part, InputImage) and images else _text(_part_text(part))
+        block = _image(part) if isinstance(part, InputImage) and images else _text(part_text(part))
         if block.get("text", "-").strip():  # servers refuse blocks of blanks
             blocks.append(block)
     return blocks
@@ -206,14 +185,3 @@ def _source(url: str) -> dict[str, str] | None:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _part_text(part: ContentItem) -> str:
-    match part:
-        case InputText(text=text) | OutputText(text=text):
-            return text
-        case InputImage():
-            return _IMAGE_NOTE
-        case UnknownContent(raw=raw):
-            said = raw.get("text") or raw.get("refusal")
-            return said if isinstance(said, str) else f"[Left out: {raw.get('type') or 'content'}]"

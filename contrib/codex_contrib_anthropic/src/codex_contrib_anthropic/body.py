@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from codex_contrib_anthropic.blocks import utf8
 from codex_contrib_anthropic.catalogue import Abilities, abilities
 from codex_contrib_anthropic.conversation import Conversation, Conversations
 from codex_contrib_anthropic.options import MessagesOptions
 from codex_framework import ModelRequest
 from codex_framework.contract.roles.models import LeftOut
 from codex_framework.toolkit.model_server.functions import Projection
+from codex_framework.toolkit.model_server.message_texts import utf8
 
 __all__ = ["BodyWriter"]
 

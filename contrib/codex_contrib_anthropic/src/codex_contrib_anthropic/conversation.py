@@ -10,16 +10,14 @@ from codex_contrib_anthropic.blocks import (
     API,
     answer_blocks,
     has_unsupported_image,
-    is_instruction,
     said_blocks,
-    text_of,
     tool_ids,
-    utf8,
     words_blocks,
 )
 from codex_framework import Message, ResponseItem
 from codex_framework.toolkit.model_server.exchanges import group_ends
 from codex_framework.toolkit.model_server.losses import Cause, Losses, lost_in_messages
+from codex_framework.toolkit.model_server.message_texts import is_instruction, text_of, utf8
 
 __all__ = ["Conversation", "Conversations", "Messages"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault
+from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault, plain_refusal
 
-__all__ = ["error_of", "not_a_message", "recognised", "web_page"]
+__all__ = ["error_of", "recognised"]
 
 _TOO_LONG = (
     "prompt is too long",
@@ -55,25 +55,7 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
         fact = f"the model server is overloaded: {message or 'Overloaded'}"
         hint = "Try again later, or choose another model."
         return ModelError(fact, retryable=True, info="server_overloaded", slug="overloaded", hint=hint)
-    return known_fault(status, code, message) or _plain_refusal(status, message)
-
-
-def _plain_refusal(status: int | None, message: str) -> ModelError | None:
-    """Return the error for a status that has a clear cause here, in the server's words."""
-    if status == 500 and message:
-        fact = f"the model server failed: {message}"
-        return ModelError(fact, retryable=True, info="internal_server_error", slug="server-error")
-    if status == 400 and message:
-        return ModelError(message, info="bad_request", slug="bad-request")
-    if status in (401, 403):
-        fact = f"the model server refuses the key: {message or status}"
-        hint = "Check the key that env_key or auth of the model provider gives."
-        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=hint)
-    if status == 404 and not message:
-        fact = "the model server has nothing at this address (404 Not Found)"
-        hint = "Check base_url of the model provider: /messages is added to it."
-        return ModelError(fact, info="bad_request", slug="not-found", hint=hint)
-    return None
+    return known_fault(status, code, message) or plain_refusal(status, message, "/messages")
 
 
 def error_of(error: Any) -> ModelError:
@@ -91,27 +73,7 @@ def error_of(error: Any) -> ModelError:
     if status is None or status >= 500:
         return broken_stream(message, status)
     if status in (401, 403):
-        refused = _plain_refusal(status, message)
+        refused = plain_refusal(status, message, "/messages")
         assert refused is not None
         return refused
     return ModelError(message, info="bad_request", slug="not-found" if status == 404 else "bad-request")
-
-
-def web_page(provider: str) -> ModelError:
-    """Return the error for a server that answered with a web page."""
-    return _not_a_response(provider, "a web page")
-
-
-def not_a_message(provider: str, data: str) -> ModelError:
-    """Return the error for JSON that is no response."""
-    shown = data if len(data) <= _SHOWN else f"{data[:_SHOWN]}..."
-    return _not_a_response(provider, f"JSON that is no message: {shown}")
-
-
-def _not_a_response(provider: str, what: str) -> ModelError:
-    return ModelError(
-        f"the server of the model provider {provider!r} answered with {what}",
-        info="bad_request",
-        slug="not-a-response",
-        hint=f"Check base_url in [model_providers.{provider}]: /messages is added to it.",
-    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from codex_framework import ModelError, ProviderInfo, Value
+from codex_framework import ProviderInfo, Value
 from codex_framework.contract.value import field
+from codex_framework.toolkit.model_server.table import OptionReader
 
 __all__ = ["MessagesOptions"]
 
@@ -53,32 +54,15 @@ class MessagesOptions(Value, kw_only=True):
         Raises:
             ModelError: One is invalid.
         """
-        given = {key: value for key, value in info.options.items() if key in cls.KEYS}
-        for key in ("betas", "input_modalities", "omit_fields"):
-            if key in given:
-                given[key] = _texts(info, key, given[key])
-        for key, words in (("thinking", _THINKING), ("cache", _CACHE)):
-            if given.get(key, words[0]) not in words:
-                raise _wrong(info, key, f"is {given[key]!r}", f"Use one of: {', '.join(words)}.")
-        for key, least in (("max_tokens", 1), ("thinking_budget", 1024)):
-            if key in given and (type(given[key]) is not int or given[key] < least):
-                raise _wrong(info, key, f"is {given[key]!r}", f"Write a number of tokens, at least {least}.")
-        fields = given.get("request_fields", {})
-        if not isinstance(fields, Mapping):
-            raise _wrong(info, "request_fields", "is not a table", "Write request_fields = { temperature = 0.2 }.")
-        for key in ("request_fields", "omit_fields"):
-            for name in given.get(key, ()):
-                if name in _FIXED:
-                    raise _wrong(info, key, f"names {name!r}, which is always sent", "Remove it.")
-        return cls(**given)
-
-
-def _texts(info: ProviderInfo, key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
-        raise _wrong(info, key, "is not a list of strings", f'Write {key} = ["..."].')
-    return tuple(value)
-
-
-def _wrong(info: ProviderInfo, key: str, what: str, hint: str) -> ModelError:
-    fact = f"model_providers.{info.id}.{key} {what}"
-    return ModelError(fact, info="bad_request", slug="provider-option", hint=hint)
+        read = OptionReader(info)
+        added, omitted = read.fields(_FIXED)
+        return cls(
+            max_tokens=read.count("max_tokens", least=1, noun="tokens"),
+            thinking=read.choice("thinking", _THINKING),
+            thinking_budget=read.count("thinking_budget", least=1024, noun="tokens"),
+            cache=read.choice("cache", _CACHE),
+            betas=read.texts("betas"),
+            input_modalities=read.texts("input_modalities", ("text", "image")),
+            request_fields=added,
+            omit_fields=omitted,
+        )

@@ -42,6 +42,7 @@ class MessagesProvider(ModelProvider):
         Raises:
             ModelError: The URL, the key or an option is missing or unusable.
         """
+        from codex_contrib_anthropic.body import BodyWriter
         from codex_contrib_anthropic.client import MessagesClient
         from codex_contrib_anthropic.options import MessagesOptions
         from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options, post_address
@@ -59,7 +60,8 @@ class MessagesProvider(ModelProvider):
             # The key of a variable goes into the header of this API; tokens for gateways are bearer tokens.
             info = info.evolve(http_headers={"x-api-key": key, **info.http_headers})
             key = None
-        return MessagesClient(info, env, url, headers | common_headers(info, env, key), options, tokens=tokens)
+        headers |= common_headers(info, env, key)
+        return MessagesClient(info, env, url, headers, BodyWriter(options), tokens=tokens)
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is not a Claude model."""

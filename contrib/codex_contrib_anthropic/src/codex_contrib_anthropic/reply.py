@@ -9,11 +9,10 @@ from typing import Any
 
 from codex_contrib_anthropic.faults import error_of
 from codex_contrib_anthropic.partial import PartialCall, PartialText, PartialThinking
-from codex_framework import Completed, FunctionCall, ItemAdded, ItemDone, ModelError, ModelEvent
+from codex_framework import Completed, ItemDone, ModelError, ModelEvent
 from codex_framework.contract.protocol.events.turn import TokenUsage
-from codex_framework.contract.protocol.items import CallItem, CustomToolCall
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response, known_fault
-from codex_framework.toolkit.model_server.functions import Projection
+from codex_framework.toolkit.model_server.functions import Projection, call_events
 
 __all__ = ["Reply"]
 
@@ -171,8 +170,7 @@ class Reply:
         call_id = call.id if call.id and call.id not in self._calls else f"toolu_{place}"
         self._calls.add(call_id)
         self._has_items = True
-        item = self._projection.call(call.name, call.arguments, call_id, place)
-        return [ItemAdded(_begun(item)), ItemDone(item)]
+        return call_events(self._projection.call(call.name, call.arguments, call_id, place))
 
     def _finish(self, reason: str) -> list[ModelEvent]:
         """Return the events that complete all items."""
@@ -216,16 +214,6 @@ class Reply:
             value = usage.get(name)
             if type(value) is int and value >= 0:
                 self._counts[name] = value
-
-
-def _begun(item: CallItem) -> CallItem:
-    match item:
-        case FunctionCall():
-            return item.evolve(arguments="")
-        case CustomToolCall():
-            return item.evolve(input="")
-        case _:
-            return item
 
 
 def _usage(counts: Mapping[str, int]) -> TokenUsage:
