@@ -82,7 +82,7 @@ def test_the_warning_has_no_secret(scene, kind):
         return kernel
 
     to = f'endpoint = "http://user:{CANARY}@127.0.0.1:9/{CANARY}?key={CANARY}", headers = {{ "x-key" = "{CANARY}" }}'
-    settings = (f"otel.trace_exporter={{ {kind} = {{ {to} }} }}", "framework.plugins.otel.flush_timeout_s=1")
+    settings = (f"otel.trace_exporter={{ {kind} = {{ {to} }} }}",)
     kernel = scene.play(story, [say("done")], *settings)
     (line,) = [text for text in (*told, *kernel.registry.warnings) if "telemetry" in text]
     assert "http://127.0.0.1:9 (traces)" in line
