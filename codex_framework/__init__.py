@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from codex_framework.kernel import Kernel, run, run_async
     from codex_framework.threads.thread import Thread
     from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
+    from codex_framework.toolkit.lazy_command import LazyCommand
     from codex_framework.toolkit.tool import freeform_tool, tool
 
 _HOMES = {
@@ -179,6 +180,7 @@ _HOMES = {
     "codex_framework.kernel": "Kernel run run_async",
     "codex_framework.threads.thread": "Thread",
     "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",
+    "codex_framework.toolkit.lazy_command": "LazyCommand",
     "codex_framework.toolkit.tool": "freeform_tool tool",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -233,6 +235,7 @@ __all__ = [
     "Kernel",
     "KernelContext",
     "Launch",
+    "LazyCommand",
     "Limits",
     "Measurement",
     "Message",

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
 from importlib.metadata import distribution
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ from codex_framework.cli.exec_options import (
 from codex_framework.cli.plugin_options import own_options
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.plugins.registry import CommandTable, load_registry
+from codex_framework.toolkit.lazy_command import LazyCommand
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 
@@ -104,7 +106,9 @@ def _alone(command: ExecCommand) -> str:
 
 def _offered() -> list[tuple[str, click.Command]]:
     """Return the commands of the bundled plugins."""
-    return sorted((name, offer.item) for name, offer in _table().commands.items())
+    commands = ((name, offer.item) for name, offer in _table().commands.items())
+    whole = ((name, each.command if isinstance(each, LazyCommand) else each) for name, each in commands)
+    return sorted(whole, key=itemgetter(0))
 
 
 def _offered_options() -> list[Option]:

@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -213,8 +213,12 @@ def _failures(context: click.Context) -> list[str]:
 
 
 def _registry(context: click.Context) -> Registry:
+    """Return the registry of this run of the program. It is loaded once: click looks up a command more often."""
     from codex_framework.config import load_config
     from codex_framework.plugins.registry import load_registry
 
-    config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return load_registry(config, extra_plugins=plugin_files(context))
+    found = context.meta.get(__name__)
+    if found is None:
+        config = load_config(cwd=Path.cwd(), environ=os.environ)
+        found = context.meta[__name__] = load_registry(config, extra_plugins=plugin_files(context))
+    return cast("Registry", found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from codex_framework.contract.errors import CodexError
 from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
 from codex_plugin_execpolicy.settings import Settings
 
-__all__ = ["command", "execpolicy"]
+__all__ = ["execpolicy"]
 
 _WORDS: dict[str, Any] = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _rules_option = click.option(
@@ -29,13 +28,6 @@ _rules_option = click.option(
 @click.group("execpolicy")
 def execpolicy() -> None:
     """Check the rules for commands, and add to them."""
-
-
-def command(settings: Settings) -> click.Command:
-    """Return the command with the settings of one kernel."""
-    own = copy.copy(execpolicy)
-    own.context_settings = {**execpolicy.context_settings, "obj": settings}
-    return own
 
 
 @execpolicy.command("check", context_settings=_WORDS)

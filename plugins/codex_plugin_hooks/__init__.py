@@ -117,6 +117,10 @@ def codex_approval_reviewers(plugin: PluginContext) -> Iterable[ApprovalReviewer
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework hooks``."""
-    from codex_plugin_hooks.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "hooks", "List the configured hooks, trust them, and try them.", "codex_plugin_hooks.cli:hooks", obj=plugin
+        )
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from codex_plugin_hooks.names import EVENTS
 if TYPE_CHECKING:
     from codex_plugin_hooks.definitions import Definitions, Handler
 
-__all__ = ["command", "hooks"]
+__all__ = ["hooks"]
 
 _STATES = {
     "managed": "managed by the administrator",
@@ -34,13 +33,6 @@ def hooks() -> None:
 
     Hooks are commands of `hooks.json` and `[hooks]` that run at events of a session.
     """
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(hooks)
-    own.context_settings = {**hooks.context_settings, "obj": context}
-    return own
 
 
 @hooks.command("list")

@@ -19,6 +19,12 @@ __all__ = ["codex_commands"]
 @hookimpl
 def codex_commands() -> Iterable[click.Command]:
     """Offer ``codex-framework mcp-server``."""
-    from codex_plugin_mcp_server.command import mcp_server
+    from codex_framework import LazyCommand
 
-    return [mcp_server]
+    return [
+        LazyCommand(
+            "mcp-server",
+            "Serve the agent to MCP clients, over stdio or HTTP.",
+            "codex_plugin_mcp_server.command:mcp_server",
+        )
+    ]

@@ -38,6 +38,13 @@ def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework history``."""
-    from codex_plugin_message_history.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "history",
+            "Show the prompts that interfaces have kept.",
+            "codex_plugin_message_history.cli:history",
+            obj=plugin,
+        )
+    ]

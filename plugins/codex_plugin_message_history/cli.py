@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 from collections import deque
@@ -12,7 +11,7 @@ import click
 
 from codex_framework import PluginContext
 
-__all__ = ["command", "history"]
+__all__ = ["history"]
 
 
 @click.command("history")
@@ -51,13 +50,6 @@ def history(context: PluginContext, /, text: str | None, *, limit: int, session:
         else:
             text = _printable(" ".join(entry.text.split()), 200)
             click.echo(f"{_stamp(entry.ts)}  {_printable(entry.session_id, 8)}  {text}")
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(history)
-    own.context_settings = {**history.context_settings, "obj": context}
-    return own
 
 
 def _printable(text: str, most: int) -> str:

@@ -59,9 +59,13 @@ def codex_observers(plugin: PluginContext) -> Iterable[Observer]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework models``."""
-    from codex_plugin_models.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "models", "List models, and what is known about them.", "codex_plugin_models.cli:models", obj=plugin
+        )
+    ]
 
 
 @hookimpl

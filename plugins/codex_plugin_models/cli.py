@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,14 +12,7 @@ from codex_framework import ConfigError, ModelError, PluginContext, ProviderInfo
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_models.listing import Known, known_model, known_models, properties
 
-__all__ = ["command"]
-
-
-def command(plugin: PluginContext) -> click.Command:
-    """Return ``models`` for a kernel's plugins."""
-    own = copy.copy(models)
-    own.context_settings = {**own.context_settings, "obj": plugin}
-    return own
+__all__ = ["models"]
 
 
 @click.command("models", short_help="List models, and what is known about them.")

@@ -42,6 +42,13 @@ def codex_events() -> Iterable[type[EventMsg]]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework prompts``."""
-    from codex_plugin_prompts.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "prompts",
+            "List your custom prompts, and show what one stands for.",
+            "codex_plugin_prompts.cli:prompts",
+            obj=plugin,
+        )
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shlex
 
@@ -14,7 +13,7 @@ from codex_plugin_prompts.events import CustomPrompt
 from codex_plugin_prompts.expansion import PREFIX, ExpansionError, expanded, named_arguments
 from codex_plugin_prompts.library import FOLDER, PromptFileError, find_prompt, read_prompts
 
-__all__ = ["command", "prompts"]
+__all__ = ["prompts"]
 
 
 @click.group("prompts")
@@ -23,13 +22,6 @@ def prompts() -> None:
 
     A custom prompt is a file in `$CODEX_HOME/prompts`. An input `/prompts:NAME ARGUMENTS` stands for its text.
     """
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(prompts)
-    own.context_settings = {**prompts.context_settings, "obj": context}
-    return own
 
 
 @prompts.command("list")

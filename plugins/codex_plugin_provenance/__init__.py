@@ -20,6 +20,13 @@ __all__ = ["codex_commands"]
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework why``."""
-    from codex_plugin_provenance.command import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "why",
+            "Tell who changed, refused or added something in a session.",
+            "codex_plugin_provenance.command:why",
+            obj=plugin,
+        )
+    ]

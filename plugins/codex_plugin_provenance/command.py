@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import click
@@ -10,7 +9,7 @@ import click
 from codex_framework import PluginContext
 from codex_framework.toolkit.terminal_text import printable
 
-__all__ = ["command", "why"]
+__all__ = ["why"]
 
 
 @click.command("why")
@@ -40,10 +39,3 @@ def why(context: PluginContext, session: str, item: str | None, *, as_json: bool
         click.echo(line)
     for fault in found.faults:
         click.echo(printable(f"Warning: {fault}"), err=True)
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(why)
-    own.context_settings = {**why.context_settings, "obj": context}
-    return own

@@ -19,9 +19,15 @@ __all__ = ["codex_commands", "codex_thread_stores"]
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework sessions``, and Codex's commands ``archive``, ``unarchive`` and ``delete``."""
-    from codex_plugin_sessions.cli import commands
+    from codex_framework import LazyCommand
 
-    return commands(plugin)
+    texts = {
+        "sessions": "List, search, show and manage the sessions on disk.",
+        "archive": "Archive SESSION: it is no longer listed, and cannot be resumed.",
+        "unarchive": "Move SESSION back from the archive.",
+        "delete": "Delete SESSION for ever.",
+    }
+    return [LazyCommand(name, text, f"codex_plugin_sessions.cli:{name}", obj=plugin) for name, text in texts.items()]
 
 
 @hookimpl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadQuery
     from codex_plugin_sessions.stores import Sessions
 
-__all__ = ["commands", "sessions"]
+__all__ = ["archive", "delete", "sessions", "unarchive"]
 
 _SESSION = click.argument("session", metavar="SESSION", required=False)
 _LAST = click.option("--last", is_flag=True, help="The session of this folder that was changed last.")
@@ -213,19 +212,6 @@ def export(context: PluginContext, /, session: str | None, form: str, output: st
         return
     _write_new(Path(output), lines)
     click.echo(f"Wrote {output}.", err=True)
-
-
-def commands(context: PluginContext) -> list[click.Command]:
-    """Return the commands for one kernel."""
-    group = copy.copy(sessions)
-    group.commands = {name: _for(context, command) for name, command in sessions.commands.items()}
-    return [group, *(group.commands[name] for name in ("archive", "unarchive", "delete"))]
-
-
-def _for(context: PluginContext, command: click.Command) -> click.Command:
-    own = copy.copy(command)
-    own.context_settings = {**command.context_settings, "obj": context}
-    return own
 
 
 def _sessions(context: PluginContext) -> Sessions:

@@ -75,6 +75,13 @@ def codex_events() -> Iterable[type[EventMsg]]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework skills``."""
-    from codex_plugin_skills.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "skills",
+            "List the skills of this folder, and switch them on and off.",
+            "codex_plugin_skills.cli:skills",
+            obj=plugin,
+        )
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from codex_plugin_skills.catalog import Catalog
 from codex_plugin_skills.reading import Skill
 from codex_plugin_skills.sources import Sources
 
-__all__ = ["command", "skills"]
+__all__ = ["skills"]
 
 _SCOPES = {
     "repo": "of this project",
@@ -33,13 +32,6 @@ def skills() -> None:
 
     A skill is a folder with instructions in a file `SKILL.md`.
     """
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(skills)
-    own.context_settings = {**skills.context_settings, "obj": context}
-    return own
 
 
 @skills.command("list")

@@ -86,6 +86,6 @@ def codex_telemetry(plugin: PluginContext) -> Iterable[Telemetry]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework trace``."""
-    from codex_plugin_trace.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [LazyCommand("trace", "Show traces and recorded sessions.", "codex_plugin_trace.cli:trace", obj=plugin)]

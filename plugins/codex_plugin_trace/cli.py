@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +12,7 @@ from codex_framework import PluginContext
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.replacement import NotPermittedError, replace_file
 
-__all__ = ["command", "trace"]
+__all__ = ["trace"]
 
 
 @click.group("trace")
@@ -22,13 +21,6 @@ def trace() -> None:
 
     `exec --trace FILE` writes a trace.
     """
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(trace)
-    own.context_settings = {**trace.context_settings, "obj": context}
-    return own
 
 
 @trace.command("view")

@@ -28,6 +28,13 @@ def codex_settings() -> type[Any]:
 @hookimpl
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework usage``."""
-    from codex_plugin_usage.cli import command
+    from codex_framework import LazyCommand
 
-    return [command(plugin)]
+    return [
+        LazyCommand(
+            "usage",
+            "Show the tokens that sessions have used, and what they cost.",
+            "codex_plugin_usage.cli:usage",
+            obj=plugin,
+        )
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from codex_plugin_usage.folders import SessionFile
     from codex_plugin_usage.scan import By
 
-__all__ = ["command", "usage"]
+__all__ = ["usage"]
 
 
 @click.command("usage")
@@ -81,13 +80,6 @@ def usage(
         for line in lines_of(report, limit):
             click.echo(line)
     _warn([*warnings, *report.problems.sentences()])
-
-
-def command(context: PluginContext) -> click.Command:
-    """Return the command for one kernel."""
-    own = copy.copy(usage)
-    own.context_settings = {**usage.context_settings, "obj": context}
-    return own
 
 
 def _warn(sentences: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARE
 from codex_framework.config import load_config
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing.script_files import read_script
+from codex_framework.toolkit.lazy_command import LazyCommand
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -156,6 +157,7 @@ def unknown(words: list[str]) -> list[str]:
             if not isinstance(command, click.Group) or word.startswith("-"):
                 break
             found = command.get_command(context, word)
+            found = found.command if isinstance(found, LazyCommand) else found
             if found is None:
                 return [word]
             command = found

@@ -20,7 +20,9 @@ __all__ = ["codex_commands", "codex_exec_commands", "codex_exec_options"]
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:  # type: ignore[empty-body]
     """Offer subcommands of the ``codex-framework`` command.
 
-    Called only for ``--help`` and for a command that is not built in.
+    Called only for ``--help`` and for a command that is not built in, but then for all plugins. A :class:`LazyCommand` keeps the
+    commands of other plugins fast: ``LazyCommand("costs", "Show costs.", "my_plugin.cli:costs", obj=plugin)`` imports
+    ``my_plugin.cli`` only when ``costs`` runs. Import ``LazyCommand`` within the hook, because it imports click.
 
     Example:
         ```python

@@ -243,6 +243,8 @@ def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None]) -> 
 def _command(registry: Registry, report: PluginReport, name: str) -> PluginCheck:
     from click.testing import CliRunner
 
+    from codex_framework.toolkit.lazy_command import LazyCommand
+
     def help_of() -> None:
         command = registry.command_table.commands[name].item
         done = CliRunner().invoke(command, ["--help"])
@@ -250,6 +252,9 @@ def _command(registry: Registry, report: PluginReport, name: str) -> PluginCheck
             raise ContractViolation(
                 "command", name, [f"`{name} --help` ends with status {done.exit_code}: {done.output}"]
             )
+        if isinstance(command, LazyCommand) and command.name != command.command.name:
+            fact = f"the LazyCommand is called {command.name!r}, and the command that it stands for {command.command.name!r}"
+            raise ContractViolation("command", name, [fact])
 
     return _guarded(report.name, "command", name, help_of)
 

@@ -12,7 +12,7 @@ from codex_framework import CodexError
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
 from codex_framework.testing import say
-from codex_plugin_hooks.cli import command
+from codex_plugin_hooks.cli import hooks as hooks_command
 from tests.plugins.hooks.conftest import group, prints, specific
 
 
@@ -24,7 +24,7 @@ def cli(hooks, monkeypatch):
     def run(*words, answer=None, code=0):
         environ = {"CODEX_HOME": str(hooks.home), "PATH": "/usr/bin:/bin", "HOME": str(hooks.home)}
         context = LoadContext("hooks", load_config(cwd=hooks.workspace, environ=environ), environ)
-        result = CliRunner().invoke(command(context), words, input=answer)
+        result = CliRunner().invoke(hooks_command, words, input=answer, obj=context)
         if isinstance(result.exception, CodexError):
             raise result.exception
         assert result.exit_code == code, result.output

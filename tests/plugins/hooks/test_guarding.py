@@ -13,7 +13,7 @@ from codex_framework import ConfigError
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
 from codex_framework.testing import KernelFactory, call, say
-from codex_plugin_hooks.cli import command
+from codex_plugin_hooks.cli import hooks as hooks_command
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from tests.plugins.hooks.conftest import TRUSTED, group, runs, warned
 
@@ -154,7 +154,7 @@ def test_a_definition_cannot_hide_a_part_of_itself_from_its_reader(hooks, words)
     environ = {"CODEX_HOME": str(hooks.home), "PATH": "/usr/bin:/bin", "HOME": str(hooks.home)}
     hooks.write({"Stop": ["printf 'a\\033[1Ab' >&2; exit 1 # \r\x1b[2Knothing\n\u202e here"]})
     context = LoadContext("hooks", load_config(cwd=hooks.workspace, environ=environ), environ)
-    done = CliRunner().invoke(command(context), words, input="n\n", color=True)
+    done = CliRunner().invoke(hooks_command, words, input="n\n", color=True, obj=context)
     assert "# \\r\\x1b[2Knothing\\n\\u202e here" in done.output
     assert not any(char in done.output for char in "\r\x1b\u202e")
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
 from codex_framework.testing import call, custom_call, say
-from codex_plugin_hooks.cli import command
+from codex_plugin_hooks.cli import hooks as hooks_command
 from codex_plugin_hooks.scripts import scripts
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from tests.plugins.hooks.conftest import group
@@ -115,10 +115,10 @@ def test_the_list_says_what_is_protected_and_what_is_not(hooks, workspace):
     hooks.write({"Stop": ["python3 tools/guard.py && $WHERE/other.sh && python3 -m third"]})
     environ = {"CODEX_HOME": str(hooks.home), "PATH": "/nowhere"}
     context = LoadContext("hooks", load_config(cwd=workspace, environ=environ), environ)
-    shown = CliRunner().invoke(command(context), ["list"]).output
+    shown = CliRunner().invoke(hooks_command, ["list"], obj=context).output
     assert "read-only for the model: tools/guard.py\n" in shown
     assert "not understood, so perhaps not protected: $WHERE/other.sh, python3 -m third\n" in shown
-    (entry,) = json.loads(CliRunner().invoke(command(context), ["list", "--json"]).output)["hooks"]
+    (entry,) = json.loads(CliRunner().invoke(hooks_command, ["list", "--json"], obj=context).output)["hooks"]
     assert (entry["protectedPaths"], entry["notUnderstood"]) == (
         ["tools/guard.py"],
         ["$WHERE/other.sh", "python3 -m third"],

@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.ops import TextInput, UserInputOp
 from codex_framework.contract.protocol.wire import read_event, to_wire
 from codex_framework.plugins.context import LoadContext
 from codex_framework.testing import say
-from codex_plugin_prompts.cli import command
+from codex_plugin_prompts.cli import prompts as prompts_command
 from codex_plugin_prompts.events import ListCustomPromptsResponseEvent
 from codex_plugin_prompts.library import read_prompts
 from codex_plugin_prompts.request import ListCustomPrompts
@@ -217,7 +217,7 @@ def cli(codex_home: Path, workspace: Path) -> Callable[..., str]:
     def run(*words: str) -> str:
         environ = {"CODEX_HOME": str(codex_home)}
         config = load_config(cwd=workspace, environ=environ)
-        result = CliRunner().invoke(command(LoadContext("prompts", config, environ)), words)
+        result = CliRunner().invoke(prompts_command, words, obj=LoadContext("prompts", config, environ))
         if isinstance(result.exception, CodexError):
             raise result.exception
         assert result.exit_code == 0, result.output

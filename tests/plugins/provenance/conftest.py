@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from codex_framework import CodexError
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
-from codex_plugin_provenance.command import command
+from codex_plugin_provenance.command import why as why_command
 
 ID = "019f2c1e-7807-74a8-8db7-4a061f4c8922"
 OTHER = "019f2c1e-9999-74a8-8db7-4a061f4c8922"
@@ -92,7 +92,7 @@ def why(codex_home: Path, workspace: Path) -> Callable[..., str]:
     def run(*words: str) -> str:
         environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin", "HOME": str(codex_home)}
         context = LoadContext("provenance", load_config(cwd=workspace, environ=environ), environ)
-        result = CliRunner().invoke(command(context), words)
+        result = CliRunner().invoke(why_command, words, obj=context)
         if isinstance(result.exception, CodexError):
             raise result.exception
         assert result.exit_code == 0, result.output

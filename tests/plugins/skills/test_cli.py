@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from codex_framework import CodexError
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
-from codex_plugin_skills.cli import command
+from codex_plugin_skills.cli import skills as skills_command
 from tests.plugins.skills.conftest import Skills, injected, lines, write_skill
 
 
@@ -23,7 +23,7 @@ def cli(skills: Skills, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def run(*words: str) -> str:
         environ = {"CODEX_HOME": str(skills.home), "HOME": str(skills.person)}
         config = load_config(cwd=skills.project, environ=environ, overrides=[skills.trusted])
-        result = CliRunner().invoke(command(LoadContext("skills", config, environ)), words)
+        result = CliRunner().invoke(skills_command, words, obj=LoadContext("skills", config, environ))
         if isinstance(result.exception, CodexError):
             raise result.exception
         assert result.exit_code == 0, result.output

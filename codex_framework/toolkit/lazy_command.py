@@ -1,0 +1,69 @@
+"""A subcommand that is imported when it is used, so that `--help` and the other commands start without it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import click
+
+from codex_framework.contract.errors import CodexError, described
+
+__all__ = ["LazyCommand"]
+
+
+class LazyCommand(click.Command):
+    """Stands for a command until it is run, or asked for its help.
+
+    Args:
+        name: The name of the command.
+        text: What it does, in one sentence, for the list of commands.
+        location: ``module:attribute`` of the command, which click's decorators have made.
+        obj: What ``click.pass_obj`` passes to the command and its subcommands, such as the ``PluginContext``.
+    """
+
+    def __init__(self, name: str, text: str, location: str, *, obj: object = None) -> None:
+        super().__init__(name, short_help=text)
+        self._location = location
+        self._obj = obj
+
+    @cached_property
+    def command(self) -> click.Command:
+        """The command itself.
+
+        Raises:
+            CodexError: It cannot be imported, or is no command.
+        """
+        module, _, attribute = self._location.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except Exception as error:  # a module of a plugin may raise anything
+            raise CodexError(
+                f"the command {self.name!r} cannot be imported from {self._location}: {described(error)}",
+                slug="command",
+                hint="Fix or uninstall the plugin that offers it; `codex-framework plugins` lists the plugins.",
+            ) from error
+        if not isinstance(found, click.Command):
+            raise CodexError(
+                f"{self._location} of the command {self.name!r} is no click command but {type(found).__name__}",
+                slug="command",
+                hint="Name a function with the decorator `click.command` or `click.group`.",
+            )
+        return found
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the command itself, which click runs then."""
+        if self._obj is not None:
+            extra.setdefault("obj", self._obj)
+        return self.command.make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command itself."""
+        return self.command.invoke(ctx)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters of the command itself."""
+        return self.command.get_params(ctx)
