@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from codex_framework import Component, ContextSource, OpHandler, PluginContext, hookimpl
+from codex_framework import Component, ContextSource, EventMsg, OpHandler, PluginContext, hookimpl
 from codex_framework.toolkit.exports import exported
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ __all__ = [
     "InterAgentCommunication",
     "codex_components",
     "codex_context_sources",
+    "codex_events",
     "codex_ops",
     "codex_settings",
 ]
@@ -56,6 +57,14 @@ def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
     from codex_plugin_sub_agents.team_context import AgentTeam
 
     return [AgentTeam(_component(plugin))]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare the events by which older clients learn about agents."""
+    from codex_plugin_sub_agents.events import EVENTS
+
+    return EVENTS
 
 
 @hookimpl

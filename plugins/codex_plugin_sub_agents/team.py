@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from codex_framework import Agent, CodexError, ThreadClient, ThreadContext, ToolError
+from codex_framework import Agent, CodexError, EventMsg, ThreadClient, ThreadContext, ToolError
 from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_plugin_sub_agents.family import Family
 from codex_plugin_sub_agents.mail import FINAL_ANSWER, Communication
 from codex_plugin_sub_agents.mailbox import Mailbox
+from codex_plugin_sub_agents.older_events import older_end
 from codex_plugin_sub_agents.paths import ROOT, checked_name
 from codex_plugin_sub_agents.settings import Settings
 from codex_plugin_sub_agents.status import INTERRUPTED, NOT_FOUND, PENDING, RUNNING, SHUTDOWN, Status
@@ -348,16 +349,13 @@ class Team(Family):
         except ToolError:
             self.thread.warn(f"the last message of the agent {member.path} was not delivered: too many are unread")
         turn = self.thread.turn
-        event = activity(
-            "completed", f"subagent-completed-{turn_id}", member, self.thread.id, None if turn is None else turn.turn_id
-        )
-        self.thread.emit(event)
+        item_id, own_turn = f"subagent-completed-{turn_id}", "" if turn is None else turn.turn_id
+        for event in activity("completed", item_id, member, self.thread.id, own_turn):
+            self.thread.emit(event)
 
 
-def activity(
-    kind: str, item_id: str, member: Member, thread_id: str, turn_id: str | None, **more: Any
-) -> ItemCompletedEvent:
-    """Return what clients learn about an agent: the item ``SubAgentActivity``.
+def activity(kind: str, item_id: str, member: Member, thread_id: str, turn_id: str, **more: Any) -> Iterator[EventMsg]:
+    """Yield what clients learn about an agent: the item ``SubAgentActivity``, and the older event.
 
     Args:
         kind: ``started``, ``interacted``, ``interrupted`` or ``completed``.
@@ -373,7 +371,11 @@ def activity(
         "reasoning_effort": None,
         **more,
     }
-    return ItemCompletedEvent(thread_id, turn_id or "", item, int(time.time() * 1000))
+    now = int(time.time() * 1000)
+    yield ItemCompletedEvent(thread_id, turn_id, item, now)
+    older = older_end(item, now)
+    if older is not None:
+        yield older
 
 
 def _path_of(part: TeamPart, above: Team) -> str:

@@ -64,7 +64,8 @@ class TeamAction:
 
     def tell(self, kind: str, member: Member, context: ToolContext, **more: Any) -> None:
         """Tell clients what was done with an agent."""
-        context.emit(activity(kind, context.call_id, member, context.thread_id, context.turn_id, **more))
+        for event in activity(kind, context.call_id, member, context.thread_id, context.turn_id, **more):
+            context.emit(event)
 
 
 class SpawnAgent(TeamAction):

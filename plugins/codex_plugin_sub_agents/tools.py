@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from codex_framework import (
@@ -19,6 +19,7 @@ from codex_plugin_sub_agents.arguments import agent_for, check_fork, given_input
 from codex_plugin_sub_agents.family import Family, checked_id
 from codex_plugin_sub_agents.items import CallItem
 from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
+from codex_plugin_sub_agents.tree import Member
 from codex_plugin_sub_agents.waiting import first_final, time_limit_s
 
 __all__ = ["ACTIONS"]
@@ -62,7 +63,9 @@ class SpawnAgent(Action):
             check_fork(given)
         role = given.get("agent_type")
         agent = agent_for(self.family.agent(role), given, context)
-        item = CallItem(context, self.name, (), task)
+        effort = agent.reasoning_effort or self.family.thread.settings.reasoning_effort or context.model.default_effort
+        about = {"model": agent.model or context.model.slug, "reasoning_effort": effort}
+        item = CallItem(context, self.name, (), task, **about)
         try:
             member = await self.family.spawn(agent, role, items, task, fork=fork)
         except ToolError as error:
@@ -71,8 +74,7 @@ class SpawnAgent(Action):
         except BaseException:
             item.end({}, failed=True)
             raise
-        model = agent.model or context.model.slug
-        item.end({member.id: "pending_init"}, names={member.id: member.name}, model=model)
+        item.end({member.id: "pending_init"}, members=[member])
         return {"agent_id": member.id, "nickname": member.name}
 
 
@@ -96,7 +98,7 @@ class SendInput(Action):
         except CodexError as error:
             raise ToolError(str(error)) from error
         finally:
-            item.end({target: self.family.status_of(target)}, names=_names(self.family, [target]), failed=failed)
+            item.end({target: self.family.status_of(target)}, members=_open(self.family, [target]), failed=failed)
         return {"submission_id": submission}
 
 
@@ -119,7 +121,7 @@ class ResumeAgent(Action):
         except CodexError as error:
             raise ToolError(str(error)) from error
         finally:
-            item.end({target: self.family.status_of(target)}, names=_names(self.family, [target]), failed=failed)
+            item.end({target: self.family.status_of(target)}, members=_open(self.family, [target]), failed=failed)
         return {"status": self.family.status_of(target)}
 
 
@@ -143,12 +145,12 @@ class WaitAgent(Action):
         if len(targets) > _MAX_TARGETS:
             raise ToolError(f"at most {_MAX_TARGETS} agents can be waited for at once")
         limit_s = time_limit_s(given.get("timeout_ms"), self.family.shortest_wait_ms)
-        item = CallItem(context, "wait", targets)
+        item = CallItem(context, "wait", targets, members=_open(self.family, targets))
         states: Mapping[str, Any] = {}
         try:
             states = await first_final(self.family, targets, limit_s)
         finally:
-            item.end(states, names=_names(self.family, states))
+            item.end(states, members=_open(self.family, states))
         return {"status": states, "timed_out": not states}
 
 
@@ -161,12 +163,12 @@ class CloseAgent(Action):
         """End the agent."""
         target = checked_id(given["target"])
         item = CallItem(context, self.name, [target])
-        names = _names(self.family, [target])
+        members = _open(self.family, [target])
         before = self.family.status_of(target)
         try:
             await self.family.close(self.family.member(target))
         finally:
-            item.end({target: before}, names=names)
+            item.end({target: before}, members=members)
         return {"previous_status": before}
 
 
@@ -219,8 +221,8 @@ class SendMessage(Action):
         return found.client
 
 
-def _names(family: Family, ids: Sequence[str] | Mapping[str, Any]) -> Mapping[str, str]:
-    return {key: family.children[key].name for key in ids if key in family.children}
+def _open(family: Family, ids: Iterable[str]) -> Sequence[Member]:
+    return [family.children[key] for key in ids if key in family.children]
 
 
 ACTIONS: Mapping[str, type[Action]] = {
