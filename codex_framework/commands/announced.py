@@ -33,6 +33,9 @@ __all__ = [
     "AnnouncedCommand",
 ]
 
+_OF_USER = "user_shell"
+"""The source of commands that the user typed. What they leave in the background continues."""
+
 
 class AnnouncedCommand:
     """A running command whose start, output and end are reported to clients."""
@@ -91,6 +94,7 @@ class AnnouncedCommand:
                 on_chunk=self._chunk if self._request.announce else None,
                 gate=gate,
                 whole_words=self._call.redact is not None,
+                leave_group=self._request.source == _OF_USER,
             )
             failed = False
         except CommandFailed as error:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
-from codex_framework.commands.process.spawn import group_gone, group_lives, signal_session
+from codex_framework.commands.process.spawn import exit_code, group_gone, group_lives, signal_session
 from codex_framework.commands.process.streams import (
     PIPE_BYTES,
     Streams,
@@ -31,10 +31,6 @@ __all__ = ["Command", "start_command"]
 DRAIN_MS = 2000
 """Time limit in milliseconds for output of descendants after the command's own end (Codex: 2 s)."""
 
-_TIMED_OUT = 124
-"""Exit code after a timeout (as in Codex and ``timeout(1)``)."""
-
-_SIGNAL_BASE = 128
 KILL_AFTER_S = 0.05
 """Delay in seconds between SIGTERM and SIGKILL (Codex's)."""
 
@@ -63,6 +59,7 @@ async def start_command(
     whole_words: bool = False,
     lossless: bool = False,
     grace_s: float = KILL_AFTER_S,
+    leave_group: bool = False,
 ) -> Command:
     """Start a command.
 
@@ -82,6 +79,7 @@ async def start_command(
         gate: The gate for the command's network traffic. None means that the confinement needs none.
         lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits if nobody reads.
         grace_s: Delay in seconds between SIGTERM and SIGKILL.
+        leave_group: Whether processes that the command leaves in its group may continue after its end.
 
     Raises:
         CommandFailed: The command cannot be started; the fact is the system's text
@@ -129,6 +127,7 @@ async def start_command(
         whole_words=whole_words,
         lossless=lossless,
         grace_s=grace_s,
+        leave_group=leave_group,
     )
     command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
     return command
@@ -151,6 +150,7 @@ class Command:
         whole_words: bool = False,
         lossless: bool = False,
         grace_s: float = KILL_AFTER_S,
+        leave_group: bool = False,
     ) -> None:
         self._child = child
         self._loop = asyncio.get_running_loop()
@@ -171,6 +171,7 @@ class Command:
         self._window = self._all  # the same object until the first take
         self._lossless = lossless
         self._grace_s = grace_s
+        self._leave_group = leave_group
         self._output_stream = OutputStream(ended=False, resume=self._listen) if lossless else None
         self._status: int | None = None
         self._timed_out = False
@@ -201,7 +202,7 @@ class Command:
     @property
     def exit_code(self) -> int | None:
         """The exit code, or None until the command has ended and its output was read."""
-        return self._exit_code() if self._ended.is_set() else None
+        return exit_code(self._status, timed_out=self._timed_out) if self._ended.is_set() else None
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
         """Return the output from now on, until the end. There can be one reader; a slow one loses the oldest output beyond 1 MiB.
@@ -262,6 +263,7 @@ class Command:
         """
         if self._ended.is_set():
             return
+        self._leave_group = True  # what is left may clean up until it is killed below
         self._signal(signal.SIGTERM)
         finished = self._loop.create_future()
         self._loop.call_later(self._grace_s, self._kill_survivors, finished)
@@ -423,23 +425,18 @@ class Command:
         for fd in list(self._sources):
             self._close_source(fd)
         self._close_stdin_now()
+        if not self._leave_group and self._status is not None:
+            self._child.end_group()
         for timer in self._timers:
             timer.cancel()
         if self._output_stream is not None:
             self._output_stream.end()
 
-    def _exit_code(self) -> int:
-        if self._timed_out:
-            return _TIMED_OUT
-        status = self._status
-        assert status is not None
-        return status if status >= 0 else _SIGNAL_BASE - status
-
     def _make_result(self) -> CommandResult:
         stdout = self._stdout.text()
         only_stdout = self._stdout is self._all and not self._all.omitted
         return CommandResult(
-            exit_code=self._exit_code(),
+            exit_code=exit_code(self._status, timed_out=self._timed_out),
             stdout=stdout,
             stderr="" if self._stderr is None else self._stderr.text(),
             output=stdout if only_stdout else self._all.marked_text(),

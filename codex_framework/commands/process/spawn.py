@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, 
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.signals import default_signals, signals_are_default, with_default_signals
 
-__all__ = ["SpawnedProcess", "Unconfined", "group_gone", "group_lives", "signal_group", "signal_session"]
+__all__ = ["SpawnedProcess", "Unconfined", "exit_code", "group_gone", "group_lives", "signal_group", "signal_session"]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
@@ -24,6 +25,18 @@ _GONE_CHECKS_S = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 """Pauses in seconds between checks whether the group is gone after SIGKILL."""
 
 _PLAIN_ARGUMENTS = "Pass arguments and variables that are text without NUL bytes."
+
+_TIMED_OUT = 124
+"""Exit code after a timeout (as in Codex and ``timeout(1)``)."""
+
+_SIGNAL_BASE = 128
+
+
+def exit_code(status: int | None, *, timed_out: bool) -> int:
+    """Return the exit code for a status, in which -N means ended by signal N."""
+    if timed_out or status is None:
+        return _TIMED_OUT
+    return status if status >= 0 else _SIGNAL_BASE - status
 
 
 def signal_group(pid: int, number: int) -> bool:
@@ -101,6 +114,17 @@ class SpawnedProcess(ChildProcess):
     def signal(self, number: int) -> None:
         """Send a signal to the whole process group. Nothing happens if it is gone."""
         signal_group(self._process.pid, number)
+
+    def end_group(self) -> None:
+        """End what is left of the group. Processes that have left it with ``setsid`` continue."""
+        try:
+            os.kill(self._process.pid, 0)
+        except (
+            ProcessLookupError
+        ):  # the id is not that of another process meanwhile, so the group is this one, if there is any
+            signal_group(self._process.pid, signal.SIGKILL)
+        except PermissionError:
+            return
 
     async def wait(self) -> int:
         """Wait for the end and return the status (negative N: ended by signal N)."""

@@ -62,6 +62,9 @@ class ChildProcess:
         """Wait for the end and return the status, where -N means ended by signal N. Further calls return the same status."""
         raise NotImplementedError
 
+    def end_group(self) -> None:  # for those whose confinement does not end them
+        """End the processes that the command has left in its group. Called once after its end, when its output has been read."""
+
     def take_terminal(self) -> int | None:
         """Return the other side of the terminal that replaced the one in the launch.
 

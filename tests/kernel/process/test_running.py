@@ -206,6 +206,35 @@ def test_a_command_that_runs_out_of_time_is_killed_with_its_descendants() -> Non
     assert ends(child)
 
 
+@pytest.mark.parametrize(
+    ("start_it", "leave_group", "goes_on"),
+    [
+        ("sleep 60 >/dev/null 2>&1 &", False, False),
+        ("trap '' TERM HUP; nohup sleep 60 >/dev/null 2>&1 &", False, False),
+        ("setsid sleep 60 >/dev/null 2>&1 &", False, True),
+        ("sleep 60 >/dev/null 2>&1 &", True, True),
+    ],
+)
+def test_what_a_command_leaves_in_its_group_ends_with_it(start_it: str, leave_group: bool, goes_on: bool) -> None:
+    async def main() -> tuple[CommandResult, int]:
+        command = await start(*script(f"{start_it} echo $!"), leave_group=leave_group)
+        ended = await command.wait()
+        return ended, int(ended.output)
+
+    ended, child = run(main())
+    assert ended.exit_code == 0
+    if goes_on:
+        os.kill(child, signal.SIGKILL)
+    assert ends(child)
+
+
+def test_what_a_command_leaves_may_write_until_its_output_has_been_read() -> None:
+    async def main() -> CommandResult:
+        return await (await start(*script("(sleep 0.1; echo late) & echo early"))).wait()
+
+    assert run(main()).output == "early\nlate\n"
+
+
 def test_killing_ends_the_whole_group_even_those_who_ignore_sigterm() -> None:
     async def main() -> tuple[CommandResult, int]:
         command = await start(*script("(trap '' TERM; echo ready; exec sleep 60) & wait"), drain_ms=60_000)

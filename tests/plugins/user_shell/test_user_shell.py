@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import time
 
 import pytest
@@ -83,6 +84,16 @@ def test_alone_it_is_a_turn_that_the_model_reads_of_in_the_next_one(scene, carry
     assert records(said[:1]) == [("echo hello; echo oops >&2; exit 3", "3", "hello\noops\n")]
     assert any(text.startswith("<environment_context>") for text in said[1:]), "the first turn still has its context"
     assert said[-1] == "What did I do?"
+
+
+def test_what_the_user_leaves_in_the_background_continues(scene, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        events = await carry_out(thread, RunUserShellCommand("sleep 60 >/dev/null 2>&1 & echo $!"))
+        (end,) = (event for event in events if isinstance(event, ExecCommandEndEvent))
+        os.kill(int(end.stdout), signal.SIGKILL)
+
+    scene.play(story, [])
 
 
 def test_clients_are_told_of_the_command_as_of_any_other(scene, carry_out):
