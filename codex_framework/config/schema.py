@@ -165,6 +165,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_providers.*.websocket_connect_timeout_ms": Key(
             "int>=0", "timeout for WebSocket connections, in milliseconds", "15000", _USED
         ),
+        "model_providers.*.request_compression": Key(
+            '"zstd" | "none"', "compression of requests; unset: for OpenAI with a login of ChatGPT", "", _USED
+        ),
         "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
         "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false", _USED),
         "model_providers.*.auth.command": Key("str", "a program that prints a token", "", _USED),
@@ -415,6 +418,7 @@ _FEATURES = """
 USED_FEATURES = (
     "codex_hooks",
     "default_mode_request_user_input",
+    "enable_request_compression",
     "exec_permission_approvals",
     "ghost_commit",
     "goals",

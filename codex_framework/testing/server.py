@@ -35,6 +35,7 @@ class RecordedRequest:
 
     Attributes:
         headers: The headers, with names in lower case.
+        body: The body. If it was compressed (``content-encoding: zstd``), its content.
         connection: The number of the TCP connection, from 1.
         received_at: ``time.monotonic()`` of its first byte.
         answered_at: ``time.monotonic()`` when the answer's last byte was passed to the system; 0 before that.
@@ -364,10 +365,19 @@ def _requests(connection: socket.socket, number: int) -> Iterator[RecordedReques
             method=method,
             path=path,
             headers=headers,
-            body=body[:length],
+            body=_unpacked(body[:length], headers.get("content-encoding", "")),
             connection=number,
             received_at=received_at,
         )
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes:
+    if encoding != "zstd":
+        return body
+    import zstandard  # type: ignore[import-not-found,unused-ignore]
+
+    content: bytes = zstandard.ZstdDecompressor().decompressobj().decompress(body)
+    return content
 
 
 def _head(reply: Reply) -> bytes:

@@ -39,6 +39,7 @@ class ResponsesClient:
         headers: The headers of every request.
         tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
+        compresses: As for :class:`~codex_framework.toolkit.model_server.server_client.ServerClient`.
     """
 
     def __init__(
@@ -50,10 +51,18 @@ class ResponsesClient:
         *,
         tokens: TokenSource | None = None,
         store: bool = False,
+        compresses: bool = False,
     ) -> None:
         self._env = env
         self._server = ServerClient(
-            info, env, url, headers, tokens=tokens, endpoint="/responses", load_reading=_load_reading
+            info,
+            env,
+            url,
+            headers,
+            tokens=tokens,
+            endpoint="/responses",
+            load_reading=_load_reading,
+            compresses=compresses,
         )
         self._bodies = BodyWriter(store=store)
         self._turn_states: dict[str, tuple[str, str]] = {}

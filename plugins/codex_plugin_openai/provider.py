@@ -65,7 +65,16 @@ class ResponsesProvider(ModelProvider):
             info = info.evolve(base_url=found.base_url)
         url, host = post_address(info, "/responses")
         headers = common_headers(info, env, found.key)
-        return ResponsesClient(info, env, url, headers, tokens=found.tokens, store=is_azure(host))
+        # As in Codex, which compresses requests to OpenAI itself with a login of ChatGPT.
+        compresses = found.base_url is not None and info.name == "OpenAI" and self._has_compression
+        return ResponsesClient(
+            info, env, url, headers, tokens=found.tokens, store=is_azure(host), compresses=compresses
+        )
+
+    @property
+    def _has_compression(self) -> bool:
+        features = self._config.get("features")
+        return not isinstance(features, Mapping) or features.get("enable_request_compression") is not False
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown."""

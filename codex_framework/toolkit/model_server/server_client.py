@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from codex_framework.contract.roles.models import Measure
+    from codex_framework.toolkit.model_server.compression import Compressor
     from codex_framework.toolkit.model_server.faults import KnownFault
     from codex_framework.toolkit.model_server.hiding import CredentialFilter
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
@@ -60,9 +61,11 @@ class ServerClient:
         endpoint: The end of the URL's path, for telemetry.
         load_reading: Imports what only a response needs. Called when a request is on its way.
         known: Recognises failures that the API has codes or words of its own for.
+        compresses: Whether bodies are compressed if the provider's table does not say; see
+            :func:`~codex_framework.toolkit.model_server.compression.compressor`.
 
     Raises:
-        ModelError: A variable of the environment names no usable proxy.
+        ModelError: A variable of the environment names no usable proxy, or the compression in the provider's table is unusable.
     """
 
     def __init__(
@@ -76,9 +79,15 @@ class ServerClient:
         endpoint: str,
         load_reading: Callable[[], None],
         known: KnownFault | None = None,
+        compresses: bool = False,
     ) -> None:
         self._info = info
         self._url = url
+        self._compressor: Compressor | None = None
+        if compresses or "request_compression" in info.options:
+            from codex_framework.toolkit.model_server.compression import compressor
+
+            self._compressor = compressor(info, url, by_default=compresses)
         self._headers = dict(headers)
         self._tokens = tokens
         self._authorized = tokens is not None or any(name.lower() == "authorization" for name in headers)
@@ -193,6 +202,17 @@ class ServerClient:
         return await self._post(with_token(headers, self._tokens, token, self._info), body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send the request. If the server refuses a compressed body, send it once more as it is."""
+        if self._compressor is None or (packed := await self._compressor.compressed(headers, body)) is None:
+            return await self._posted(headers, body)
+        answer = await self._posted(*packed)
+        if answer.status != 415:
+            return answer
+        await answer.aclose()
+        self._compressor.refused()
+        return await self._posted(headers, body)
+
+    async def _posted(self, headers: Mapping[str, str], body: bytes) -> Answer:
         try:
             return await self._transport.post(
                 self._url,

@@ -113,6 +113,7 @@ SAMPLES = {
     "int>=1": "50",
     "list[str]": '["a"]',
     "map[str]": '{a = "PATH"}',
+    '"zstd" | "none"': '"zstd"',
 }
 URL = 'base_url = "http://127.0.0.1:1"'
 

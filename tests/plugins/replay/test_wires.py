@@ -55,6 +55,20 @@ def replies() -> list[Reply]:
     ]
 
 
+def test_a_recording_of_compressed_requests_is_one_of_plain_ones(
+    make_kernel: Any, model_server: Start, tmp_path: Path
+) -> None:
+    server = model_server([say("Hello.")])
+    path = tmp_path / "compressed.jsonl"
+    text = config(server.url, "responses", request_compression="zstd")
+    turns(make_kernel, CassetteFile(path, "record")(text), "write this down")
+    server.stop()
+    assert server.requests[0].headers["content-encoding"] == "zstd"
+    assert "write this down" in path.read_text()
+    played = turns(make_kernel, CassetteFile(path)(config(server.url, "responses")), "write this down")
+    assert played == [("Hello.", None)]
+
+
 @pytest.mark.parametrize("wire", ["responses", "chat"])
 def test_turns_play_back_without_a_server(
     make_kernel: Any, model_server: Start, tmp_path: Path, workspace: Path, wire: str
