@@ -56,6 +56,17 @@ def test_a_short_file_with_a_content_without_end_fills_neither_memory_nor_time(t
         tracemalloc.stop()
 
 
+def test_a_single_frame_without_end_is_bounded_too(tmp_path: Path) -> None:
+    path = packed(tmp_path / "file", bytes(80 * MIB))
+    tracemalloc.start()
+    try:
+        with decompressing(path.open("rb")) as content, pytest.raises(OSError, match="its content is longer than"):
+            sum(map(len, iter(lambda: content.read(MIB), b"")))
+        assert tracemalloc.get_traced_memory()[1] < 70 * MIB
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_content_in_proportion_to_its_file_has_no_bound(tmp_path: Path) -> None:
     noise = random.Random(1).randbytes(2 * MIB)
     path = packed(tmp_path / "file", noise + bytes(80 * MIB))

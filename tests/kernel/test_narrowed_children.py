@@ -31,10 +31,11 @@ def play(
     replies: Any,
     policy: Any = DangerFullAccess(),  # noqa: B008
     plugins: Any = (),
+    config: Any = (),
     **settings: Any,
 ) -> Any:
     async def main() -> Any:
-        async with make_kernel(replies, plugins=plugins) as kernel, asyncio.timeout(15):
+        async with make_kernel(replies, plugins=plugins, config=config) as kernel, asyncio.timeout(15):
             thread = await kernel.start_thread(approval_policy=ApprovalPolicy.NEVER, **settings)
             await thread.submit(change(sandbox_policy=policy))
             return await story(kernel, thread)
@@ -182,6 +183,35 @@ def test_a_child_of_a_parent_that_moved_away_can_only_read(make_kernel: Any, tmp
     (tmp_path / "elsewhere").mkdir()
     workspace = WorkspaceWrite(network_access=network, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
     assert play(make_kernel, story, [say("ok")], workspace) == ReadOnly()
+
+
+def test_a_child_is_started_with_what_its_parent_is_permitted_now_although_that_was_narrowed_while_idle(
+    make_kernel: Any,
+) -> None:
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        await thread.submit(change(sandbox_policy=ReadOnly(), approval_policy=ApprovalPolicy.UNTRUSTED))
+        grandchild = await spawner(child)(WORKER)
+        return [(each.settings.sandbox_policy, each.settings.approval_policy) for each in (child, grandchild)]
+
+    assert play(make_kernel, story, []) == [(ReadOnly(), ApprovalPolicy.UNTRUSTED)] * 2
+
+
+def test_the_options_of_the_sandbox_stay_if_only_reading_is_left(make_kernel: Any, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    workspace = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        child = await spawner(thread)(WORKER)
+        await thread.submit(change(cwd=str(tmp_path / "elsewhere")))
+        await child.run("Go!")
+        return child.settings.sandbox_policy, child.settings.permissions.options, thread.settings.permissions.options
+
+    config = "[framework]\nsandbox_private_tmp = true\n[framework.sandbox_limits]\nprocesses = 77\n"
+    policy, own, above = play(make_kernel, story, [say("ok")], workspace, config=config)
+    assert policy == ReadOnly()
+    assert own == above
+    assert own.limits.processes == 77
 
 
 def test_a_turn_is_refused_if_nothing_of_the_permissions_can_be_kept(make_kernel: Any, tmp_path: Path) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from codex_framework import Agent, ApprovalPolicy, ProviderInfo
+from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.events import (
     ContextCompactedEvent,
     TokenCountEvent,
@@ -11,7 +17,10 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     TurnStartedEvent,
 )
-from codex_framework.threads.stored import tokens_counted
+from codex_framework.contract.protocol.policies import ReadOnly
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta
+from codex_framework.threads.stored import keep_model, tokens_counted
 
 BEGIN, END, CUT = TurnStartedEvent("1"), TurnCompleteEvent("1"), TurnAbortedEvent("1", "interrupted")
 
@@ -43,3 +52,29 @@ def test_a_count_from_before_a_compaction_tells_nothing():
 
 def test_a_record_without_turns_is_taken_as_it_is():
     assert tokens_counted([count(1), count(2)]) == 2
+
+
+@pytest.mark.parametrize(("provider", "kept"), [("p", True), ("another", False)])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_child_keeps_its_model_only_at_the_provider_that_has_it(provider, kept, named):
+    info = ProviderInfo(id="p", name="P")
+    settings = Settings(
+        model="of the parent",
+        provider=info,
+        approval_policy=ApprovalPolicy.NEVER,
+        permissions=permissions_of(ReadOnly()),
+        cwd=Path("/"),
+        reasoning_effort="high",
+    )
+    meta = ThreadMeta(
+        id="t",
+        cwd="/",
+        created_at=0.0,
+        originator="",
+        source="subagent",
+        cli_version="",
+        model_provider="" if named else provider,
+    )
+    context = {"model": "own", "effort": "low", **({"model_provider": provider} if named else {})}
+    found = keep_model(StoredThread(meta=meta, history=(), last_turn_context=context), settings, Agent(name="a"))
+    assert (found.model, found.reasoning_effort) == (("own", "low") if kept else ("of the parent", "high"))

@@ -417,6 +417,17 @@ def test_a_provider_that_starts_over_uses_no_retry_but_cannot_do_so_for_ever():
     assert play << other_way >> reconnecting(1) >> Wait(0.2)
 
 
+def test_a_complete_response_lets_a_provider_start_over_as_often_again():
+    other_way = ModelFailed(CUT, retryable=True, info=DISCONNECTED, starts_over=True)
+    look = function("look")
+    play = begun()
+    for _ in range(MAX_STARTS_OVER):
+        play = play << other_way >> Wait(0.0) << TimerFired() >> Sample()
+    play = play << ModelItem(look) >> Record((look,)) >> RunTool(0, look) << ModelCompleted()
+    play = play << ToolFinished(0, output()) >> Record((output(),)) >> Sample()
+    assert play << other_way >> Wait(0.0)
+
+
 def test_h6_a_call_that_was_complete_before_the_cut_runs_once_and_its_output_goes_with_the_retry():
     look = function("look")
     assert (

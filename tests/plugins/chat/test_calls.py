@@ -216,6 +216,7 @@ def test_a_freeform_call_without_a_text_gets_its_arguments(hear: Hear, arguments
         ),
         ('{"command": []}', None),
         ('{"command": [7]}', None),
+        ('{"command": ["ls"], "timeout_ms": NaN}', None),
         ("ls", None),
     ],
 )

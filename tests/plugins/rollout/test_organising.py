@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessa
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadQuery
 from codex_plugin_rollout import RolloutStore
+from codex_plugin_rollout.files import is_session
 
 FORKED = Path(__file__).with_name("forked")
 THREAD = "01a20497-a811-7cb3-859b-50b6e7ed89a1"
@@ -351,3 +352,14 @@ def test_the_damaged_versions_of_a_file_go_with_it(store: RolloutStore, home: st
     left = [each.name for each in path.parent.iterdir()]
     assert sorted(left) == [other.name, f"{other.name}.damaged-1", f"{other.name}.damaged-2"]
     assert not any(b"hello" in each.read_bytes() for each in Path(home).rglob("*") if id_of(1) in each.name)
+
+
+def test_a_link_leads_to_no_session_with_another_id(home: str, tmp_path: Path) -> None:
+    folder = Path(home) / "sessions/2026/11/22"
+    folder.mkdir(parents=True)
+    file = folder / f"rollout-2026-11-22T10-00-00-{id_of(1)}.jsonl"
+    file.write_text("{}\n")
+    for number, leads in ((1, True), (2, False)):
+        link = tmp_path / file.name.replace(id_of(1), id_of(number))
+        link.symlink_to(file)
+        assert is_session(link, Path(home)) is leads
