@@ -24,7 +24,7 @@ from typing import Any, Self
 import attrs
 
 from codex_framework.testing.scripted import Fault, Reply, ReplySource, Script, ScriptEndError
-from codex_framework.testing.wire import RESPONSES, Wire
+from codex_framework.testing.wire import RESPONSES, Wire, reply_bytes
 
 __all__ = ["ModelServer", "RecordedRequest", "ResponsesServer"]
 
@@ -227,7 +227,7 @@ class ModelServer:
             except ScriptEndError:
                 return None
             reply = source if isinstance(source, Reply) else source(received[-1])
-            return reply, _with_faults(wire.events(reply, number), reply.fault or Fault())
+            return reply, _with_faults(reply_bytes(wire, reply, number), reply.fault or Fault())
 
         serve_websocket(connection, request.connection, head, answer, self._stopping.wait)
         return False
@@ -236,7 +236,7 @@ class ModelServer:
         """Return the parts of the body. Each is sent at once, and counts as one for ``Fault.after``."""
         if reply.fault is not None and reply.fault.status is not None:
             return [_plain(reply.fault.status, reply.fault.headers, reply.fault.body)]
-        events = _with_faults(wire.events(reply, number), reply.fault or Fault())
+        events = _with_faults(reply_bytes(wire, reply, number), reply.fault or Fault())
         paced = reply.delta_delay_s or (reply.fault is not None and reply.fault.after is not None)
         if not self._chunk_events:
             chunks = [_chunk(event) for event in events] if paced else [_chunk(b"".join(events))]

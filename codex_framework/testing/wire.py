@@ -20,7 +20,7 @@ from codex_framework.contract.roles.models import (
 )
 from codex_framework.testing.scripted import Fault, Reply, reply_events
 
-__all__ = ["RESPONSES", "Wire", "sse_event", "stream_events"]
+__all__ = ["RESPONSES", "Wire", "reply_bytes", "sse_event", "stream_events"]
 
 
 class Wire(Protocol):
@@ -37,8 +37,22 @@ class Wire(Protocol):
         ...
 
     def events(self, reply: Reply, number: int, /) -> list[bytes]:
-        """Return the events of a reply as bytes, including faults that are events of their own."""
+        """Return the events of a reply as bytes, and the event that ends the response last.
+
+        ``reply.fault`` may ask for faults that only the API can express: ``failed``, ``incomplete``, ``out_of_order``, ``raw_before``.
+        Ignore those that it has no form for. The server itself breaks connections, repeats and cuts events, and leaves out the last
+        one for ``no_completed``, unless there are already fewer events than without this fault.
+        """
         ...
+
+
+def reply_bytes(wire: Wire, reply: Reply, number: int) -> list[bytes]:
+    """Return the events of a reply, without the last one if the API ignores ``no_completed``."""
+    events = wire.events(reply, number)
+    if reply.fault is None or not reply.fault.no_completed:
+        return events
+    whole = wire.events(reply.evolve(fault=reply.fault.evolve(no_completed=False)), number)
+    return events if len(events) < len(whole) else events[:-1]
 
 
 def sse_event(payload: Mapping[str, Any]) -> bytes:

@@ -2,7 +2,8 @@
 
 A Python block runs as a script of its own, in an empty folder, with a ``$CODEX_HOME`` whose provider answers every request. A block
 marked ``python no-run`` needs something that is not here, and is only compiled; one marked ``python as NAME.py`` is a file that the
-text works with, and is compiled too. The tutorial, the page on installing and the hook reference have tests of their own.
+text works with: it is compiled, and the scripts of its page can import it. The tutorial, the page on installing and the hook
+reference have tests of their own.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ def test_a_python_example_runs(block: Block, tmp_path: Path):
     folder.mkdir()
     (home / "script.toml").write_text(_SCRIPT)
     (home / "config.toml").write_text(_HOME.format(script=home / "script.toml"))
+    page = block.place.rpartition(":")[0]
+    for other in blocks("python"):
+        if other.language.startswith("python as ") and other.place.rpartition(":")[0] == page:
+            (folder / other.language.removeprefix("python as ")).write_text(other.text, encoding="utf-8")
     (folder / "example.py").write_text(block.text, encoding="utf-8")
     run = subprocess.run(
         [sys.executable, "-W", "error", "example.py"],

@@ -158,7 +158,7 @@ def _loading(report: PluginReport) -> Iterator[PluginCheck]:
 
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "tools": ("tool", check_tool, ""),
-    "providers": ("provider", None, "check_provider(provider, table) with the fixture responses_server"),
+    "providers": ("provider", None, "check_provider(provider, wire=...) with the API of its server"),
     "catalogues": ("model catalogue", None, "the fixture make_kernel, and check the properties of a turn's model"),
     "sandboxes": ("sandbox", check_sandbox, ""),
     "network_proxies": ("network proxy", check_network_proxy, ""),

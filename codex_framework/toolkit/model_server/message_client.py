@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.functions import Projection
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.server_client import EventReader
-    from codex_framework.toolkit.model_server.splitter import BodySplitter
+    from codex_framework.toolkit.model_server.splitter import BodySplitter, LineSplitter
     from codex_framework.toolkit.model_server.token_source import TokenSource
 
 __all__ = ["Bodies", "MessageClient", "Reply"]
@@ -56,7 +56,7 @@ class Reply(Protocol):
     nothing: ModelError
 
     def feed(self, data: str, /) -> list[ModelEvent]:
-        """Return the model events for an event of the server.
+        """Return the model events for an event of the server. It is not called after ``complete`` is set.
 
         Raises:
             ModelError: It reports an error, or cannot be read and a part of the response is lost with it.
@@ -92,14 +92,15 @@ class MessageClient(ABC):
     Attributes:
         path: The end of the URL's path, such as ``/messages``. Errors and telemetry name it.
         noun: What a response is called in errors, such as ``message``.
-        last: The event with which a stream ends. The reply also gets it after a body that is one JSON value.
+        last: The event with which a stream ends. The reply also gets it after a body that is one JSON value. Not needed with
+            ``LineSplitter``.
         rest_s: Time limit in seconds for what follows the last item, such as the usage. None means the usual one.
         sent_headers: The headers of :func:`request_headers` that this API's servers get. None means all of them.
     """
 
     path: ClassVar[str]
     noun: ClassVar[str]
-    last: ClassVar[str]
+    last: ClassVar[str] = ""
     rest_s: ClassVar[float | None] = None
     sent_headers: ClassVar[tuple[str, ...] | None] = None
 
@@ -133,6 +134,12 @@ class MessageClient(ABC):
     def reply(self, projection: Projection) -> Reply:
         """Return a new reply, for one response."""
 
+    def splitter(self) -> BodySplitter | LineSplitter:
+        """Return a new splitter, which makes events of the pieces of a body. The default is one for server-sent events."""
+        from codex_framework.toolkit.model_server.splitter import BodySplitter
+
+        return BodySplitter()
+
     def load_reading(self) -> None:  # noqa: B027  # an API need not have any
         """Import the modules that only a response needs. It is called when a request is on its way."""
 
@@ -164,15 +171,15 @@ class MessageClient(ABC):
         if self.sent_headers is not None:
             headers = {name: headers[name] for name in self.sent_headers}
         answer = await self._server.ask(request.thread_id, headers, body, request.measure)
-        from codex_framework.toolkit.model_server.splitter import BodySplitter
-
-        splitter, reply = BodySplitter(), self.reply(projection)
+        splitter, reply = self.splitter(), self.reply(projection)
         reader = self._server.events(request.thread_id, answer, splitter, self._meter(request.measure))
         try:
             for loss in self._bodies.losses(request):
                 yield loss
             while not reply.complete:
                 for data in await self._batch(reader, splitter, reply):
+                    if reply.complete:
+                        break
                     for event in reply.feed(data):
                         yield event
                 if reply.alive:
@@ -189,7 +196,7 @@ class MessageClient(ABC):
         """Close all connections."""
         await self._server.aclose()
 
-    async def _batch(self, reader: EventReader, splitter: BodySplitter, reply: Reply) -> list[str]:
+    async def _batch(self, reader: EventReader, splitter: BodySplitter | LineSplitter, reply: Reply) -> list[str]:
         """Return the next events. At the end of the body, the reply is told.
 
         Raises:
@@ -200,17 +207,18 @@ class MessageClient(ABC):
 
         try:
             batch = await reader.batch()
+            if batch is not None:
+                return batch
+            rest = splitter.rest()
         except PageError as error:
             raise web_page(self._info.id, self.path) from error
         except ModelError:
             if not reply.finished:
                 raise
-            batch = None  # the response was whole; only what follows it is missing
-        if batch is not None:
-            return batch
-        if whole := splitter.rest():
-            reply.nothing = no_response(self._info.id, self.path, self.noun, whole[0])
-            return [*whole, self.last]
+            rest = []  # the response was whole; only what follows it is missing
+        if rest:
+            reply.nothing = no_response(self._info.id, self.path, self.noun, rest[0])
+            return [*rest, self.last] if self.last else rest
         reply.end()
         return []
 

@@ -1,10 +1,13 @@
-"""The body of a response as events, whether the server streams it, ignores ``stream``, or answers with a web page."""
+"""The body of a response as events: server-sent events, or one JSON value on each line.
+
+A server may also ignore that it was asked for a stream, or answer with a web page.
+"""
 
 from __future__ import annotations
 
 from codex_framework.toolkit.model_server.sse import EVENT_LIMIT, EventSplitter
 
-__all__ = ["BodySplitter", "PageError"]
+__all__ = ["BodySplitter", "LineSplitter", "PageError"]
 
 _MARK = b"\xef\xbb\xbf"
 _SPACE = 1024
@@ -68,3 +71,49 @@ class BodySplitter:
         if self._length > EVENT_LIMIT:
             raise OverflowError(f"a response of more than {EVENT_LIMIT >> 20} MiB")
         return []
+
+
+class LineSplitter:
+    """Splits a body into its lines, each of which is an event (NDJSON). Empty lines are left out.
+
+    Attributes:
+        unwanted: Number of empty lines. They show that the server is working.
+    """
+
+    def __init__(self) -> None:
+        self.unwanted = 0
+        self._begun = False
+        self._line: list[bytes] = []
+        self._length = 0
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Return the events that this piece completes, in order.
+
+        Raises:
+            OverflowError: An event is too long.
+            PageError: The body is a web page.
+        """
+        *ends, rest = piece.split(b"\n")
+        events: list[str] = []
+        for end in ends:
+            events.extend(self._event(end))
+        self._line.append(rest)
+        self._length += len(rest)
+        if self._length > EVENT_LIMIT:
+            raise OverflowError(f"an event of more than {EVENT_LIMIT >> 20} MiB")
+        return events
+
+    def rest(self) -> list[str]:
+        """Return the last line, if it has no end, once."""
+        return self._event(b"")
+
+    def _event(self, end: bytes) -> list[str]:
+        text = b"".join((*self._line, end)).removeprefix(_MARK).decode("utf-8", "replace").strip()
+        self._line, self._length = [], 0
+        if not text:
+            self.unwanted += 1
+            return []
+        if not self._begun and text.startswith("<"):
+            raise PageError
+        self._begun = True
+        return [text]
