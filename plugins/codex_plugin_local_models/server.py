@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ class LocalServer:
             raise self.senseless(f"its reply to {url} is not a JSON object")
         return content
 
-    async def lines(self, url: str, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def lines(self, url: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Post a request, and yield the JSON objects of its reply, one a line. Lines that are none are skipped.
 
         The reply has no time limit. Close the iterator when it takes too long.

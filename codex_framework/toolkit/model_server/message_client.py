@@ -176,12 +176,14 @@ class MessageClient(ABC):
         try:
             for loss in self._bodies.losses(request):
                 yield loss
-            while not reply.complete:
+            while True:
                 for data in await self._batch(reader, splitter, reply):
-                    if reply.complete:
-                        break
                     for event in reply.feed(data):
                         yield event
+                    if reply.complete:
+                        break
+                if reply.complete:
+                    break
                 if reply.alive:
                     reader.alive, reply.alive = True, False
                 if reply.finished and self.rest_s is not None:
