@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codex_framework import ApprovalReviewer, hookimpl
+from codex_framework import ApprovalReviewer, EventMsg, OpHandler, hookimpl
 
-__all__ = ["codex_approval_reviewers", "codex_settings"]
+__all__ = ["codex_approval_reviewers", "codex_events", "codex_ops", "codex_settings"]
 
 
 @hookimpl
@@ -24,3 +24,19 @@ def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:
     from codex_plugin_guardian.reviewer import Guardian
 
     return [Guardian()]
+
+
+@hookimpl
+def codex_events() -> Iterable[type[EventMsg]]:
+    """Declare ``guardian_assessment``."""
+    from codex_plugin_guardian.events import GuardianAssessmentEvent
+
+    return [GuardianAssessmentEvent]
+
+
+@hookimpl
+def codex_ops() -> Iterable[OpHandler[Any]]:
+    """Offer the handler of ``approve_guardian_denied_action``."""
+    from codex_plugin_guardian.ops import ApproveHandler
+
+    return [ApproveHandler()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from codex_framework.contract.protocol.events.command import (
 from codex_framework.contract.protocol.policies import GranularApproval
 from codex_plugin_guardian.quoting import fitted_value
 
-__all__ = ["ACTION_LIMIT", "action_json", "permissions_json", "summary"]
+__all__ = ["ACTION_LIMIT", "action_json", "action_key", "permissions_json", "summary"]
 
 ACTION_LIMIT = 16_000
 """Maximum number of tokens of the action (Codex's limit)."""
@@ -35,6 +37,12 @@ Request = ExecApprovalRequestEvent | ApplyPatchApprovalRequestEvent | ToolApprov
 def action_json(request: Request, cwd: Path) -> str:
     """Return the requested action in one line of at most :data:`ACTION_LIMIT` tokens. Truncated parts are marked."""
     return fitted_value(_action(request, cwd), ACTION_LIMIT)
+
+
+def action_key(request: Request, cwd: Path) -> str:
+    """Return a digest of the whole action, without the reason that the agent gives for it."""
+    action = {key: value for key, value in _action(request, cwd).items() if key != "reason_given"}
+    return hashlib.sha256(json.dumps(action, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def permissions_json(facts: TurnFacts) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Agent, CodexError, Decision, ReviewDecision, RunResult, Status, ThreadError, TurnContext
 from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.events import WarningEvent
-from codex_plugin_guardian.action import Request, summary
+from codex_plugin_guardian.action import Request, action_key, summary
 from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
+from codex_plugin_guardian.assessments import Refused, action_of, tell
 from codex_plugin_guardian.breaker import Breaker
+from codex_plugin_guardian.events import GuardianAssessmentEvent
 from codex_plugin_guardian.prompt import case, instructions
 from codex_plugin_guardian.settings import Settings
 
@@ -33,19 +37,59 @@ _TIMED_OUT = (
 
 
 async def decision(request: Request, turn: TurnContext, settings: Settings, limit_s: float) -> ReviewDecision:
-    """Return the model's decision: ``timed_out`` after ``limit_s`` seconds, ``denied`` after any error."""
+    """Return the model's decision: ``timed_out`` after ``limit_s`` seconds, ``denied`` after any error.
+
+    An action that the user has approved after its refusal is approved without asking the model.
+    """
+    cwd = turn.facts.cwd
+    refused, key = turn.state(Refused, Refused), action_key(request, cwd)
+    begun = tell(
+        turn,
+        GuardianAssessmentEvent(
+            id=str(uuid.uuid4()),
+            turn_id=turn.facts.turn_id,
+            started_at_ms=_now_ms(),
+            status="in_progress",
+            action=action_of(request, cwd),
+            target_item_id=request.call_id,
+        ),
+    )
+    if refused.take(key):
+        turn.state(Breaker, Breaker).record(turn.facts.turn_id, refused=False)
+        tell(turn, begun, status="approved", completed_at_ms=_now_ms())
+        return ReviewDecision(Decision.APPROVED)
     limit = asyncio.timeout(limit_s)
     try:
         async with limit:
             answer = await _answer(request, turn, settings)
+    except asyncio.CancelledError:
+        tell(turn, begun, status="aborted", completed_at_ms=_now_ms())
+        raise
     except TimeoutError as error:
         if limit.expired():
+            tell(turn, begun, status="timed_out", completed_at_ms=_now_ms())
             turn.emit(WarningEvent(f"The automatic review of {summary(request)} took too long; it was not done."))
             return ReviewDecision(Decision.TIMED_OUT, message=_TIMED_OUT)
         answer = _no_answer(error)
     except Exception as error:  # fails closed
         answer = _no_answer(error)
+    if not answer.allowed:
+        refused.add(begun.id, key, begun.action)
+    known = {"risk_level": answer.risk_level, "user_authorization": answer.user_authorization}
+    tell(
+        turn,
+        begun,
+        status="approved" if answer.allowed else "denied",
+        completed_at_ms=_now_ms(),
+        rationale=answer.rationale or None,
+        decision_source="agent",
+        **{name: None if name == "risk_level" and value == "unknown" else value for name, value in known.items()},
+    )
     return _decided(answer, request, turn)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 async def _answer(request: Request, turn: TurnContext, settings: Settings) -> Answer:

@@ -236,6 +236,7 @@ def test_compactor_summary():
 OPS = {
     "compact": (Compact(), [say("A summary.")]),
     "undo": (Undo(), []),
+    "approve_guardian_denied_action": None,  # names a review of its thread: tests/plugins/guardian
     "review": (Review(ReviewRequest({"type": "custom", "instructions": "Look."})), [say("Fine.")]),
     "thread_rollback": None,  # starts no turn: tests/plugins/undo
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),

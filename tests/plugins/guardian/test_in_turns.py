@@ -17,11 +17,15 @@ from codex_framework import Decision, ReviewDecision, Thread
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.protocol.events.turn import ErrorEvent
 from codex_framework.contract.protocol.items import ResponseItem, is_output
 from codex_framework.contract.protocol.ops import ExecApproval
+from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.kernel import Kernel
 from codex_framework.testing import Offer, RecordedRequest, Reply, ResponsesServer, call, custom_call, fault, say
+from codex_plugin_guardian.action import action_key
 from codex_plugin_guardian.breaker import Breaker
+from codex_plugin_guardian.events import GuardianAssessmentEvent
 from codex_plugin_guardian.reviewer import Guardian
 
 ALLOW = say('{"outcome": "allow"}')
@@ -390,3 +394,104 @@ def test_what_tools_say_cannot_pass_for_something_else(scene: Scene, section: An
     assert text.replace("\n", "").isprintable()
     (action,) = section(text, "APPROVAL REQUEST")
     assert action["reason_given"] == INJECTION
+
+
+def assessments(events: Iterable[Any]) -> list[GuardianAssessmentEvent]:
+    return [event for event in events if isinstance(event, GuardianAssessmentEvent)]
+
+
+def test_clients_are_told_of_a_review_from_its_begin_to_its_end(scene: Scene, workspace: Path):
+    ran = scene.run(
+        [escalated("echo hi", call_id="one"), escalated("rm x", call_id="two"), say("Done.")], [ALLOW, DENY]
+    )
+    first, allowed, second, denied = assessments(ran.result.events)
+    assert (first.status, first.target_item_id, first.turn_id) == ("in_progress", "one", ran.result.events[0].turn_id)
+    assert first.action["type"] == "command"
+    assert first.action["command"].endswith("'echo hi'")
+    assert first.action["cwd"] == str(workspace)
+    assert allowed == first.evolve(
+        status="approved",
+        completed_at_ms=allowed.completed_at_ms,
+        risk_level="low",
+        user_authorization=allowed.user_authorization,
+        rationale=allowed.rationale,
+        decision_source="agent",
+    )
+    assert (denied.id, denied.status, denied.risk_level, denied.user_authorization) == (
+        second.id,
+        "denied",
+        "high",
+        "low",
+    )
+    assert denied.rationale == "It deletes the archive."
+    assert second.id != first.id
+
+
+def approving(scene: Scene, *agent: Reply, twice: bool = False, change: Any = lambda event: event) -> Any:
+    """A turn in which an action is refused, an approval of it, and another turn."""
+    models = Models([escalated("touch made"), say("I stop."), *agent], [DENY])
+
+    async def main() -> Any:
+        async with await scene.kernel(models) as kernel, asyncio.timeout(60):
+            thread = await kernel.start_thread()
+            denied = assessments((await thread.run("Go!")).events)[-1]
+            heard = thread.events()
+            for _ in range(1 + twice):
+                await thread.submit(kernel.op("approve_guardian_denied_action", event=change(to_wire(denied))))
+            result = await thread.run("Again!")
+            await thread.shutdown()
+            errors = [event.msg.message async for event in heard if isinstance(event.msg, ErrorEvent)]
+            return models, result, errors
+
+    return asyncio.run(main())
+
+
+def test_an_action_that_the_user_approves_runs_once_and_nothing_similar_does(scene: Scene, workspace: Path):
+    replies = (
+        escalated("touch made", why="the user said so"),
+        escalated("touch made"),
+        escalated("touch other"),
+        say("End."),
+    )
+    models, result, errors = approving(scene, *replies)
+    assert (workspace / "made").exists()
+    assert not (workspace / "other").exists()
+    states = [event.status for event in assessments(result.events) if event.status != "in_progress"]
+    assert states == ["approved", "denied", "denied"]
+    assert len(models.reviews) == 3, "of the refused action, and of the two that are not approved"
+    notes = [str(item) for item in models.asked[2]["input"] if item.get("role") == "developer"]
+    assert [note for note in notes if "touch made" in note and "approves it" in note]
+    assert errors == []
+
+
+@pytest.mark.parametrize("wrong", [{"status": "approved"}, {"id": "another"}, {"id": 7}])
+def test_an_approval_of_what_was_not_refused_is_an_error(scene: Scene, workspace: Path, wrong: dict[str, Any]):
+    _, _, errors = approving(scene, escalated("touch made"), say("End."), change=lambda event: {**event, **wrong})
+    assert ["no refused action of this thread" in text for text in errors] == [True]
+    assert not (workspace / "made").exists()
+
+
+def test_long_actions_that_differ_anywhere_are_not_the_same():
+    def key(script: str, **more: Any) -> str:
+        ids = {"call_id": script[:3], "turn_id": "t", "started_at_ms": len(script)}
+        return action_key(ExecApprovalRequestEvent(**ids, command=("sh", "-c", script), cwd="/w", **more), Path("/w"))
+
+    long = "x" * 200_000
+    assert key(f"{long}a{long}") != key(f"{long}b{long}")
+    assert key("ls", reason="one") == key("ls", reason="another")
+    assert key("ls") != key("ls", additional_permissions={"network": {"enabled": True}})
+
+
+def test_an_approval_counts_once(scene: Scene):
+    _, _, errors = approving(scene, say("End."), twice=True)
+    assert len(errors) == 1
+
+
+def test_an_interrupted_review_is_told_as_aborted(scene: Scene):
+    async def interrupt(thread: Thread, models: Models) -> None:
+        while not models.reviews:
+            await asyncio.sleep(0.005)
+        await thread.interrupt()
+
+    ran = scene.run([escalated("echo hi")], [ALLOW.evolve(delay_s=5.0)], during=interrupt)
+    assert [event.status for event in assessments(ran.result.events)] == ["in_progress", "aborted"]
