@@ -22,8 +22,9 @@ Pending input / steering; Prompt building; Environment context; Retry / backoff;
 Item model; Token usage; Compaction; History; Rollback; Undo / ghost snapshots; Rollout; Message history; Exec approval;
 Patch approval; Execpolicy amendment; Safety; Shell tool; Sandbox error flow; Exec events; Unified exec; apply_patch; Plan tool;
 Tool system; MCP client; MCP elicitation; Web search; Review mode; User shell command; Custom prompts; Notify; Background events;
-Interrupt / abort; Shutdown; Conversation manager; Chat wire; Telemetry; Rate limits; Inter-agent communication; Guardian;
-request_user_input / permissions / dynamic tools; Config reload; Extensions; Tests in seed
+Interrupt / abort; Shutdown; Conversation manager; Chat wire; ZDR / response storage; Telemetry; Rate limits;
+Inter-agent communication; Guardian;
+request_user_input / permissions / dynamic tools; Memory mode; Config reload; Extensions; Tests in seed
 """
 """The systems of a session that Codex had over the years, and that are here."""
 

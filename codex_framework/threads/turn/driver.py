@@ -28,6 +28,7 @@ from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import (
+    OVERFLOW,
     Admit,
     Admitted,
     CancelCompact,
@@ -164,6 +165,8 @@ class TurnDriver:
             case Record(items):
                 self._scope.record(items)
             case Emit(msg):
+                if isinstance(msg, ErrorEvent) and msg.codex_error_info == OVERFLOW:
+                    self._scope.filled()
                 self._scope.emit(msg)
                 if self._scope.telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
                     self._scope.telemetry.prompted(msg, self._interception.redact(msg.message))

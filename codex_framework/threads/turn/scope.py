@@ -12,6 +12,7 @@ from codex_framework.contract.errors import PluginError, ThreadError, ToolRefuse
 from codex_framework.contract.protocol.events import (
     EventMsg,
     Request,
+    TokenCountEvent,
     TokenUsage,
     TokenUsageInfo,
     WarningEvent,
@@ -322,6 +323,12 @@ class TurnScope:
         if of_history:
             conversation.journal.history.counted(last.total_tokens)
         return TokenUsageInfo(conversation.total_usage, last, self.model.context_window)
+
+    def filled(self) -> None:
+        """Tell clients that the history fills the window, which the server has said by refusing the request."""
+        if window := self.model.context_window:
+            info = TokenUsageInfo(self.conversation.total_usage, TokenUsage(total_tokens=window), window)
+            self.emit(TokenCountEvent(info, self.last_rate_limits))
 
     # Calls
 

@@ -433,6 +433,11 @@ def test_without_the_plugin_a_full_window_ends_the_turn(scene):
 
     result = scene.play(story, [OVERFLOW], 'framework.plugins.disabled=["compaction"]')
     assert (result.status, result.error) == (Status.FAILED, FULL)
+    (count,) = (event for event in result.events if isinstance(event, TokenCountEvent))
+    assert count.info.last_token_usage.total_tokens == count.info.model_context_window > 0
+    assert count.info.total_token_usage.total_tokens == 0
+    at, error = result.events.index(count), next(event for event in result.events if isinstance(event, ErrorEvent))
+    assert at < result.events.index(error)
 
 
 def test_no_event_but_that_of_the_compaction_tells_of_it(scene, used):
