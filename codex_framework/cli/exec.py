@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codex_framework.config import Config
     from codex_framework.contract.roles.exec_commands import ExecCommand, ExecRequest
 
-__all__ = ["exec_main"]
+__all__ = ["exec_main", "uses_tls"]
 
 _FULL_AUTO = "warning: `--full-auto` was removed; use `--sandbox workspace-write` instead."
 
@@ -72,10 +72,22 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
 
         drain_stdin()
         return fork_only(options, config)
+    if uses_tls(config):
+        from codex_framework.toolkit.https import preload
+
+        preload(os.environ)
     prompt = read_prompt(options.prompt) if request is None else request.shown
     from codex_framework.cli.exec_run import run_exec
 
     return run_exec(options, config, prompt, schema, None if request is None else request.op)
+
+
+def uses_tls(config: Config) -> bool:
+    """Return whether the first request probably uses TLS: a provider without a table is built in."""
+    tables = config.tables.get("model_providers") or {}
+    table = tables.get(config.get("model_provider"))
+    url = config.get("openai_base_url") if table is None else table.get("base_url")
+    return url.startswith("https:") if isinstance(url, str) else table is None
 
 
 def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None:

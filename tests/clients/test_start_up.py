@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from codex_framework.cli.exec import uses_tls
+from codex_framework.config import load_config
 from codex_framework.testing.replies import say
 
 _PROGRAM = """
@@ -45,6 +50,7 @@ codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
 codex_framework.toolkit.login.access codex_framework.toolkit.model_server.hiding codex_framework.toolkit.local_servers
 codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
+codex_framework.toolkit.https encodings.idna stringprep
 codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
 """Modules that no run needs before its first request, or that only some runs need at all."""
@@ -66,3 +72,56 @@ def test_the_first_request_waits_for_no_module_that_is_needed_later(cli: Any) ->
     assert status == "0"
     assert sorted(set(_LATER) & set(modules)) == []
     assert "codex_framework.threads.turn.driver" in modules
+
+
+_SECURE = """
+import sys
+import time
+
+def note(event, arguments):
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        end = time.monotonic() + 20
+        while "encodings.idna" not in sys.modules and time.monotonic() < end:
+            time.sleep(0.01)  # the other thread may still be busy
+        print("preloaded", "encodings.idna" in sys.modules, file=sys.stderr)
+
+sys.addaudithook(note)
+from codex_framework.cli.main import main
+
+main(["exec", "--skip-git-repo-check", "-c", "model_provider='p'", "-c", sys.argv[1], "say hi"])
+"""
+
+
+def test_what_a_request_over_tls_needs_is_loaded_before_its_connection_is_opened(cli: Any) -> None:
+    """The host is an address, which needs no encoding: nothing but the preloading imports it."""
+    table = "model_providers.p={base_url='https://127.0.0.1:9/v1', request_max_retries=0, stream_max_retries=0}"
+    done = subprocess.run(
+        [sys.executable, "-c", _SECURE, table],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=cli.env,
+        cwd=cli.work,
+        timeout=60,
+        check=False,
+    )
+    assert "preloaded True" in done.stderr.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_secure"),
+    [
+        ((), True),
+        (("model_provider='ollama'",), True),
+        (("openai_base_url='http://127.0.0.1/v1'",), False),
+        (("openai_base_url='https://host/v1'",), True),
+        (("model_provider='p'", "model_providers.p.base_url='https://host/v1'"), True),
+        (("model_provider='p'", "model_providers.p.base_url='http://host/v1'"), False),
+        (("model_provider='p'", "model_providers.p.wire_api='replay'"), False),
+    ],
+)
+def test_certificates_are_loaded_early_for_providers_that_probably_use_tls(
+    tmp_path: Path, settings: tuple[str, ...], is_secure: bool
+) -> None:
+    config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path)}, overrides=settings)
+    assert uses_tls(config) is is_secure

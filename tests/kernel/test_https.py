@@ -5,12 +5,14 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import certifi
 import pytest
 
-from codex_framework.toolkit.https import httpx_module, tls_context
+from codex_framework.toolkit.https import httpx_module, preload, tls_context
 
 FIRST = """
 import sys
@@ -93,3 +95,25 @@ def test_certificates_that_cannot_be_loaded_are_an_error(
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     with pytest.raises(OSError):  # noqa: PT011
         tls_context()
+
+
+def test_threads_that_want_the_same_certificates_at_once_load_them_once(tmp_path: Path) -> None:
+    file = tmp_path / "all.pem"
+    file.write_text(Path(certifi.where()).read_text())
+    environ, ready = {"SSL_CERT_FILE": str(file)}, threading.Barrier(5)
+
+    def load(_: int) -> int:
+        ready.wait()
+        return id(tls_context(environ))
+
+    preload(environ)
+    with ThreadPoolExecutor(5) as threads:
+        assert set(threads.map(load, range(5))) == {id(tls_context(environ))}
+
+
+def test_a_preload_of_wrong_certificates_is_silent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    preload({"SSL_CERT_FILE": str(tmp_path / "none.pem")})
+    for thread in threading.enumerate():
+        if thread.name == "preload":
+            thread.join(20)
+    assert capfd.readouterr().err == ""

@@ -96,6 +96,7 @@ class Dialer:
         if local is not None:
             _, connection = await loop.create_connection(_beginning, sock=local)
             return connection
+        loop.call_soon(_load_parser)  # while the connection is opened
         host, port = (self._host, self._port) if self._proxy is None else (self._proxy.host, self._proxy.port)
         _, connection = await loop.create_connection(Connection, host, port, happy_eyeballs_delay=0.25)
         return connection
@@ -133,6 +134,10 @@ def _beginning() -> Connection:
     connection = Connection()
     connection.begin()
     return connection
+
+
+def _load_parser() -> None:
+    import httptools  # noqa: F401  # imported ahead of use
 
 
 def _cut(connection: Connection | None) -> None:
