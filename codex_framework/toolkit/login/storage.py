@@ -9,8 +9,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
+from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_keyring, store_entry
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.os_errors import os_error_text
@@ -31,14 +32,6 @@ _LOCK_PAUSE_S = 0.02
 _MAX_BYTES = 1024 * 1024
 
 _ephemeral: dict[str, StoredLogin] = {}
-
-
-class Keyring(Protocol):
-    """The functions of the package ``keyring`` that are used."""
-
-    def get_password(self, service_name: str, username: str) -> str | None: ...
-    def set_password(self, service_name: str, username: str, password: str) -> None: ...
-    def delete_password(self, service_name: str, username: str) -> None: ...
 
 
 def store_mode(config: Mapping[str, Any]) -> StoreMode:
@@ -96,7 +89,7 @@ class LoginStorage:
             text = json.dumps(login.content, ensure_ascii=False)
 
             def store(keyring: Keyring) -> bool:
-                keyring.set_password(_SERVICE, self._key(), text)
+                store_entry(keyring, _SERVICE, self._key(), text)
                 return True
 
             self._make_home()  # the name of the entry depends on it
@@ -267,10 +260,7 @@ class LoginStorage:
         return f"cli|{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
     def _drop_entry(self, keyring: Keyring) -> bool:
-        if keyring.get_password(_SERVICE, self._key()) is None:
-            return False
-        keyring.delete_password(_SERVICE, self._key())
-        return True
+        return delete_entries(keyring, _SERVICE, self._key())
 
     def _in_keyring(self, action: Callable[[Keyring], T], *, left: bool = False) -> T | None:
         """Do something with the keyring. Returns None if there is none and the file is used instead.
@@ -281,7 +271,7 @@ class LoginStorage:
         Raises:
             LoginError: There is none, or it fails, and nothing else may be used.
         """
-        keyring = _installed_keyring()
+        keyring = installed_keyring()
         if keyring is None:
             if self._mode == "auto":
                 return None
@@ -322,15 +312,3 @@ def _parsed(raw: bytes, place: str) -> StoredLogin:
 def _unreadable(fact: str) -> LoginError:
     hint = "Repair or delete it, or log in again with `codex-framework login`."
     return LoginError(fact, reason="unreadable", hint=hint)
-
-
-def _installed_keyring() -> Keyring | None:
-    """Return the package ``keyring`` if it is installed and has a backend that can store something."""
-    try:
-        import keyring  # type: ignore[import-not-found,unused-ignore]
-        from keyring.backends import fail, null  # type: ignore[import-not-found,unused-ignore]
-
-        backend = keyring.get_keyring()
-    except Exception:  # it is not installed, or its configuration is broken
-        return None
-    return None if isinstance(backend, (fail.Keyring, null.Keyring)) else cast("Keyring", keyring)

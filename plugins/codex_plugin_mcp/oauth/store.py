@@ -11,8 +11,9 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
+from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_keyring, store_entry
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_mcp.oauth.credentials import StoredTokens, store_key
 from codex_plugin_mcp.oauth.errors import LoginFailed
@@ -30,14 +31,6 @@ _OWN = "codex_framework"
 _LOCK_S = 60.0
 _LOCK_PAUSE_S = 0.05
 _MAX_BYTES = 8 * 1024 * 1024
-
-
-class Keyring(Protocol):
-    """The functions of the package ``keyring`` that are used."""
-
-    def get_password(self, service_name: str, username: str) -> str | None: ...
-    def set_password(self, service_name: str, username: str, password: str) -> None: ...
-    def delete_password(self, service_name: str, username: str) -> None: ...
 
 
 def store_mode(config: Mapping[str, Any]) -> StoreMode:
@@ -89,9 +82,8 @@ class TokenStore:
         keyring = self._keyring()
         if keyring is not None:
             with self._keyring_errors():
-                keyring.set_password(
-                    _SERVICE, store_key(tokens.server_name, tokens.url), json.dumps(_keyring_entry(tokens))
-                )
+                name = store_key(tokens.server_name, tokens.url)
+                store_entry(keyring, _SERVICE, name, json.dumps(_keyring_entry(tokens)))
                 self._drop_from_file(tokens.server_name, tokens.url)
                 return
         with self._file_lock(fcntl.LOCK_EX):
@@ -111,10 +103,7 @@ class TokenStore:
         keyring = self._keyring()
         if keyring is not None:
             with self._keyring_errors():
-                key = store_key(server_name, url)
-                if keyring.get_password(_SERVICE, key) is not None:
-                    keyring.delete_password(_SERVICE, key)
-                    found = True
+                found = delete_entries(keyring, _SERVICE, store_key(server_name, url))
         return self._drop_from_file(server_name, url) or found
 
     @contextlib.asynccontextmanager
@@ -141,7 +130,7 @@ class TokenStore:
     def _keyring(self) -> Keyring | None:
         if self._mode == "file":
             return None
-        keyring = self._given or _installed_keyring()
+        keyring = self._given or installed_keyring()
         if keyring is None and self._mode == "keyring":
             raise LoginFailed(
                 "the keyring of the system cannot be used",
@@ -260,21 +249,6 @@ def _locked(descriptor: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _installed_keyring() -> Keyring | None:
-    """Return the package ``keyring`` if it is installed and has a backend that can store something."""
-    try:
-        import keyring  # type: ignore[import-not-found,unused-ignore]
-        from keyring.backends import fail, null  # type: ignore[import-not-found,unused-ignore]
-
-        backend = keyring.get_keyring()
-    except Exception:  # it is not installed, or its configuration is broken
-        return None
-    return None if isinstance(backend, (fail.Keyring, null.Keyring)) else cast("Keyring", keyring)
-
-
-# The formats
 
 
 def _is_of(entry: Mapping[str, Any], server_name: str, url: str) -> bool:

@@ -164,6 +164,8 @@ class FakeKeyring(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("keyring")
         self.kept: dict[tuple[str, str], str] = {}
+        self.of_codex: dict[tuple[str, str], str] = {}
+        """Entries with more attributes, which are found first, and not replaced."""
         self.broken = False
 
     def get_keyring(self) -> object:
@@ -171,14 +173,14 @@ class FakeKeyring(types.ModuleType):
 
     def get_password(self, service: str, name: str) -> str | None:
         self._check()
-        return self.kept.get((service, name))
+        return self.of_codex.get((service, name), self.kept.get((service, name)))
 
     def set_password(self, service: str, name: str, password: str) -> None:
         self._check(password)
         self.kept[service, name] = password
 
     def delete_password(self, service: str, name: str) -> None:
-        del self.kept[service, name]
+        del (self.of_codex if (service, name) in self.of_codex else self.kept)[service, name]
 
     def _check(self, text: str = "") -> None:
         if self.broken:
@@ -325,6 +327,21 @@ def test_the_entry_of_the_keyring_has_the_name_that_codex_gives_it(
     asked: list[str] = []
     LoginStorage(Path("~/.codex"), "keyring").load()
     assert asked == ["cli|940db7b1d0e4eb40"]
+
+
+def test_an_entry_of_codex_is_replaced_and_deleted_too(
+    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the Secret Service of Linux, where Codex's entry has the attributes ``target`` and ``application`` of its own."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    storage = LoginStorage(codex_home, "keyring")
+    storage.save(StoredLogin.of_key("of Codex"))
+    keyring.of_codex, keyring.kept = keyring.kept, {}
+    storage.save(KEY)
+    assert (storage.load(), len(keyring.kept), keyring.of_codex) == (KEY, 1, {})
+    keyring.of_codex = dict(keyring.kept)
+    assert storage.delete()
+    assert (storage.load(), keyring.kept, keyring.of_codex) == (None, {}, {})
 
 
 def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:
