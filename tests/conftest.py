@@ -12,11 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.forked import RunProgram
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,8 +47,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "tests marked `thorough` run unless it is quick",
     )
     parser.addoption(
+        "--installed-program",
+        action="store_true",
+        help="start the installed program for every command line; otherwise most are run in forks of the tests' processes",
+    )
+    parser.addoption(
         "--within", type=float, metavar="SECONDS", help="start no test after this time; those that are left are skipped"
     )
+
+
+@pytest.fixture
+def run_program(request: pytest.FixtureRequest) -> RunProgram:
+    """Run a command line to the end: ``run_program(*argv, cwd=..., env=..., stdin=None)``."""
+    from tests.forked import run_program
+
+    return partial(run_program, fork=not request.config.getoption("--installed-program"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

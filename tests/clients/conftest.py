@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import pytest
 
 from codex_framework.testing.scripted import Reply
 from codex_framework.testing.server import ResponsesServer
+from tests.forked import RunProgram
 
 COMMAND = Path(sys.executable).with_name("codex-framework")
 
@@ -48,7 +48,8 @@ class Ran:
 class Cli:
     """Runs the command in a small repository."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run_program: RunProgram) -> None:
+        self._run_program = run_program
         self.home = folder / "home"
         self.work = folder / "work"
         self.home.mkdir()
@@ -97,17 +98,13 @@ class Cli:
         )
 
     def run(self, *argv: str, stdin: bytes | None = None, timeout: float = 60, **options: Any) -> Ran:
-        """Run to the end. Stdin is empty unless given."""
-        process = self.start(*argv, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE, **options)
-        try:
-            out, err = process.communicate(stdin, timeout)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            raise
-        ran = Ran(process.returncode, out.decode(), err.decode())
-        assert "Traceback" not in ran.err, ran.err
-        return ran
+        """Run to the end. Stdin is empty unless given. Options are those of Popen."""
+        done = self._run_program(*argv, stdin=stdin, timeout=timeout, **{"cwd": self.work, "env": self.env, **options})
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def run_installed(self, *argv: str, **options: Any) -> Ran:
+        """Run the installed program to the end, in any case."""
+        return self.run(*argv, fork=False, **options)
 
     def exec(self, *argv: str, **options: Any) -> Ran:
         return self.run("exec", *argv, **options)
@@ -120,8 +117,8 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    made = Cli(tmp_path)
+def cli(tmp_path: Path, run_program: RunProgram) -> Iterator[Cli]:
+    made = Cli(tmp_path, run_program)
     yield made
     for server in made.servers:
         server.stop()

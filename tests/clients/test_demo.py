@@ -71,7 +71,7 @@ def test_a_killed_demo_is_cleaned_up_by_the_next_one(cli: Any, tmp_path: Path) -
     process.communicate()
     assert len(list(scratch.glob("codex-framework-demo-*"))) == 1
     (scratch / "codex-framework-demo-kept").mkdir()
-    assert cli.run("demo", "--no-sandbox").status == 0
+    assert cli.run_installed("demo", "--no-sandbox").status == 0
     assert [path.name for path in scratch.glob("codex-framework-demo-*")] == ["codex-framework-demo-kept"]
 
 

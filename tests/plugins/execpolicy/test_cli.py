@@ -5,31 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.forked import RunProgram
 
-COMMAND = Path(sys.executable).with_name("codex-framework")
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(home: Path, work: Path) -> Run:
+def run(home: Path, work: Path, run_program: RunProgram) -> Run:
     def ran(*words: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [COMMAND, "execpolicy", *words],
-            capture_output=True,
-            text=True,
-            cwd=work,
-            env={**os.environ, "CODEX_HOME": str(home), "HOME": str(home)},
-            check=False,
-        )
+        env = {**os.environ, "CODEX_HOME": str(home), "HOME": str(home)}
+        done = run_program("execpolicy", *words, cwd=work, env=env)
         return done.returncode, done.stdout, done.stderr
 
     return ran

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from codex_framework.toolkit.local_servers import local_url
 from codex_plugin_local_models import ollama
 from codex_plugin_local_models.ollama import prepare
 from codex_plugin_local_models.progress import Progress
+from tests.forked import RunProgram
 
 EVENTS = (
     {"type": "response.created", "response": {"id": "r"}},
@@ -130,20 +130,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run(server: LocalServer, codex_home: Path, tmp_path: Path) -> Run:
+def run(server: LocalServer, codex_home: Path, tmp_path: Path, run_program: RunProgram) -> Run:
     def ran(*options: str, **more: str) -> subprocess.CompletedProcess[str]:
         env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-        command = [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", *options, "hi"]
-        return subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**env, "CODEX_OSS_PORT": str(server.port), **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        env |= {"CODEX_OSS_PORT": str(server.port), **more}
+        return run_program("exec", "--skip-git-repo-check", *options, "hi", cwd=tmp_path, env=env)
 
     return ran
 

@@ -17,6 +17,7 @@ import pytest
 
 from codex_framework.testing.replies import say
 from codex_framework.testing.server import ResponsesServer
+from tests.forked import RunProgram
 from tests.plugins.login.issuer import Issuer
 
 KEY = "sk-test-1234567890abcdef"
@@ -26,18 +27,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run(env: dict[str, str], tmp_path: Path) -> Run:
+def run(env: dict[str, str], tmp_path: Path, run_program: RunProgram) -> Run:
     def ran(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "codex_framework", *words],
-            cwd=tmp_path,
-            env={**env, **more},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run_program(*words, cwd=tmp_path, env={**env, **more}, stdin=stdin.encode())
 
     return ran
 

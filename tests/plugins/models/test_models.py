@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.testing.replies import say
 from codex_framework.toolkit.model_catalogue import known_model
 from codex_framework.toolkit.model_server.credentials import Access
-from codex_plugin_models.cli import command
+from codex_plugin_models.cli import models as models_command
 from codex_plugin_models.entries import EntryError, model_of
 from codex_plugin_models.file import FileCatalogue
 from codex_plugin_models.refreshing import Refresher, fetch, refresh
@@ -370,11 +369,10 @@ def test_servers_of_the_plain_api_give_names(lists: Any) -> None:
 
 
 @pytest.fixture
-def run(codex_home: Path, tmp_path: Path) -> Callable[..., Any]:
+def run(codex_home: Path, tmp_path: Path, run_program: Any) -> Callable[..., Any]:
     def ran(*words: str) -> Any:
         env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": "/usr/bin:/bin"}
-        command = [sys.executable, "-m", "codex_framework", "models", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return run_program("models", *words, cwd=tmp_path, env=env)
 
     return ran
 
@@ -422,7 +420,7 @@ def test_a_catalogue_cannot_control_the_terminal(words: Any, shown: str, context
     context.config = {"model_providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
     known = SimpleNamespace(item=ServerCatalogue(codex_home / "models_cache.json"))
     context.offered = lambda role: {"server": known} if role is ModelCatalogue else {}
-    done = CliRunner().invoke(command(context), words)
+    done = CliRunner().invoke(models_command, words, obj=context)
     assert (done.exit_code, shown in done.output) == (0, True)
     assert done.output.replace("\n", "").isprintable()
 

@@ -20,10 +20,9 @@ import pytest
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_trace.page.document import document, embedded
+from tests.forked import RunProgram
 from tests.plugins.trace.conftest import HEAD, event, span
 from tests.plugins.trace.test_page_in_browser import ATTACKS, attack_records
-
-COMMAND = Path(sys.executable).with_name("codex-framework")
 
 
 @attrs.define
@@ -33,19 +32,15 @@ class User:
     home: Path
     work: Path
     env: dict[str, str]
+    run_program: RunProgram
 
     def run(self, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
         env = {**self.env, **options.pop("env", {})}
-        done = subprocess.run(
-            [str(COMMAND), *argv], cwd=self.work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-            check=False, **options,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+        return self.run_program(*argv, cwd=self.work, env=env, **options)
 
 
 @pytest.fixture
-def user(tmp_path: Path, responses_server: Callable[..., ResponsesServer]) -> User:
+def user(tmp_path: Path, responses_server: Callable[..., ResponsesServer], run_program: RunProgram) -> User:
     home, work = tmp_path / "home", tmp_path / "work"
     (work / ".git" / "objects").mkdir(parents=True)
     home.mkdir()
@@ -56,7 +51,7 @@ def user(tmp_path: Path, responses_server: Callable[..., ResponsesServer]) -> Us
         f'[model_providers.here]\nname = "here"\nbase_url = "{server.url}"\n'
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODEX_", "OPENAI_"))}
-    return User(home, work, {**kept, "CODEX_HOME": str(home), "HOME": str(tmp_path), "NO_COLOR": "1"})
+    return User(home, work, {**kept, "CODEX_HOME": str(home), "HOME": str(tmp_path), "NO_COLOR": "1"}, run_program)
 
 
 def types(path: Path) -> list[str]:
