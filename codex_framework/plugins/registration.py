@@ -41,7 +41,7 @@ class RegisteredTool(Value, kw_only=True):
         exposure: ``direct``, ``deferred`` or ``hidden``.
         keywords, source: For a tool search.
         tells_clients: Whether it informs clients about its calls itself.
-        offered, spec_for, needs_approval, allow_always, refused, view, with_arguments, preview, shown: As in
+        offered, spec_for, arrange, needs_approval, allow_always, refused, view, with_arguments, preview, shown: As in
             :class:`~codex_framework.contract.roles.tools.Tool`.
     """
 
@@ -57,6 +57,7 @@ class RegisteredTool(Value, kw_only=True):
     tells_clients: bool = False
     offered: Callable[[TurnFacts], bool] | None = None
     spec_for: Callable[[TurnFacts], ToolSpec] | None = None
+    arrange: Callable[[Sequence[ToolSpec], TurnFacts], Sequence[ToolSpec]] | None = None
     needs_approval: Callable[[ToolCall, TurnFacts], Approval | None] | None = None
     allow_always: Callable[[ToolCall, TurnContext], Awaitable[None]] | None = None
     refused: Callable[[ToolCall, ToolContext, str], None] | None = None
@@ -72,7 +73,7 @@ class RegisteredTool(Value, kw_only=True):
 
 
 _METHODS = (
-    *("offered", "spec_for", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview"),
+    *("offered", "spec_for", "arrange", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview"),
     "shown",
 )
 

@@ -60,8 +60,11 @@ class ToolRouter:
             self.deferred = tuple(self._deferred(facts, notices, found))
             facts = facts.evolve(deferred_tools=self.deferred)
             candidates = in_order_of_offer(candidates, found)
-        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(candidates, facts, notices))
+        arranging: list[RegisteredTool] = []
+        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(candidates, facts, notices, arranging))
         self._names = frozenset(spec.name for spec in self.specs)
+        for registered in arranging:
+            self.specs = _arranged(self.specs, registered, facts, notices)
 
     def _deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
         for registered in self._by_name.values():
@@ -74,11 +77,22 @@ class ToolRouter:
                     offered=registered.spec.name in found,
                 )
 
-    def _offered(self, candidates: Iterable[RegisteredTool], facts: TurnFacts, notices: Notices) -> Iterator[ToolSpec]:
-        """Return the specs of the offered tools. A tool whose ``spec_for`` fails is not offered."""
+    def _offered(
+        self,
+        candidates: Iterable[RegisteredTool],
+        facts: TurnFacts,
+        notices: Notices,
+        arranging: list[RegisteredTool],
+    ) -> Iterator[ToolSpec]:
+        """Return the specs of the offered tools, and add those that arrange them to ``arranging``.
+
+        A tool whose ``spec_for`` fails is not offered.
+        """
         for registered in candidates:
             if registered.exposure == "hidden" or not _is_offered(registered, facts, notices):
                 continue
+            if registered.arrange is not None:
+                arranging.append(registered)
             if registered.spec_for is None:
                 yield registered.spec
                 continue
@@ -174,6 +188,35 @@ def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) 
     except Exception as error:  # a plugin may raise anything
         _tell_failed(registered, "offered", error, notices)
         return False
+
+
+def _arranged(
+    specs: tuple[ToolSpec, ...], registered: RegisteredTool, facts: TurnFacts, notices: Notices
+) -> tuple[ToolSpec, ...]:
+    """Return the specs as a tool arranges them. If it fails, they stay as they are."""
+    assert registered.arrange is not None
+    try:
+        arranged = notices.timed(registered.label, "arrange", registered.arrange, specs, facts)
+        names = {spec.name for spec in specs}
+        return tuple(_arrangement(arranged, names, registered))
+    except Exception as error:  # a plugin may raise anything
+        then = "The tools are offered as they are."
+        notices.tell(registered.label.failed("arrange", error, then=then, source=registered.tool))
+        return specs
+
+
+def _arrangement(arranged: Any, names: Collection[str], registered: RegisteredTool) -> Iterator[ToolSpec]:
+    if not isinstance(arranged, (list, tuple)):
+        hint = "Return a list of specs."
+        raise WrongValue(f"it returned {kind_of(arranged)}, not a list of specs", registered.arrange, hint=hint)
+    for spec in arranged:
+        if not isinstance(spec, _SPECS):
+            hint = "Return a list of specs."
+            raise WrongValue(f"its list has {kind_of(spec)}, not the spec of a tool", registered.arrange, hint=hint)
+        if spec.name not in names:
+            hint = "Return specs of the tools that it was given."
+            raise WrongValue(f"its list has a tool {spec.name!r}, which is not offered", registered.arrange, hint=hint)
+        yield spec
 
 
 def _tell_failed(registered: RegisteredTool, method: str, error: Exception, notices: Notices) -> None:

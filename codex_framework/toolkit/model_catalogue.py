@@ -92,6 +92,7 @@ def _new(slug: str) -> ModelInfo:
         namespaces=True,
         lite=True,
         multi_agent="v1" if slug in _FIRST_AGENT_TOOLS else "v2",
+        tool_mode="code_mode_only",
         hidden=hidden,
     )
 

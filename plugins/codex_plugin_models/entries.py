@@ -19,6 +19,7 @@ _SHELLS = {
     "local": "local",
     "disabled": "disabled",
 }
+_TOOL_MODES = {"direct": "direct", "code_mode": "code_mode", "code_mode_only": "code_mode_only"}
 _LONGEST_NAME = 200
 _MOST = 10**12
 """No window and no limit is larger, in tokens or bytes."""
@@ -88,6 +89,7 @@ def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
         namespaces=search or lite,
         lite=lite,
         multi_agent=version if (version := read.text("multi_agent_version")) in _AGENT_TOOLS else None,
+        tool_mode=_choice(entry, "tool_mode", _TOOL_MODES, "direct"),
         hidden=read.text("visibility") in ("hide", "none"),
         base_instructions=(read.text("base_instructions") or None) if trusted else None,
         prices=_prices(entry),

@@ -19,6 +19,7 @@ from codex_framework import (
     ToolCall,
     ToolContext,
     ToolError,
+    ToolSpec,
     TurnContext,
     TurnFacts,
     freeform_tool,
@@ -56,6 +57,9 @@ class Full(Plain):
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         return SPEC
 
+    def arrange(self, specs: Sequence[ToolSpec], turn: TurnFacts) -> Sequence[ToolSpec]:
+        return specs
+
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> None:
         return None
 
@@ -79,7 +83,7 @@ def of(item: Any) -> RegisteredTool:
     return registered
 
 
-METHODS = ("offered", "spec_for", "needs_approval", "allow_always", "view", "with_arguments", "preview")
+METHODS = ("offered", "spec_for", "arrange", "needs_approval", "allow_always", "view", "with_arguments", "preview")
 
 
 def test_what_a_tool_does_not_override_is_none_once_it_is_registered() -> None:

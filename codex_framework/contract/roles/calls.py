@@ -71,6 +71,8 @@ class ToolOutput(Value):
         truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
         details: Structured data for clients (plain JSON data). None means there are none.
         view: The output for hooks and guards, which see calls that fail only if they have one. None means the content.
+        result: What a program that calls the tool gets instead of the content, as plain JSON data. None means the content, or an
+            error with its text if the call failed. If an interceptor replaces the content only, the kernel drops the result.
     """
 
     content: str | tuple[ContentItem, ...]
@@ -78,3 +80,4 @@ class ToolOutput(Value):
     truncate: bool = True
     details: Mapping[str, Any] | None = None
     view: OutputView | None = None
+    result: Any = None

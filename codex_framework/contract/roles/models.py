@@ -120,6 +120,7 @@ class ModelInfo(Value, kw_only=True):
             ``use_responses_lite``).
         multi_agent: The group of tools for sub-agents that the model knows: ``v1``, ``v2`` or ``disabled`` (wire:
             ``multi_agent_version``). None leaves the choice to the configuration.
+        tool_mode: How the model calls tools: ``direct``, ``code_mode_only`` (by the programs that it writes) or ``code_mode`` (both).
         display_name: The name shown to users. Empty means the slug.
         default_effort: The reasoning effort if none is configured. None leaves it to the server.
         efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
@@ -145,6 +146,7 @@ class ModelInfo(Value, kw_only=True):
     namespaces: bool = False
     lite: bool = False
     multi_agent: str | None = None
+    tool_mode: str = "direct"
     display_name: str = ""
     efforts: tuple[str, ...] = ()
     default_summary: str | None = None

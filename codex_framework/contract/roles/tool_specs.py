@@ -43,6 +43,9 @@ class FunctionSpec(Value):
         strict: Whether the model must follow the schema (only for schemas of the strict subset).
         namespace: The group in which a model that takes groups (``ModelInfo.namespaces``) is offered the tool. None means no group.
         local_name: Its name within the group. The names of group and tool, joined, are a further name of the tool.
+        model_only: Whether only the model itself calls it, and no program that the model writes: questions to the user, waiting.
+        result: A JSON Schema of ``ToolOutput.result``, for those who write such programs. It is not sent by itself. None means that
+            it is unknown.
     """
 
     name: str
@@ -51,6 +54,8 @@ class FunctionSpec(Value):
     strict: bool = False
     namespace: ToolNamespace | None = None
     local_name: str = ""
+    model_only: bool = False
+    result: Mapping[str, Any] | None = None
 
     @property
     def joined_name(self) -> str | None:

@@ -81,6 +81,18 @@ class Tool:
         """Return the spec to offer in a turn, with the name of ``spec``. Called for offered tools, as often as :meth:`offered`."""
         return self.spec
 
+    def arrange(self, specs: Sequence[ToolSpec], turn: TurnFacts) -> Sequence[ToolSpec]:  # noqa: ARG002  # as above
+        """Return the specs that the model sees in a turn, for a tool through which the model calls others.
+
+        Called for offered tools, as often as :meth:`offered`, in the order of plugins. It may leave out, replace and reorder specs,
+        and adds none under a new name. A spec that is left out can still be called, by the model too. Keep it cheap, and keep the
+        order stable, on which providers' prompt caches depend.
+
+        Args:
+            specs: The specs of all offered tools, this one included.
+        """
+        return specs
+
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:  # noqa: ARG002
         """Return the approval that a call requires. None means that it may run. Called after interceptors have seen the call.
 

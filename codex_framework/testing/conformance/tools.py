@@ -20,6 +20,7 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.tool_specs import (
     DeferredTool,
+    FreeformFormat,
     FreeformSpec,
     FunctionSpec,
     NativeSpec,
@@ -54,6 +55,13 @@ _MODELS = (
     ModelInfo(slug="test-local", shell_type="local", truncation=("bytes", 100)),
     ModelInfo(slug="test-argv", shell_type="shell"),
 )
+
+_OTHERS = (
+    FunctionSpec("find_tea", "Finds tea.", {"type": "object"}),
+    FreeformSpec("write_tea", "Writes tea.", FreeformFormat("lark", "start: /.+/")),
+    NativeSpec("local_shell", "local_shell"),
+)
+"""What a tool that arranges others is given beside itself."""
 
 _SEARCHING = ModelInfo(slug="test-search", tool_search=True)
 _DEFERRED = (
@@ -106,11 +114,17 @@ def _check_form(findings: Findings, registered: RegisteredTool) -> None:
 
 
 def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFacts) -> None:
-    offered, spec_for = registered.offered, registered.spec_for
+    offered, spec_for, arrange = registered.offered, registered.spec_for, registered.arrange
     try:
         if offered is not None:
             answer = findings.called("offered()", lambda: offered(facts), within_s=0.5)
             findings.require(isinstance(answer, bool), f"offered() returns {answer!r}, not True or False")
+        if arrange is not None:
+            given = (registered.spec, *_OTHERS)
+            arranged = findings.called("arrange()", lambda: arrange(given, facts), within_s=0.5)
+            again = findings.called("arrange()", lambda: arrange(given, facts), within_s=0.5)
+            _check_arranged(findings, arranged, {spec.name for spec in given})
+            findings.require(arranged == again, "arrange() returns something else for the same specs and turn")
         if spec_for is None:
             return
         spec = findings.called("spec_for()", lambda: spec_for(facts), within_s=0.5)
@@ -121,6 +135,17 @@ def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFact
     name, registered_as = getattr(spec, "name", None), registered.spec.name
     if name != registered_as:
         findings.note(f"spec_for() returns the name {name!r}, and it is registered as {registered_as!r}")
+
+
+def _check_arranged(findings: Findings, arranged: object, names: set[str]) -> None:
+    if not isinstance(arranged, (list, tuple)):
+        findings.note(f"arrange() returns {type(arranged).__name__}, not a list of specs")
+        return
+    for spec in arranged:
+        for problem in spec_problems(spec):
+            findings.note(f"arrange() returns a spec that cannot be sent: {problem}")
+    new = [spec.name for spec in arranged if getattr(spec, "name", None) not in names]
+    findings.require(not new, f"arrange() adds tools that were not offered: {', '.join(map(str, new))}")
 
 
 def _check_before_calls(

@@ -81,9 +81,13 @@ class CallRunner:
         parts = self._scope.conversation.parts
         if parts:
             await parts.wait_for_calls()
-        self._scope.conversation.budget.tool_call()
+        budget = self._scope.conversation.budget
+        spent = None if by_model else budget.reached()
+        budget.tool_call()
         guards = self._scope.guards
         try:
+            if spent is not None:  # the model's own calls end with the next sample, but a program could go on for ever
+                raise ToolRefused(spent)
             named = call.name
             if guards.before_tool:
                 call = await self._interception.before_tool(call)
@@ -91,7 +95,7 @@ class CallRunner:
                 raise _unsupported(call)
             output = await self._run(call, router)
             if guards.after_tool:
-                output = await self._interception.after_tool(call, output)
+                output = _consistent(await self._interception.after_tool(call, output), output)
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
             if isinstance(error, ToolRefused):
@@ -304,6 +308,13 @@ class CallRunner:
         text = self._interception.redact(described(error))
         advice = self._interception.redact(getattr(error, "hint", "")) or _RAISE
         self._scope.conversation.notices.tell(f"{label}: {text}{place_of(error, source)}. {advice}")
+
+
+def _consistent(changed: ToolOutput, output: ToolOutput) -> ToolOutput:
+    """Return an output as interceptors left it, without a result that still has what they took out of its content."""
+    if changed.result is None or changed.result is not output.result or changed.content == output.content:
+        return changed
+    return changed.evolve(result=None)
 
 
 def text_of(output: ToolOutput) -> str:

@@ -34,6 +34,10 @@ SEARCH_TOOL = "tool_search"
 """The name of the tool that answers the model's tool searches."""
 
 
+_OWN_GROUP = "functions"
+"""The group of the tools without one, for models that take every tool in a group (``ModelInfo.lite``)."""
+
+
 def call_name(item: AnyCall) -> str:
     """Return the name by which the tool of a call is found."""
     match item:
@@ -41,7 +45,7 @@ def call_name(item: AnyCall) -> str:
             return SEARCH_TOOL
         case LocalShellCall():
             return "local_shell"
-        case FunctionCall(namespace=str(namespace)) if namespace:
+        case FunctionCall(namespace=str(namespace)) if namespace and namespace != _OWN_GROUP:
             return f"{namespace}{item.name}"
         case _:
             return item.name

@@ -249,6 +249,14 @@ def test_a_form_with_another_name_is_found():
     )
 
 
+def test_an_arrangement_with_tools_that_were_not_offered_is_found():
+    class Invents(Handmade):
+        def arrange(self, specs: Any, turn: Any) -> Any:
+            return [self.spec.evolve(name="other")] if turn.model.slug == "test-model" else specs
+
+    assert violations(check_tool, Invents(refuse)) == ("arrange() adds tools that were not offered: other",)
+
+
 # Providers
 
 
