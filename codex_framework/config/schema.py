@@ -416,6 +416,8 @@ _FEATURES = """
 
 
 USED_FEATURES = (
+    "code_mode",
+    "code_mode_only",
     "codex_hooks",
     "default_mode_request_user_input",
     "enable_request_compression",

@@ -73,7 +73,17 @@ class RegisteredTool(Value, kw_only=True):
 
 
 _METHODS = (
-    *("offered", "spec_for", "arrange", "needs_approval", "allow_always", "refused", "view", "with_arguments", "preview"),
+    *(
+        "offered",
+        "spec_for",
+        "arrange",
+        "needs_approval",
+        "allow_always",
+        "refused",
+        "view",
+        "with_arguments",
+        "preview",
+    ),
     "shown",
 )
 

@@ -209,10 +209,11 @@ def _arrangement(arranged: Any, names: Collection[str], registered: RegisteredTo
     if not isinstance(arranged, (list, tuple)):
         hint = "Return a list of specs."
         raise WrongValue(f"it returned {kind_of(arranged)}, not a list of specs", registered.arrange, hint=hint)
-    for spec in arranged:
-        if not isinstance(spec, _SPECS):
+    for each in arranged:
+        if not isinstance(each, _SPECS):
             hint = "Return a list of specs."
-            raise WrongValue(f"its list has {kind_of(spec)}, not the spec of a tool", registered.arrange, hint=hint)
+            raise WrongValue(f"its list has {kind_of(each)}, not the spec of a tool", registered.arrange, hint=hint)
+        spec: ToolSpec = each  # type: ignore[assignment]
         if spec.name not in names:
             hint = "Return specs of the tools that it was given."
             raise WrongValue(f"its list has a tool {spec.name!r}, which is not offered", registered.arrange, hint=hint)

@@ -51,7 +51,7 @@ async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
     changes = changes_of(steps)
     await _approve(steps, changes, disk, context)
     output = _carry_out(steps, changes, disk, context)
-    return ToolOutput(f"{request.prefix}{output.content}", success=output.success)
+    return output.evolve(content=f"{request.prefix}{output.content}")
 
 
 def _request(call: ToolCall) -> _Request:
@@ -172,7 +172,7 @@ def _carry_out(
         context.emit(_end(changes_of(done), context, "failed", stderr=report))
     seconds = round(time.monotonic() - began, 1)
     header = f"Exit code: {0 if failure is None else 1}\nWall time: {seconds:g} seconds\nOutput:\n"
-    return ToolOutput(header + report, success=failure is None)
+    return ToolOutput(header + report, success=failure is None, result={} if failure is None else None)
 
 
 def _success(steps: Sequence[Step]) -> str:

@@ -39,7 +39,7 @@ def _shown(goal: Goal | None, report: str | None = None) -> ToolOutput:
         "remainingTokens": None if goal is None else goal.remaining,
         "completionBudgetReport": report,
     }
-    return ToolOutput(json.dumps(shown, ensure_ascii=False, separators=(",", ":")), truncate=False)
+    return ToolOutput(json.dumps(shown, ensure_ascii=False, separators=(",", ":")), truncate=False, result=shown)
 
 
 class _GoalTool(Tool):

@@ -256,7 +256,7 @@ def _size(blob: str) -> int | None:
 
 
 def _json(value: Mapping[str, Any]) -> ToolOutput:
-    return ToolOutput(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return ToolOutput(json.dumps(value, ensure_ascii=False, separators=(",", ":")), result=value)
 
 
 def _fault(error: McpError) -> str:

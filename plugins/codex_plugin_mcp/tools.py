@@ -120,7 +120,8 @@ class McpTool(Tool):
             record.failed("the call was interrupted")
             raise
         success = result.get("isError") is not True
-        return ToolOutput(for_model(result, record.ended(result, success=success), context.model), success=success)
+        content = for_model(result, record.ended(result, success=success), context.model)
+        return ToolOutput(content, success=success, result=result)
 
     def _record(self, call: ToolCall, context: ToolContext) -> CallRecord:
         read_only = _mapping(self.raw.get("annotations")).get("readOnlyHint") is True

@@ -59,6 +59,7 @@ class RequestUserInput(Tool):
         "Asks the user one to three short questions and waits for the answers. Use it for decisions that only the user can make and"
         " that change what you do. Do not ask what you can find out yourself.",
         arguments_schema(_ARGUMENTS),
+        model_only=True,
     )
 
     def offered(self, turn: TurnFacts) -> bool:

@@ -39,7 +39,7 @@ class Action:
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         output = await self.act(parse_arguments(call.arguments, self.arguments), context)
-        return ToolOutput(json.dumps(output, ensure_ascii=False, separators=(",", ":")), truncate=False)
+        return _reported(output)
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Run one call with checked arguments and return its output.
@@ -48,6 +48,10 @@ class Action:
             ToolError: It failed.
         """
         raise NotImplementedError
+
+
+def _reported(output: Mapping[str, Any]) -> ToolOutput:
+    return ToolOutput(json.dumps(output, ensure_ascii=False, separators=(",", ":")), truncate=False, result=output)
 
 
 class SpawnAgent(Action):
@@ -133,9 +137,7 @@ class WaitAgent(Action):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call. Without targets it says so, as for an empty list."""
         found = parse_arguments(call.arguments, {**self.arguments, "targets": Argument("strings")})
-        return ToolOutput(
-            json.dumps(await self.act(found, context), ensure_ascii=False, separators=(",", ":")), truncate=False
-        )
+        return _reported(await self.act(found, context))
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Wait."""

@@ -25,7 +25,7 @@ from codex_framework import (
 )
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
-from codex_plugin_unified_exec.offering import is_offered
+from codex_plugin_unified_exec.offering import RESULT, is_offered
 
 __all__ = ["ExecCommand"]
 
@@ -66,6 +66,7 @@ _SPEC = FunctionSpec(
     "Runs a shell command. Returns its output and exit code, or, if it is still running when the yield time is over, the "
     "output so far and a session ID to go on with in write_stdin.",
     arguments_schema(_ARGUMENTS),
+    result=RESULT,
 )
 
 

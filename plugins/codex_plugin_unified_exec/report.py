@@ -6,6 +6,7 @@ import os
 
 from codex_framework import CallView, OutputView, ToolContext, ToolOutput
 from codex_framework.contract.roles.commands import OutputWindow
+from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["report"]
 
@@ -39,15 +40,31 @@ def report(
     if session_id is not None:
         lines.append(f"Process running with session ID {session_id}")
     tokens = -(-window.total_bytes // 4)
-    lines += [f"Original token count: {tokens}", "Output:", _shortened(context, window, tokens, max_tokens)]
+    limit = DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens
+    shown = _shortened(window, tokens, context.limit_text(window.text, max_tokens=limit))
+    lines += [f"Original token count: {tokens}", "Output:", shown]
+    ended = {} if exit_code is None else {"exit_code": exit_code}
+    running = {} if session_id is None else {"session_id": session_id}
+    result = {
+        "chunk_id": lines[0].removeprefix("Chunk ID: "),
+        "wall_time_seconds": round(wall_s, 6),
+        **ended,
+        **running,
+        "original_token_count": tokens,
+        "output": window.text if max_tokens is None else _for_programs(context, window, tokens, max_tokens),
+    }
     call = None if script is None else CallView(name="Bash", arguments={"command": script})
     view = OutputView(response=window.text, call=call, call_id=call_id, finished=exit_code is not None)
-    return ToolOutput("\n".join(lines), success=not exit_code, truncate=False, view=view)
+    return ToolOutput("\n".join(lines), success=not exit_code, truncate=False, view=view, result=result)
 
 
-def _shortened(context: ToolContext, window: OutputWindow, tokens: int, max_tokens: int | None) -> str:
+def _for_programs(context: ToolContext, window: OutputWindow, tokens: int, max_tokens: int) -> str:
+    """Return what a program asked for: the limit of the model's own calls does not concern it."""
+    return _shortened(window, tokens, truncate(context.redact(window.text), ("tokens", max_tokens)))
+
+
+def _shortened(window: OutputWindow, tokens: int, short: str) -> str:
     text = window.text
-    short = context.limit_text(text, max_tokens=DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens)
     if short == text:
         return text
     if window.omitted_bytes:

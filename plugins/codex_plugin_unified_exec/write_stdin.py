@@ -19,7 +19,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_plugin_unified_exec.offering import is_offered
+from codex_plugin_unified_exec.offering import RESULT, is_offered
 
 if TYPE_CHECKING:
     from codex_plugin_unified_exec.sessions import Session
@@ -62,6 +62,7 @@ class WriteStdin(Tool):
         "write_stdin",
         "Types into a command that exec_command left running, or waits for it. Returns what it has printed since the last call.",
         arguments_schema(_ARGUMENTS),
+        result=RESULT,
     )
 
     def offered(self, turn: TurnFacts) -> bool:

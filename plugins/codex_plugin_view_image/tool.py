@@ -44,6 +44,14 @@ _WITH_DETAIL = FunctionSpec(
     "view_image",
     "Shows you an image file (PNG, JPEG, GIF, WebP or BMP) of this machine.",
     arguments_schema(_ARGUMENTS),
+    result={
+        "type": "object",
+        "properties": {
+            "image_url": {"type": "string", "description": "The image as a data URL."},
+            "detail": {"type": "string", "enum": ["high", "original"]},
+        },
+        "required": ["image_url", "detail"],
+    },
 )
 _PLAIN = _WITH_DETAIL.evolve(parameters=arguments_schema({"path": _ARGUMENTS["path"]}))
 
@@ -77,7 +85,8 @@ class ViewImage(Tool):
         original = context.model.image_detail_original and arguments.get("detail") != "high"
         url = await asyncio.to_thread(_data_url, path, context.access, original=original)
         context.emit(ViewImageToolCallEvent(context.call_id, str(path)))
-        return ToolOutput((InputImage(url, "original" if original else "high"),), truncate=False)
+        shown = "original" if original else "high"
+        return ToolOutput((InputImage(url, shown),), truncate=False, result={"image_url": url, "detail": shown})
 
 
 def _is_off(config: Mapping[str, Any]) -> bool:

@@ -61,6 +61,7 @@ REGISTRY = load_registry({}, entry_points=BUNDLED)
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n"
 WORKING: dict[str, Any] = {
     "apply_patch": PATCH,
+    "exec": None,  # works only in a turn: tests/plugins/code_mode
     "exec_command": {"cmd": "sleep 0.2; echo hi", "yield_time_ms": 250},
     "grep_files": {"pattern": "roses"},
     "image_generation": None,  # run by the server of the model: tests/plugins/openai
@@ -74,6 +75,7 @@ WORKING: dict[str, Any] = {
     "tool_search": None,  # works only in a turn: tests/plugins/tool_search
     "update_plan": {"plan": [{"step": "look", "status": "in_progress"}]},
     "view_image": {"path": "pixel.png"},
+    "wait": None,  # works only after exec: tests/plugins/code_mode
     "web_search": None,  # run by the server of the model: tests/plugins/openai
     "write_stdin": None,  # works only after exec_command: tests/plugins/unified_exec cancels it
 }
@@ -219,12 +221,17 @@ def test_component_sub_agents():
 
 
 @pytest.mark.slow
+def test_component_code_mode():
+    check_component(lambda: REGISTRY.components["code_mode"].item)
+
+
+@pytest.mark.slow
 def test_component_undo(tmp_path):
     check_component(lambda: UndoComponent(tmp_path, {}))
 
 
 def test_every_component_is_checked():
-    assert REGISTRY.components.keys() == {"dynamic_tools", "goals", "mcp", "sub_agents", "undo"}
+    assert REGISTRY.components.keys() == {"code_mode", "dynamic_tools", "goals", "mcp", "sub_agents", "undo"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,29 @@
+"""Where the JavaScript engine is installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from codex_framework import PluginContext, PluginError
+from codex_plugin_code_mode.mode import asked_for
+
+__all__ = ["engine_folder"]
+
+_MODULE = "quickjs"
+
+
+def engine_folder(plugin: PluginContext) -> str | None:
+    """Return the folder that the engine's package is in, without importing it. None means that it is not installed.
+
+    Raises:
+        PluginError: It is not, and the configuration asks for code mode.
+    """
+    for folder in sys.path:
+        if os.path.isfile(f"{folder or os.curdir}/{_MODULE}/__init__.py"):  # noqa: PTH113  # at every start: no pathlib
+            return os.path.abspath(folder)  # noqa: PTH100
+    name = asked_for(plugin.config)
+    if name is not None:
+        fact = f"`features.{name}` is set, but the JavaScript engine is not installed, so models get the usual tools"
+        raise PluginError(plugin.name, fact, hint="Install the extra: pip install 'codex-framework[code]'.")
+    return None

@@ -1,0 +1,417 @@
+"""Scripts of the model in turns: their output, the tools that they call, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from codex_framework import (
+    Agent,
+    Approval,
+    Decision,
+    FreeformFormat,
+    FreeformSpec,
+    FunctionSpec,
+    InputText,
+    Interceptor,
+    Limits,
+    ReviewDecision,
+    Status,
+    Tool,
+    ToolApprovalRequestEvent,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    TurnContext,
+    TurnFacts,
+)
+from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCallEndEvent
+from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.testing import Offer, answer, call, custom_call, say
+from codex_framework.testing.threads import ThreadFactory
+
+pytest.importorskip("quickjs", reason="the extra `code` is not installed")
+
+from codex_plugin_code_mode.cells import Cells
+from codex_plugin_code_mode.component import Scripts
+
+INSTALLED = [EntryPoint("code_mode", "codex_plugin_code_mode", "codex_framework")]
+ONLY = "features = { code_mode_only = true }"
+PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+TRUNCATED = "\n".join(
+    [
+        "Warning: truncated output (original token count: 277)",
+        "Total output lines: 2",
+        "",
+        "abcdefghij abcdefghi…267 tokens truncated…hij abcdefghij ",
+        "tail",
+    ]
+)
+OBJECT = {"type": "object", "properties": {"n": {"type": "number", "description": "A number."}}}
+
+
+class Add(Tool):
+    """Counts its calls, and how many run at once."""
+
+    def __init__(self, name: str = "add", *, together: bool = True, asks: bool = False, **more: Any) -> None:
+        self.spec = FunctionSpec(name, f"Does {name}.", OBJECT, **more)
+        self.parallel_safe = together
+        self.asks = asks
+        self.calls: list[str] = []
+        self.ids: list[str] = []
+        self.running = self.most = 0
+        self.held = asyncio.Event()
+        self.ended: list[str] = []
+
+    def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:
+        return Approval(title="May it?") if self.asks else None
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        self.calls.append(call.arguments)
+        self.ids.append(call.call_id)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            if "hold" in call.arguments:
+                await self.held.wait()
+            if "bad" in call.arguments:
+                raise ToolError("no such number")
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        finally:
+            self.running -= 1
+        return ToolOutput(f"It is {call.arguments}.", result={"sum": len(self.calls)})
+
+
+class Write(Tool):
+    spec = FreeformSpec("write-text", "Writes.", FreeformFormat("lark", "start: /.+/"))
+
+    async def run(self, call: ToolCall, context: ToolContext) -> str:
+        return f"wrote {call.arguments}"
+
+
+def driven(
+    make_kernel: Any, *replies: Any, tools: Any = (), config: Any = ONLY, offers: Any = None, then: Any = None
+) -> Any:
+    """Return what ``then`` returns after a turn, or the outputs of its calls."""
+
+    async def story() -> Any:
+        plugin = Offer(name="bench", tools=list(tools), **(offers or {}))
+        async with ThreadFactory(make_kernel)(plugin, config=config, entry_points=INSTALLED) as thread:
+            result = await thread.turn("go", *replies, say("done"))
+            return await then(thread, result) if then else shown(thread.outputs)
+
+    return asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def shown(outputs: Any) -> list[Any]:
+    """Return outputs as lists of texts, with the head's time left out."""
+    found = []
+    for output in outputs:
+        parts = (InputText(output),) if isinstance(output, str) else output
+        texts = [getattr(part, "text", getattr(part, "image_url", "?")) for part in parts]
+        head, *rest = texts[0].split("\nWall time ")
+        found.append([head, *texts[1:]] if rest else texts)
+    return found
+
+
+SCRIPTS = {
+    "text('a'); text({a: [1]}); text(undefined); text(10n)": ["Script completed", "a", '{"a":[1]}', "undefined", "10"],
+    "text(''); 42": ["Script completed"],
+    "throw new Error('bad')": ["Script failed", "Script error:\nError: bad\n    at exec_main.mjs:1:7"],
+    "text('x'); throw 'thrown'": ["Script completed", "x"],
+    "await tools.nothing({})": [
+        "Script failed",
+        "Script error:\nTypeError: tools.nothing is not a function\n    at exec_main.mjs:1:13",
+    ],
+    "text(await tools.add({n: 1})); text(await tools.write_text('hi'))": ["Script completed", '{"sum":1}', "wrote hi"],
+    "await tools.add({n: 'bad'})": ["Script failed", "Script error:\nno such number"],
+    "try { await tools.add({n: 'bad'}) } catch (e) { text(typeof e + ' ' + e) }": [
+        "Script completed",
+        "string no such number",
+    ],
+    "await tools.add('x')": ["Script failed", "Script error:\ntool `add` expects a JSON object for arguments"],
+    "await tools.write_text({})": ["Script failed", "Script error:\ntool `write_text` expects a string input"],
+    "text(Object.keys(tools)); text(ALL_TOOLS.map(t => t.name))": [
+        "Script completed",
+        '["add","write_text"]',
+        '["add","write_text"]',
+    ],
+    "store('k', {a: 1}); text(load('k')); text(load('none'))": ["Script completed", '{"a":1}', "undefined"],
+    "text(load('k'))": ["Script completed", '{"a":1}'],
+    "store('f', () => 1)": [
+        "Script failed",
+        'Script error:\nUnable to store "f". Only plain serializable objects can be stored.',
+    ],
+    "text('a'); exit(); text('b')": ["Script completed", "a"],
+    f"image('{PIXEL}')": ["Script completed", PIXEL],
+    "image({type: 'image', data: '@@', mimeType: 'image/png'})": [
+        "Script completed",
+        "image content omitted because it could not be processed",
+    ],
+    "audio('data:audio/wav;base64,UklGRg==')": [
+        "Script completed",
+        "audio content omitted because you do not support audio input",
+    ],
+    "image('https://x.y/z.png')": [
+        "Script failed",
+        "Script error:\nTool call failed: remote image URLs are not supported in tool outputs. Pass a base64 data URI instead",
+    ],
+    "setTimeout(() => text('t'), 5); await new Promise(r => setTimeout(r, 20))": ["Script completed", "t"],
+    "import fs from 'fs'": ["Script failed", "Script error:\nUnsupported import in exec: fs"],
+    "await import('fs')": ["Script failed", "Script error:\nunsupported import in exec"],
+    "text([typeof console, typeof process, typeof fetch, typeof __send].join())": [
+        "Script completed",
+        "undefined,undefined,undefined,undefined",
+    ],
+    '// @exec: {"max_output_tokens": 10}\ntext("abcdefghij ".repeat(100)); text("tail")': [
+        "Script completed",
+        TRUNCATED,
+    ],
+    "  \n": ["exec expects a script in JavaScript, and got none"],
+}
+SCRIPTS["text('x'); throw 'thrown'"] = ["Script failed", "x", "Script error:\nthrown"]
+
+
+def test_what_scripts_put_out_is_what_codex_shows(make_kernel: Any) -> None:
+    tools = [Add(), Write(), Add("ask", model_only=True), _hidden()]
+    outputs = driven(make_kernel, *(custom_call("exec", script) for script in SCRIPTS), tools=tools)
+    assert dict(zip(SCRIPTS, outputs, strict=True)) == SCRIPTS
+
+
+def _hidden() -> Tool:
+    tool = Add("hidden")
+    tool.exposure = "hidden"
+    return tool
+
+
+def test_nothing_but_the_tools_of_scripts_can_be_called(make_kernel: Any) -> None:
+    ask, hidden = Add("ask", model_only=True), _hidden()
+    names = ("ask", "hidden", "exec", "wait", "constructor", "__proto__")
+    script = "text([" + ",".join(f"typeof tools.{name}" for name in names) + "].join())"
+    forged = 'text(\'["call", 1, "hidden", "{}"]\\n["done"]\\n\')'
+    outputs = driven(make_kernel, custom_call("exec", script), custom_call("exec", forged), tools=[ask, hidden])
+    assert outputs[0] == ["Script completed", "undefined,undefined,undefined,undefined,function,object"]
+    assert outputs[1] == ["Script completed", '["call", 1, "hidden", "{}"]\n["done"]\n']
+    assert (ask.calls, hidden.calls) == ([], [])
+
+
+def test_the_model_sees_exec_wait_and_what_only_it_can_call(make_kernel: Any) -> None:
+    async def specs(thread: Any, _: Any) -> Any:
+        return thread.requests[0].tools
+
+    tools = [Add(), Write(), Add("ask", model_only=True), Add("zero", result={"type": "string"})]
+    only = driven(make_kernel, tools=tools, then=specs)
+    assert [spec.name for spec in only] == ["exec", "wait", "ask"]
+    declared = "declare const tools: { add(args: {\n  // A number.\n  n?: number;\n}): Promise<unknown>; };"
+    for part in (declared, "write_text(input: string): Promise<unknown>", "): Promise<string>; };"):
+        assert part in only[0].description
+    both = driven(make_kernel, tools=tools, config="features = { code_mode = true }", then=specs)
+    assert [spec.name for spec in both] == ["exec", "wait", "add", "write-text", "ask", "zero"]
+    assert declared not in both[0].description
+    assert declared in both[2].description
+    plain = driven(make_kernel, tools=tools, config="", then=specs)
+    assert [spec.name for spec in plain] == ["add", "write-text", "ask", "zero"]
+
+
+def test_calls_of_scripts_are_seen_by_interceptors_and_clients_under_ids_of_their_own(make_kernel: Any) -> None:
+    class Doubles(Interceptor):
+        name = "doubles"
+
+        async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:
+            return call.evolve(arguments='{"n": 2}') if call.name == "add" else call
+
+        async def after_tool(self, call: ToolCall, output: ToolOutput, turn: TurnContext) -> ToolOutput:
+            return output.evolve(content="censored") if call.name == "add" else output
+
+    async def events(thread: Any, _: Any) -> Any:
+        kinds = (ToolCallBeginEvent, ToolCallEndEvent)
+        return [event for event in thread.events if isinstance(event, kinds)], shown(thread.outputs)
+
+    add = Add()
+    script = custom_call("exec", "text(await tools.add({n: 1}))")
+    found, outputs = driven(make_kernel, script, tools=[add], offers={"interceptors": [Doubles()]}, then=events)
+    assert outputs == [["Script completed", "censored"]]
+    assert add.calls == ['{"n": 2}']
+    assert [event.tool for event in found] == ["add", "add"]
+    assert {event.call_id for event in found} == set(add.ids)
+    assert add.ids[0].startswith("exec-")
+
+
+def test_parallel_safe_tools_run_together_and_others_alone(make_kernel: Any) -> None:
+    together, alone = Add("together"), Add("alone", together=False)
+    script = "await Promise.all([tools.together, tools.alone].flatMap(each => [1, 2, 3].map(n => each({n}))))"
+    driven(make_kernel, custom_call("exec", script), custom_call("exec", script), tools=[together, alone])
+    assert (together.most > 1, alone.most) == (True, 1)
+    assert (len(together.calls), len(alone.calls)) == (6, 6)
+
+
+def test_a_call_that_is_not_allowed_rejects(make_kernel: Any) -> None:
+    async def story() -> Any:
+        no = answer(ToolApprovalRequestEvent, ReviewDecision(Decision.DENIED))
+        add = Add(asks=True)
+        asked = {"approval_policy": ApprovalPolicy.ON_REQUEST, "config": ONLY, "entry_points": INSTALLED}
+        async with ThreadFactory(make_kernel)(Offer(name="bench", tools=[add]), no, **asked) as thread:
+            await thread.turn("go", custom_call("exec", "await tools.add({n: 1})"), say("done"))
+            return shown(thread.outputs), add.calls, len(thread.seen)
+
+    (output,), calls, asked = asyncio.run(asyncio.wait_for(story(), 30))
+    assert output[0] == "Script failed"
+    assert "rejected" in output[1]
+    assert (calls, asked) == ([], 1)
+
+
+def test_a_script_that_takes_longer_is_waited_for_or_ended(make_kernel: Any) -> None:
+    add = Add()
+
+    def let_go(_: Any) -> Any:
+        add.held.set()
+        return call("wait", cell_id="1")
+
+    held = '// @exec: {"yield_time_ms": 20}\ntext("a"); await tools.add({n: "hold"}); text("b")'
+    outputs = driven(
+        make_kernel,
+        custom_call("exec", held),
+        call("wait", cell_id="1", yield_time_ms=0),
+        let_go,
+        call("wait", cell_id="1"),
+        custom_call("exec", '// @exec: {"yield_time_ms": 50}\nwhile (true) {}'),
+        call("wait", cell_id="2", terminate=True),
+        custom_call("exec", "text(1); yield_control(); text(2)"),
+        call("wait", cell_id="3"),
+        call("wait", cell_id="3", terminate=True),
+        tools=[add],
+    )
+    assert outputs == [
+        ["Script running with cell ID 1", "a"],
+        ["Script running with cell ID 1"],
+        ["Script completed", "b"],
+        ["Script failed", "Script error:\nexec cell 1 not found"],
+        ["Script running with cell ID 2"],
+        ["Script terminated"],
+        ["Script running with cell ID 3", "1"],
+        ["Script completed", "2"],
+        ["Script failed", "Script error:\nexec cell 3 not found"],
+    ]
+
+
+def test_an_interrupt_ends_scripts_and_their_calls(make_kernel: Any) -> None:
+    async def story() -> Any:
+        add = Add()
+        plugin = Offer(name="bench", tools=[add])
+        async with ThreadFactory(make_kernel)(plugin, config=ONLY, entry_points=INSTALLED) as thread:
+            left = custom_call("exec", '// @exec: {"yield_time_ms": 0}\nawait new Promise(() => {})')
+            waits = custom_call("exec", "await tools.add({n: 'hold'})")
+            thread.start("go", left, waits)
+            while not add.running:
+                await asyncio.sleep(0.005)
+            cells: Cells = thread.inside("code_mode").component(Scripts).cells
+            pids = [host._process.process_id for host in cells._hosts]
+            await thread.client.interrupt()
+            outcome = await thread.client.settled()
+            gone = [not _is_running(pid) for pid in pids]
+            await thread.turn("again", call("wait", cell_id="1"), custom_call("exec", "text('new')"), say("done"))
+            return outcome.status, add.ended, gone, shown(thread.outputs[-2:])
+
+    status, ended, gone, outputs = asyncio.run(asyncio.wait_for(story(), 30))
+    assert (status, ended, gone) == (Status.INTERRUPTED, ["cancelled"], [True, True])
+    assert outputs == [
+        ["Script failed", "Script error:\nexec cell 1 not found"],
+        ["Script completed", "new"],
+    ]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_script_that_goes_on_after_its_turn_calls_no_tools_until_it_is_waited_for(make_kernel: Any) -> None:
+    async def again(thread: Any, _: Any) -> Any:
+        await asyncio.sleep(0.15)
+        await thread.turn("more", call("wait", cell_id="1"), say("done"))
+        return shown(thread.outputs[-1:])
+
+    script = """// @exec: {"yield_time_ms": 0}
+const pause = (ms) => new Promise(r => setTimeout(r, ms));
+await pause(80);
+await tools.add({n: 1}).catch(text);
+await pause(150);
+text(await tools.add({n: 1}));"""
+    outputs = driven(make_kernel, custom_call("exec", script), tools=[Add()], then=again)
+    assert outputs == [["Script completed", "tools can only be called while a turn is running", '{"sum":1}']]
+
+
+def test_calls_of_scripts_count_and_end_at_a_limit(make_kernel: Any) -> None:
+    async def story() -> Any:
+        add = Add()
+        plugins = [Offer(name="bench", tools=[add])]
+        replies = [
+            custom_call("exec", "for (let n = 0; n < 50; n++) await tools.add({n}).catch(() => {})"),
+            say("done"),
+        ]
+        async with make_kernel(replies, plugins=plugins, config=[ONLY], entry_points=INSTALLED) as kernel:
+            result = await kernel.run(Agent[Any](name="a", limits=Limits(tool_calls=5)), "go")
+            return len(add.calls), result.status
+
+    assert asyncio.run(asyncio.wait_for(story(), 30)) == (4, Status.LIMITED)
+
+
+def test_a_notification_reaches_the_model_with_the_next_request(make_kernel: Any) -> None:
+    async def told(thread: Any, _: Any) -> Any:
+        return [part.text for item in thread.requests[-1].prompt.items for part in getattr(item, "content", ())]
+
+    assert "look here" in driven(make_kernel, custom_call("exec", "notify('look here')"), then=told)
+
+
+def test_a_process_that_is_lost_fails_its_script_only(make_kernel: Any) -> None:
+    async def story() -> Any:
+        add = Add()
+        plugin = Offer(name="bench", tools=[add])
+        async with ThreadFactory(make_kernel)(plugin, config=ONLY, entry_points=INSTALLED) as thread:
+            scripts = ["store('k', 1); await tools.add({n: 'hold'})", "text(load('k'))"]
+            thread.start("go", *(custom_call("exec", script) for script in scripts), say("done"))
+            while not add.running:
+                await asyncio.sleep(0.005)
+            cells: Cells = thread.inside("code_mode").component(Scripts).cells
+            for host in list(cells._hosts):
+                os.kill(host._process.process_id, 9)
+            await thread.client.settled()
+            return shown(thread.outputs)
+
+    lost, kept = asyncio.run(asyncio.wait_for(story(), 30))
+    assert lost[0] == "Script failed"
+    assert "ended by the system" in lost[1]
+    assert kept == ["Script completed", "1"]
+
+
+def test_the_wire_has_exec_in_the_group_of_functions(make_kernel: Any) -> None:
+    """The requests of the newest models, as the real server gets them."""
+    from codex_framework.testing.requests import model_request
+    from codex_framework.toolkit.model_catalogue import known_model
+    from codex_plugin_openai.body import BodyWriter
+
+    async def tools(thread: Any, _: Any) -> Any:
+        return thread.requests[0].tools
+
+    specs = driven(make_kernel, tools=[Add(), Add("ask", model_only=True)], then=tools)
+    model = known_model("gpt-6.1-sol")
+    assert model is not None
+    body = json.loads(BodyWriter().body(model_request(model=model, tools=specs)))
+    (group,) = body["input"][0]["tools"]
+    assert "tools" not in body
+    assert (group["name"], [(tool["type"], tool["name"]) for tool in group["tools"]]) == (
+        "functions",
+        [("custom", "exec"), ("function", "wait"), ("function", "ask")],
+    )
