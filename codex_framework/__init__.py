@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand, ExecRequest
     from codex_framework.contract.roles.exec_options import ExecOption
     from codex_framework.contract.roles.facts import TurnFacts
-    from codex_framework.contract.roles.interceptors import Interceptor, UserInput
+    from codex_framework.contract.roles.interceptors import Interceptor, MessageView, UserInput
     from codex_framework.contract.roles.models import (
         Completed,
         ItemAdded,
@@ -152,7 +152,7 @@ _HOMES = {
     "codex_framework.contract.roles.exec_commands": "CommandOption ExecCommand ExecRequest",
     "codex_framework.contract.roles.exec_options": "ExecOption",
     "codex_framework.contract.roles.facts": "TurnFacts",
-    "codex_framework.contract.roles.interceptors": "Interceptor UserInput",
+    "codex_framework.contract.roles.interceptors": "Interceptor MessageView UserInput",
     "codex_framework.contract.roles.models": (
         "Completed ItemAdded ItemDone ModelCatalogue ModelClient ModelEvent ModelInfo ModelPrices ModelProvider"
         " ModelRequest ProviderInfo ReasoningDelta TextDelta"
@@ -239,6 +239,7 @@ __all__ = [
     "Limits",
     "Measurement",
     "Message",
+    "MessageView",
     "ModelCatalogue",
     "ModelClient",
     "ModelError",

@@ -213,8 +213,8 @@ class Kernel:
     ) -> Thread:
         """Resume a stored conversation by id, name or file. The arguments are those of :meth:`start_thread`.
 
-        Settings come from the configuration and the arguments, not from the record. The approval policy is the exception: without
-        ``settings``, ``agent`` and ``approval_policy``, the thread keeps its last one if that is stricter than the configuration's;
+        Settings come from the configuration and the arguments, not from the record, but for two: the collaboration mode, and without
+        ``settings``, ``agent`` and ``approval_policy`` the last approval policy if it is stricter than the configuration's;
         otherwise a difference is a warning.
 
         Raises:

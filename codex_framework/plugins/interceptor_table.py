@@ -13,7 +13,7 @@ from codex_framework.toolkit.roles import overrides
 
 __all__ = ["Guard", "InterceptorTable"]
 
-_BEFORE = ("input", "request", "before_tool", "before_compact", "stop", "client")
+_BEFORE = ("input", "request", "view_message", "before_tool", "before_compact", "stop", "client")
 _AFTER = ("after_item", "after_tool", "redact", "after_compact")
 """Called in reverse, so that the first interceptor is the outermost."""
 
@@ -30,7 +30,7 @@ class InterceptorTable:
     """The methods of the interceptors of a turn, each in calling order.
 
     Attributes:
-        input, request, before_tool, before_compact, stop, client: Smallest ``order`` first.
+        input, request, view_message, before_tool, before_compact, stop, client: Smallest ``order`` first.
         after_item, after_tool, redact, after_compact: Smallest ``order`` last.
         takes: For each entry of ``input``, the predicate that says whether it takes an input, or None if it takes all.
         alone: Predicates that make a parallel-safe call run alone.
@@ -38,6 +38,7 @@ class InterceptorTable:
 
     input: tuple[Guard, ...]
     request: tuple[Guard, ...]
+    view_message: tuple[Guard, ...]
     before_tool: tuple[Guard, ...]
     before_compact: tuple[Guard, ...]
     stop: tuple[Guard, ...]

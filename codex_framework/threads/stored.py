@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.events import (
@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.events import (
     UnknownEvent,
 )
 from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.policies import CollaborationMode, CollaborationSettings
 from codex_framework.contract.protocol.wire import read_event
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.settings import Settings
@@ -25,6 +26,7 @@ from codex_framework.threads.agents import stricter_policies
 
 __all__ = [
     "keep_approval_policy",
+    "keep_mode",
     "keep_model",
     "known_events",
     "model_changed",
@@ -111,6 +113,21 @@ def keep_model(stored: StoredThread, settings: Settings, agent: Agent[Any]) -> S
     if agent.reasoning_effort is None and settings.model == model:
         settings = settings.evolve(reasoning_effort=effort if isinstance(effort, str) and effort else None)
     return settings
+
+
+def keep_mode(stored: StoredThread, settings: Settings) -> Settings:
+    """Return the settings of a resumed thread with the collaboration mode of its last turn, unless they name one."""
+    before = (stored.last_turn_context or {}).get("collaboration_mode")
+    if settings.collaboration_mode is not None or not isinstance(before, Mapping):
+        return settings
+    own = before.get("settings")
+    texts = {
+        key: text
+        for key, text in (own.items() if isinstance(own, Mapping) else ())
+        if key in ("model", "reasoning_effort", "developer_instructions") and isinstance(text, str)
+    }
+    mode = CollaborationMode(before.get("mode", ""), CollaborationSettings(**texts))
+    return settings.evolve(collaboration_mode=mode) if mode.is_known else settings
 
 
 def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:

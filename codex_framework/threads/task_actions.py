@@ -184,7 +184,11 @@ class _Actions:
 
             raise ModelError(reached, info=LIMIT_INFO)
         sampling = Sampling(
-            self._scope, Interception(self._contexts), items.append, announce=announce, of_history=False
+            self._scope,
+            Interception(self._contexts),
+            lambda item, _: items.append(item),
+            announce=announce,
+            of_history=False,
         )
         try:
             completed = await sampling.run(request)

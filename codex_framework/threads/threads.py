@@ -25,6 +25,7 @@ from codex_framework.threads.journal import Journal
 from codex_framework.threads.narrowing import keep_within_parent
 from codex_framework.threads.store import Store, created, forked, loaded, newest, reopened
 from codex_framework.threads.stored import (
+    keep_mode,
     keep_model,
     known_events,
     model_changed,
@@ -92,6 +93,7 @@ class Threads:
         if agent is not None:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
+        settings = keep_mode(stored, settings)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
         home = str(host.codex_home)
@@ -224,7 +226,7 @@ class Threads:
                 slug="thread-not-found",
                 hint="Name a thread that this thread has spawned.",
             )
-        settings = keep_model(stored, settings, agent)
+        settings = keep_mode(stored, keep_model(stored, settings, agent))
         store = _store(host)
         recorder = None if settings.ephemeral or store is None else reopened(store, stored, str(host.codex_home))
         return self._started(

@@ -22,7 +22,7 @@ class CallItem:
         tool: The word for the tool in items.
         receivers: The ids of the agents that the call is about.
         members: Those of them that are open.
-        more: Further fields.
+        about: Further fields.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class CallItem:
         receivers: Sequence[str],
         prompt: str | None = None,
         members: Sequence[Member] = (),
-        **more: Any,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self._context = context
         self._fields: dict[str, Any] = {
@@ -40,7 +40,7 @@ class CallItem:
             "id": context.call_id,
             "tool": tool,
             "sender_thread_id": context.thread_id,
-            **more,
+            **(about or {}),
         }
         self._prompt = {} if prompt is None else {"prompt": prompt}
         self._receivers = list(receivers)

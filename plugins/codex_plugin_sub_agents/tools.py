@@ -69,7 +69,7 @@ class SpawnAgent(Action):
         agent = agent_for(self.family.agent(role), given, context)
         effort = agent.reasoning_effort or self.family.thread.settings.reasoning_effort or context.model.default_effort
         about = {"model": agent.model or context.model.slug, "reasoning_effort": effort}
-        item = CallItem(context, self.name, (), task, **about)
+        item = CallItem(context, self.name, (), task, about=about)
         try:
             member = await self.family.spawn(agent, role, items, task, fork=fork)
         except ToolError as error:

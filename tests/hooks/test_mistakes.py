@@ -740,6 +740,16 @@ for what, told, body in (
         "async def after_item(self, item, turn): pass",
     ),
     (
+        "view_message: a number",
+        "view_message() failed: it returned int, which has no feed() and end() {at}. Return an object with both, or None.",
+        "def view_message(self, turn): return 5",
+    ),
+    (
+        "view_message: no text",
+        "view_message() failed: its view returned None, not text {at}. Return a str.",
+        "def view_message(self, turn): return type('V', (), {'feed': lambda self, text: None, 'end': lambda self: ''})()",
+    ),
+    (
         "stop: a number",
         "stop() failed: it returned int instead of str {at}. Return a str.",
         "async def stop(self, outcome, turn): return 5",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.ops import MentionInput, SkillInput
@@ -14,7 +14,7 @@ from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.value import Value
 
-__all__ = ["Interceptor", "UserInput"]
+__all__ = ["Interceptor", "MessageView", "UserInput"]
 
 
 class UserInput(Value, kw_only=True):
@@ -32,6 +32,18 @@ class UserInput(Value, kw_only=True):
     context: Sequence[str] = ()
     mentions: Sequence[SkillInput | MentionInput] = ()
     steered: bool = False
+
+
+class MessageView(Protocol):
+    """What decides which text of one message clients see, while the message streams."""
+
+    def feed(self, text: str) -> str:
+        """Return what clients see of a piece of text. It can be cut anywhere: hold back what cannot be decided yet."""
+        ...
+
+    def end(self) -> str:
+        """Return what was held back and is to be shown. Called once, when the message is complete."""
+        ...
 
 
 class Interceptor:
@@ -79,6 +91,13 @@ class Interceptor:
     async def after_item(self, item: ResponseItem, turn: TurnContext) -> ResponseItem:  # noqa: ARG002
         """Process each message and reasoning item of the model before clients see it. Text deltas are held back until then."""
         return item
+
+    def view_message(self, turn: TurnContext) -> MessageView | None:  # noqa: ARG002
+        """Return a view for a message that begins: it decides which of the text clients see. None shows all of it.
+
+        The conversation keeps the whole message. An exception, also of the view, ends the turn, as for :meth:`after_item`.
+        """
+        return None
 
     async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:  # noqa: ARG002
         """Process each tool call.

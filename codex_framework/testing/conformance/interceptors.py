@@ -14,7 +14,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.interceptors import Interceptor, UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction
-from codex_framework.plugins.interceptor_table import InterceptorTable
+from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
 from codex_framework.plugins.offer_values import value_problems
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage, interrupted
@@ -134,12 +134,35 @@ async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn
             await _given(findings, "after_tool()", guard.call(call, output, turn), output)
         for guard in table.after_item:
             await _given(findings, "after_item()", guard.call(item, turn), item)
+        for guard in table.view_message:
+            _check_view(findings, guard, text[:2000], turn)
     request = model_request("hello")
     for guard in table.request:
         await _given(findings, "request()", guard.call(request, turn), request)
     for guard in table.after_compact:
         compaction = Compaction(items=[user_message("short")], message="short")
         await _given(findings, "after_compact()", guard.call(compaction, "manual", turn))
+
+
+def _check_view(findings: Findings, guard: Guard, text: str, turn: _Turn) -> None:
+    """Check that a view of a message returns text, and the same text however the message is cut."""
+    found = []
+    for size in (max(len(text), 1), 1):
+        try:
+            view = guard.call(turn)
+            if view is None:
+                return
+            shown = [view.feed(text[place : place + size]) for place in range(0, len(text), size)]
+            shown.append(view.end())
+        except Exception as error:
+            findings.note(f"view_message() raises {described(error)}")
+            return
+        wrong = next((piece for piece in shown if not isinstance(piece, str)), None)
+        if wrong is not None or None in shown:
+            findings.note(f"its message view returns {type(wrong).__name__}, not text")
+            return
+        found.append("".join(shown))
+    findings.require(found[0] == found[1], "its message view shows other text when the message is cut differently")
 
 
 async def _given(findings: Findings, what: str, work: Awaitable[Any], before: Any = None) -> None:

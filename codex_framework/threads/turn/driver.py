@@ -247,7 +247,7 @@ class TurnDriver:
         failure: ModelFailed | None = None
         completed: Completed | None = None
         stop: StopTurn | None = None
-        sampling = Sampling(scope, self._interception, lambda item: self.feed(ModelItem(item)))
+        sampling = Sampling(scope, self._interception, lambda item, shown: self.feed(ModelItem(item, shown)))
         try:
             await self._before_sample()
             request = scope.request()

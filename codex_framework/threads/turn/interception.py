@@ -16,12 +16,12 @@ from codex_framework.contract.errors import (
 )
 from codex_framework.contract.protocol.items import InputText, Message, ResponseItem, user_message
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
-from codex_framework.contract.roles.interceptors import UserInput
+from codex_framework.contract.roles.interceptors import MessageView, UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.plugins.interceptor_table import Guard
-from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of
+from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.machine import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -139,6 +139,26 @@ class Interception:
         if watched.steps and self._scope.keeps_changes:
             self._scope.changes.item(watched.steps)
         return item
+
+    @property
+    def views_messages(self) -> bool:
+        """Whether interceptors decide which text of messages clients see."""
+        return bool(self._guards.view_message)
+
+    def message_views(self) -> list[MessageView]:
+        """Return the views for a message that begins. They and this method raise ModelError if an interceptor fails."""
+        views: list[MessageView] = []
+        for guard in self._guards.view_message:
+            try:
+                view = guard.call(self._contexts(guard.plugin))
+                if view is not None and not (hasattr(view, "feed") and hasattr(view, "end")):
+                    fact = f"it returned {kind_of(view)}, which has no feed() and end()"
+                    raise WrongValue(fact, guard.call, hint="Return an object with both, or None.")
+            except Exception as error:  # fails closed: the text might be what nobody may see
+                raise ModelError(_failed(guard, "view_message", error)) from error
+            if view is not None:
+                views.append(_GuardedView(view, guard))
+        return views
 
     async def before_tool(self, call: ToolCall) -> ToolCall:
         """Pass a call to the interceptors.
@@ -306,6 +326,31 @@ def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:
     if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) for text in texts):
         raise WrongValue(f"its `context` is {texts!r}, not a list of texts", source, hint="Pass a list of strings.")
     return tuple(Message(role="developer", content=(InputText(text),)) for text in texts)
+
+
+class _GuardedView:
+    """A view whose exceptions end the turn and name its plugin."""
+
+    def __init__(self, view: MessageView, guard: Guard) -> None:
+        self._view = view
+        self._guard = guard
+
+    def feed(self, text: str) -> str:
+        return self._called(lambda: self._view.feed(text))
+
+    def end(self) -> str:
+        return self._called(self._view.end)
+
+    def _called(self, method: Callable[[], object]) -> str:
+        try:
+            found = method()
+            if not isinstance(found, str):
+                raise WrongValue(
+                    f"its view returned {kind_of(found)}, not text", self._guard.call, hint="Return a str."
+                )
+        except Exception as error:  # fails closed
+            raise ModelError(_failed(self._guard, "view_message", error)) from error
+        return found
 
 
 def _fitting(result: object, kind: type[T], guard: Guard, given: object) -> T:

@@ -154,9 +154,10 @@ class Refused(Value):
 
 
 class ModelItem(Value):
-    """The model has completed an item."""
+    """The model has completed an item. ``shown`` is what clients see of a message, if that is not its text."""
 
     item: ResponseItem
+    shown: str | None = None
 
 
 class ModelCompleted(Value):
@@ -437,8 +438,8 @@ class Turn:
                 return self._decided(key, event)
             case Delivered():
                 return self._delivered(event)
-            case ModelItem():
-                return self._model_item(event.item)
+            case ModelItem(item, shown):
+                return self._model_item(item, shown)
             case ModelCompleted():
                 return self._model_completed(event)
             case ModelFailed():
@@ -623,11 +624,11 @@ class Turn:
 
     # The response and its calls
 
-    def _model_item(self, item: ResponseItem) -> list[Command]:
+    def _model_item(self, item: ResponseItem, shown: str | None) -> list[Command]:
         if self.state is not State.SAMPLING:
             return []
         if isinstance(item, Message) and item.role == "assistant" and item.phase != "commentary":
-            self._last_message = message_text(item)
+            self._last_message = message_text(item) if shown is None else shown or self._last_message
         call = self._runnable(item)
         if call is None:
             self._answer_search(item)

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.protocol.events.message import (
@@ -20,7 +20,14 @@ from codex_framework.contract.protocol.events.message import (
 )
 from codex_framework.contract.protocol.events.thread import ModelFallbackEvent, WarningEvent
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
-from codex_framework.contract.protocol.items import CustomToolCall, Message, Reasoning, ResponseItem, UnknownItem
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    Message,
+    OutputText,
+    Reasoning,
+    ResponseItem,
+    UnknownItem,
+)
 from codex_framework.contract.protocol.turn_items import older_events, older_start, turn_item
 from codex_framework.contract.roles.models import (
     AnsweredBy,
@@ -44,6 +51,9 @@ from codex_framework.threads.patience import Late, soon, within
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.scope import TurnScope
 
+if TYPE_CHECKING:
+    from codex_framework.threads.turn.shown_messages import ShownMessages
+
 __all__ = ["Sampling"]
 
 _EVENTS = get_args(ModelEvent)
@@ -62,7 +72,7 @@ class Sampling:
     """The handling of one response.
 
     Args:
-        take: Called with each completed item before clients receive it.
+        take: Called with each completed item before clients receive it, and with the text that they see if it is not the item's.
         announce: Whether clients receive the response.
         of_history: Whether the request contains exactly the history.
     """
@@ -71,7 +81,7 @@ class Sampling:
         self,
         scope: TurnScope,
         interception: Interception,
-        take: Callable[[ResponseItem], None],
+        take: Callable[[ResponseItem, str | None], None],
         *,
         announce: bool = True,
         of_history: bool = True,
@@ -83,6 +93,11 @@ class Sampling:
         self._of_history = of_history
         self._previews: dict[str, tuple[str, str, list[str]]] = {}
         self._previewed_at = 0.0
+        self._messages: ShownMessages | None = None
+        if announce and interception.views_messages:
+            from codex_framework.threads.turn.shown_messages import ShownMessages
+
+            self._messages = ShownMessages(interception.message_views, self._item_begun)
         self.first_token_at: float | None = None
         self._answering = (scope.provider.id, scope.model.slug)
 
@@ -182,7 +197,8 @@ class Sampling:
         scope = self._scope
         match event:
             case TextDelta(item_id, delta):
-                scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, delta))
+                text = delta if self._messages is None else self._messages.delta(item_id, delta)
+                self._text_shown(item_id, text)
             case ReasoningDelta(item_id, delta, index, raw):
                 kind = ReasoningRawContentDeltaEvent if raw else ReasoningContentDeltaEvent
                 scope.emit(kind(scope.thread_id, scope.turn_id, item_id, delta, index))
@@ -196,8 +212,11 @@ class Sampling:
             case ItemDone(item):
                 self._check(item)
                 self._note(item)
-                self._take(item)
-                self._item_done(item)
+                if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
+                    self._message_done(item, self._messages)
+                else:
+                    self._take(item, None)
+                    self._item_done(item)
             case RateLimits(snapshot):
                 scope.last_rate_limits = snapshot
             case LeftOut():
@@ -217,7 +236,7 @@ class Sampling:
             case ItemDone(item):
                 self._check(item)
                 self._note(item)
-                self._take(item)
+                self._take(item, None)
             case RateLimits(snapshot):
                 self._scope.last_rate_limits = snapshot
             case LeftOut():
@@ -274,7 +293,27 @@ class Sampling:
     def _source(self) -> object:
         return self._scope.client.stream
 
+    def _text_shown(self, item_id: str, text: str) -> None:
+        if text:
+            scope = self._scope
+            scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, text))
+
+    def _message_done(self, item: Message, messages: ShownMessages) -> None:
+        """Complete a message of which clients may see only a part."""
+        whole, rest = messages.done(item)
+        self._take(item, whole)
+        self._text_shown(item.id or "", rest)
+        self._scope.emit(RawResponseItemEvent(item))
+        if whole:
+            self._completed(turn_item(item.evolve(content=(OutputText(whole),))))
+
     def _item_added(self, item: ResponseItem) -> None:
+        if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
+            self._messages.added(item)
+        else:
+            self._item_begun(item)
+
+    def _item_begun(self, item: ResponseItem) -> None:
         shown = turn_item(item)
         if shown is not None:
             scope = self._scope

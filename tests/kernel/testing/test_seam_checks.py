@@ -300,6 +300,16 @@ async def odd_details(self, call, output, turn):
     return output.evolve(details={"what": object()})
 
 
+class Cutting:
+    """A view that shows the start of each piece."""
+
+    def feed(self, text):
+        return text[:3]
+
+    def end(self):
+        return ""
+
+
 def interceptor(**members):
     return type("Made", (Careful,), members)()
 
@@ -315,6 +325,8 @@ def test_a_good_interceptor():
         ({"after_item": fail}, "after_item() raises RuntimeError: no idea"),
         ({"request": fail}, "request() failed: RuntimeError: no idea"),
         ({"after_tool": odd_details}, "after_tool() returns a ToolOutput that cannot be recorded as JSON: TypeError"),
+        ({"view_message": lambda self, turn: Cutting()}, "shows other text when the message is cut differently"),
+        ({"view_message": lambda self, turn: {}["x"]}, "view_message() raises KeyError: 'x'"),
         ({"redact": lambda self, text, turn: None}, "redact() returns NoneType, not a string"),
         ({"applies": lambda self, turn: time.sleep(0.06)}, "it may take 0.05 s"),
         ({"input": same, "takes": lambda self, given, turn: None}, "takes() returns None, not True or False"),
