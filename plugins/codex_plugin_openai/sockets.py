@@ -324,15 +324,14 @@ class Sockets:
             The other connection. None means that there is none, and that the prepared one is kept if it can be used.
         """
         opening = asyncio.ensure_future(self._open(headers))
+        taken = False
         try:
             await asyncio.wait((preparing, opening), return_when=asyncio.FIRST_COMPLETED)
-            if preparing.done() or opening.exception() is not None:
-                return None
-            socket, opening = opening.result(), None
-            return socket
+            taken = not preparing.done() and opening.exception() is None
+            return opening.result() if taken else None
         finally:
             preparing.cancel()
-            if opening is not None:
+            if not taken:
                 opening.cancel()
                 opening.add_done_callback(_left)
 

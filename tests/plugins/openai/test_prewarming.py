@@ -5,23 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 import codex_plugin_openai
-from codex_framework import Interceptor, Kernel, ModelRequest, TurnContext, tool
+from codex_framework import (
+    Agent,
+    Interceptor,
+    Kernel,
+    ModelClient,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    ProviderInfo,
+    TurnContext,
+    tool,
+)
 from codex_framework.config import load_config
+from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import StreamErrorEvent
 from codex_framework.testing import Offer
 from codex_framework.testing.replies import say
+from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
 from codex_framework.threads.thread import Thread
+from codex_plugin_openai.client import ResponsesClient
+from codex_plugin_openai.provider import ResponsesProvider
 
 USAGE = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
 
@@ -246,6 +264,164 @@ def test_a_thread_that_ends_leaves_no_connection(tmp_path: Path) -> None:
         for connection in server.connections:
             connection.recv_events_thread.join(5)
             assert connection.state.name == "CLOSED"
+
+
+def test_a_connection_counts_as_prepared_until_its_first_response_has_begun(tmp_path: Path) -> None:
+    """After that, a break is one of the response: it is not asked for again on another WebSocket, because there are no retries."""
+
+    def handle(connection: ServerConnection) -> None:
+        seen.append(connection)
+        for text in connection:
+            message = json.loads(text)
+            if message.get("generate") is False:
+                completed(connection)
+            elif "begin" in str(message["input"][-1]):
+                connection.send('{"type":"response.output_text.delta","item_id":"m","delta":"a"}')
+                time.sleep(0.02)
+                connection.socket.close()
+                return
+            elif "break" in str(message["input"][-1]):
+                connection.socket.close()
+                return
+            else:
+                completed(connection, "r")
+
+    async def job(thread: Thread, *prompts: str) -> list[str | None]:
+        await until(lambda: seen)
+        await asyncio.sleep(0.05)
+        return [(await thread.run(prompt)).error for prompt in prompts]
+
+    seen: list[ServerConnection] = []
+    with serve(handle, "127.0.0.1", 0) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            url = f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"
+            (begun,) = in_thread(url, tmp_path, lambda thread: job(thread, "begin"))
+            opened = [len(seen)]
+            seen.clear()
+            first, second = in_thread(url, tmp_path, lambda thread: job(thread, "hello", "break"))
+            opened.append(len(seen))
+        finally:
+            server.shutdown()
+            accepting.join(10)
+    assert (opened, first) == ([1, 1], None)
+    assert begun is not None
+    assert second is not None
+
+
+def test_a_child_opens_its_connection_with_its_first_request(tmp_path: Path) -> None:
+    async def job(thread: Thread) -> int:
+        await until(lambda: server.messages)
+        context = thread.conversation.context("openai")
+        await context.spawn(Agent(name="child", description="", instructions=""))
+        await asyncio.sleep(0.05)
+        return len(server.connections)
+
+    with Preparing(completed) as server:
+        assert in_thread(server.url, tmp_path, job) == 1
+
+
+class Wrapping(Interceptor):
+    name = "wrapping"
+
+    def client(self, client: ModelClient, provider: ProviderInfo) -> ModelClient:
+        return Wrapped(client)
+
+
+class Wrapped:
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        return self._client.stream(request)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+@pytest.mark.parametrize("why", ["wrapped", "no key"])
+def test_where_nothing_can_be_prepared_nothing_is_told(tmp_path: Path, why: str) -> None:
+    async def job(thread: Thread) -> tuple[int, list[str], str | None]:
+        await asyncio.sleep(0.05)
+        before = len(server.connections)
+        result = await thread.run("hello")
+        return before, [event.message for event in result.events if isinstance(event, WarningEvent)], result.error
+
+    table = {"env_key": "NO_SUCH_KEY"} if why == "no key" else {}
+    offers = [Offer(interceptors=[Wrapping()])] if why == "wrapped" else []
+    with Preparing(completed) as server:
+        before, warnings, error = in_thread(server.url, tmp_path, job, *offers, **table)
+    assert before == 0
+    assert [text for text in warnings if "prewarm" in text] == []
+    assert ("NO_SUCH_KEY" in str(error)) is (why == "no key")
+
+
+def client_at(url: str) -> ResponsesClient:
+    options = {"supports_websockets": True}
+    client = ResponsesProvider().open(ProviderInfo(id="p", base_url=url, options=options, request_max_retries=0), {})
+    assert isinstance(client, ResponsesClient)
+    return client
+
+
+async def no_draft() -> None:
+    return None
+
+
+async def alone() -> None:
+    """Wait until no other task is left."""
+    async with asyncio.timeout(5):
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("lite", [False, True])
+def test_the_first_request_gets_the_headers_of_the_prepared_connection(lite: bool) -> None:
+    def limited(connection: ServerConnection, request: Request, response: Response) -> None:
+        response.headers["x-codex-primary-used-percent"] = "7"
+        upgrades.append(request)
+
+    def handle(connection: ServerConnection) -> None:
+        for number, _ in enumerate(connection):
+            completed(connection, f"r{number}")
+
+    async def run(url: str) -> list[list[str]]:
+        client, request = client_at(url), model_request(model=ModelInfo(slug="m", lite=lite))
+        await client.prepare(request, no_draft)
+        await client.prepare(request, no_draft)
+        answers = [[type(event).__name__ async for event in client.stream(request)] for _ in range(2)]
+        await client.aclose()
+        return answers
+
+    upgrades: list[Request] = []
+    with serve(handle, "127.0.0.1", 0, process_response=limited) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            answers = asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            accepting.join(10)
+    assert answers == [["RateLimits", "Completed"], ["Completed"]]
+    assert len(upgrades) == 1
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_what_is_being_opened_ends_with_its_thread_or_client(how: str) -> None:
+    async def run(url: str) -> None:
+        client = client_at(url)
+        preparing = asyncio.ensure_future(client.prepare(model_request(), no_draft))
+        await asyncio.sleep(0.02)
+        if how == "cancelled":
+            preparing.cancel()
+            await alone()
+        await client.aclose()
+        others = asyncio.all_tasks() - {asyncio.current_task(), preparing}
+        assert not others
+        await asyncio.wait([preparing])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
+        asyncio.run(run(f"http://127.0.0.1:{listener.getsockname()[1]}/v1"))
 
 
 class Changing(Interceptor):

@@ -218,6 +218,17 @@ def test_the_lines_of_an_event_are_searched_once() -> None:
     assert many < 24 * few
 
 
+def test_a_line_end_and_half_of_another_end_an_event() -> None:
+    splitter = EventSplitter()
+    assert [splitter.feed(piece) for piece in (b"data: a\n\r", b"data: b\n\n")] == [[], ["a", "b"]]
+
+
+def test_the_limit_of_an_event_is_not_that_of_all_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codex_framework.toolkit.model_server.sse.EVENT_LIMIT", 20)
+    splitter = EventSplitter()
+    assert [splitter.feed(piece) for piece in (b"data: 123456", b"\n\n") * 5] == [[], ["123456"]] * 5
+
+
 def test_bytes_that_are_no_text_do_not_stop_the_stream() -> None:
     assert EventSplitter().feed(b"data: \xff\xfe\n\ndata: ok\n\n") == ["\ufffd\ufffd", "ok"]
 

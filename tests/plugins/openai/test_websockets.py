@@ -15,6 +15,7 @@ import attrs
 import pytest
 from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection, serve
@@ -546,8 +547,8 @@ class Wire(asyncio.Transport):
         pass
 
 
-def opened(wire: Wire) -> tuple[Connection, WebSocket]:
-    """Return an open WebSocket over this transport."""
+def opened(wire: Wire, *frames: Frame) -> tuple[Connection, WebSocket]:
+    """Return an open WebSocket over this transport. The frames came with the upgrade."""
     connection = Connection()
     connection.connection_made(wire)
     protocol, server = ClientProtocol(parse_uri("ws://host/")), ServerProtocol()
@@ -558,7 +559,12 @@ def opened(wire: Wire) -> tuple[Connection, WebSocket]:
     server.send_response(server.accept(upgrade))
     protocol.receive_data(b"".join(server.data_to_send()))
     protocol.events_received()
-    return connection, WebSocket(connection, protocol, {})
+    return connection, WebSocket(connection, protocol, {}, frames)
+
+
+def test_frames_that_came_with_the_upgrade_are_returned_once() -> None:
+    _, websocket = opened(Wire(), Frame(Opcode.TEXT, b"early"))
+    assert [websocket.feed(b"\x89\x01a") for _ in range(2)] == [["early"], []]
 
 
 def test_pings_of_a_server_that_does_not_read_are_not_answered() -> None:
