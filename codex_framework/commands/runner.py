@@ -107,6 +107,10 @@ class CommandRunner:
         """The environment that the policy lets through, computed for the first command because many threads run none."""
         return self._inherited()
 
+    def forget_environment(self) -> None:
+        """Compute the environment again for the next command, because other variables are secret now."""
+        self.__dict__.pop("_policy_env", None)
+
     async def start(self, request: CommandRequest, call: Caller) -> AnnouncedCommand:
         """Start a command.
 

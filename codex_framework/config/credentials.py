@@ -31,6 +31,10 @@ class Credentials:
         self.names = frozenset(filter(None, names))
         self.secrets = frozenset(secret for secret in secrets if len(secret) >= _SHORTEST)
 
+    def and_also(self, other: Credentials) -> Credentials:
+        """Return these credentials and those of another configuration."""
+        return Credentials(self.names | other.names, self.secrets | other.secrets)
+
     def values(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return all secrets, including those in variables, that are long enough to be recognised in other texts."""
         found = (environ.get(name, "").strip() for name in self.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.approval import ApprovalCache
@@ -50,6 +50,9 @@ from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import ThreadParts
 from codex_framework.toolkit.truncation import truncate
+
+if TYPE_CHECKING:
+    from codex_framework.config.credentials import Credentials
 
 __all__ = ["ContextPlace", "Conversation", "Origin", "Start"]
 
@@ -112,6 +115,7 @@ class Conversation:
         self.meta = meta
         self.host = host
         self.next_config = host.config
+        self._earlier: Credentials | None = None
         self.settings = settings
         self.journal = journal
         self.agent = agent
@@ -160,7 +164,7 @@ class Conversation:
             confinements=host.confinements,
             environment_policy=settings.shell_environment_policy,
             keep_variables=settings.keep_variables,
-            credentials=lambda: self.host.credentials(settings.provider),
+            credentials=self._credentials,
             environ=host.environ,
             extra_env={
                 "CODEX_HOME": str(host.codex_home),
@@ -172,6 +176,11 @@ class Conversation:
             limit_text=lambda text: truncate(text, ("tokens", 10_000)),
             proxy=next(iter(host.registry.network_proxies.values()), None),
         )
+
+    def _credentials(self) -> Credentials:
+        """Return what no command gets. What an earlier configuration named stays secret."""
+        found = self.host.credentials(self.settings.provider)
+        return found if self._earlier is None else found.and_also(self._earlier)
 
     def _keep_spent(self, data: Mapping[str, Any]) -> None:
         """Record what the thread and its children have spent. A turn flushes it at its end; for a child, nobody else would."""
@@ -213,7 +222,9 @@ class Conversation:
     def renew(self) -> None:
         """Begin to use a changed configuration. Called before a turn, so that nothing changes under a running one."""
         if self.next_config is not self.host.config:
+            self._earlier = self._credentials()
             self.host = self.host.configured(self.next_config)
+            self.commands.forget_environment()
             self.host.components.renew(self.parts, self.context, self.notices)
 
     def update_context(self, facts: TurnFacts) -> Sequence[str]:

@@ -67,7 +67,7 @@ class ImageGeneration(Tool):
             path = await asyncio.to_thread(_save, folder, str(item.get("id") or "image"), result)
         except (OSError, ValueError) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            told = turn.thread.state(_KEY, set)
+            told: set[str] = turn.thread.state(_KEY, set)
             if not told:
                 told.add(why)
                 turn.thread.warn(

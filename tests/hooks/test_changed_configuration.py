@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codex_framework import Component, ConfigError, ThreadComponent, ToolContext, tool
+from codex_framework import Component, ConfigError, Task, ThreadComponent, ToolContext, tool
 from codex_framework.contract.protocol.events import ErrorEvent, WarningEvent
 from codex_framework.contract.protocol.ops import ReloadUserConfig
 from codex_framework.testing import Offer, call, say
@@ -129,6 +130,65 @@ def test_a_mistake_leaves_the_configuration_and_the_thread_as_they_are(play):
         assert offered(thread) == ["tool_a"]
 
     assert play(story, config=['review_model="a"', 'model_provider="scripted"']) == ["start a", "close a"]
+
+
+def test_a_task_begins_with_the_changed_configuration_too(play):
+    class Look(Task):
+        kind = "look"
+
+        async def run(self, turn, input):  # noqa: A002  # the role's name
+            seen.append(turn.facts.config.get("review_model"))
+            return
+
+    async def story(thread):
+        thread.inside("test").reconfigure({"review_model": "b"})
+        thread.inside("test").start_task(Look())
+        await thread.client.settled()
+
+    seen: list[Any] = []
+    assert play(story) == ["start b", "close b"]
+    assert seen == ["b"]
+
+
+def test_what_any_configuration_has_named_as_secret_stays_hidden_from_commands(play):
+    @tool
+    async def look(context: ToolContext) -> str:
+        """Show some variables."""
+        return (await context.run(["sh", "-c", "echo [$OPEN_ONE] [$ONE] [$TWO]"])).output
+
+    async def story(thread):
+        await thread.turn("One", call("look"), HELLO)
+        thread.inside("test").reconfigure({"mcp_servers": server("TWO")})
+        await thread.turn("Two", call("look"), HELLO)
+        thread.inside("test").reconfigure({"mcp_servers": None})
+        await thread.turn("Three", call("look"), HELLO)
+        assert thread.outputs == ["[1] [] [2]\n", "[1] [] []\n", "[1] [] []\n"]
+
+    def server(name):
+        return {"docs": {"url": "http://127.0.0.1:9/", "bearer_token_env_var": name}}
+
+    config = "[mcp_servers.docs]\nurl = 'http://127.0.0.1:9/'\nbearer_token_env_var = 'ONE'\n"
+    config += "[shell_environment_policy]\nignore_default_excludes = true\n"
+    play(story, tools=[look], config=config, env={"ONE": "1" * 20, "TWO": "2", "OPEN_ONE": "1"})
+
+
+def test_a_thread_ends_only_after_the_parts_that_were_replaced(play):
+    class Slow(Part):
+        async def aclose(self):
+            await asyncio.sleep(0.1)
+            await super().aclose()
+
+    async def story(thread):
+        thread.inside("test").reconfigure({"review_model": "b"})
+        await thread.turn("One", HELLO)
+
+    log: list[str] = []
+    play(story, lambda thread: Slow(thread, log), config=['review_model="a"', 'model_provider="scripted"'])
+    assert sorted(log) == ["close a", "close b", "start a", "start b"] or sorted(log) == [
+        "close a",
+        "close b",
+        "start b",
+    ]
 
 
 @pytest.mark.parametrize("wrong", ["raises", "no bool"])

@@ -7,7 +7,9 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from codex_framework import tool
+import pytest
+
+from codex_framework import NativeSpec, Tool, tool
 from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
     AgentMessageEvent,
@@ -22,6 +24,7 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     TurnStartedEvent,
     UserMessageEvent,
+    WarningEvent,
 )
 from codex_framework.contract.protocol.items import (
     FunctionCall,
@@ -30,10 +33,11 @@ from codex_framework.contract.protocol.items import (
     Message,
     OutputText,
     Reasoning,
+    UnknownItem,
     message_text,
 )
 from codex_framework.contract.protocol.ops import ImageInput, Interrupt, LocalImageInput, TextInput, UserInputOp
-from codex_framework.testing import call, reasoning, say
+from codex_framework.testing import call, reasoning, reply, say
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg=="
@@ -154,5 +158,41 @@ def test_an_interrupt_that_a_client_submits_ends_the_turn(make_thread: Any) -> N
             last = (await turn).events[-1]
             assert isinstance(last, TurnAbortedEvent)
             assert last.reason == "interrupted"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown", "told"),
+    [
+        ({"saved_path": "/x", "id": "other", "type": "Other"}, {"saved_path": "/x"}, ""),
+        (None, {}, "not a turn item"),
+        (RuntimeError("boom"), {}, "boom"),
+    ],
+)
+def test_what_a_tool_says_about_a_call_of_the_server_adds_to_its_item(
+    make_thread: Any, answer: Any, shown: dict[str, Any], told: str
+) -> None:
+    class Draws(Tool):
+        spec = NativeSpec("image_generation", "image_generation")
+
+        async def shown(self, item: Any, turn: Any) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return None if answer is None else {**item, **answer}
+
+        async def run(self, call: Any, context: Any) -> str:
+            return "never"
+
+    async def main() -> None:
+        drawn = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "AAAA"}
+        async with make_thread([reply(UnknownItem(drawn)) + say("Done.")], tools=[Draws()]) as thread:
+            result = await thread.run("Draw!")
+            whole = [event.item for event in result.events if isinstance(event, ItemCompletedEvent)]
+            item = {"status": "completed", "revised_prompt": None, "result": "AAAA"}
+            assert {"type": "ImageGeneration", "id": "ig", **item, **shown} in whole
+            warnings = [event.message for event in result.events if isinstance(event, WarningEvent)]
+            assert [told in text for text in warnings if "shown" in text] == ([True] if told else [])
+            assert result.final_message == "Done."
 
     asyncio.run(main())

@@ -97,6 +97,8 @@ def test_replaced_tables_lose_what_was_in_them(place):
     assert config.tables == {"mcp_servers": {"b": {"command": "y"}}, "compact_prompt": "c"}
     config = replaced(config, {"mcp_servers": {"c": {"command": "z"}}})
     assert config.tables["mcp_servers"] == {"c": {"command": "z"}}
+    config = replaced(config, {"mcp_servers": {"c": {"command": "z"}}})
+    assert [layer.name for layer in config.layers] == ["user", "override", "override"], "layers do not pile up"
     place.write('[mcp_servers.d]\ncommand = "w"\n')
     assert again(place, config)[0].tables == {"mcp_servers": {"c": {"command": "z"}}, "compact_prompt": "c"}
     assert replaced(config, {"mcp_servers": None}).tables == {"compact_prompt": "c"}

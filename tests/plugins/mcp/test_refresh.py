@@ -56,6 +56,9 @@ def test_servers_are_replaced_before_the_next_turn_and_the_old_ones_end(make_thr
             await refresh(thread, a=server("a"))
             await thread.turn("Three", HELLO)
             assert thread.inside("mcp").component(Connections).pool is pool
+            thread.inside("mcp").reconfigure({"mcp_oauth_credentials_store": "auto"})
+            await thread.turn("Logins elsewhere", HELLO)
+            assert thread.inside("mcp").component(Connections).pool is not pool
             await refresh(thread, b=server("b"))
             await thread.turn("Four", HELLO)
             assert offered(thread) == ["mcp__b__of_b"]

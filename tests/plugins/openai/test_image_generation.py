@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework import ModelInfo
 from codex_framework.contract.protocol.events import (
     ImageGenerationBeginEvent,
     ImageGenerationEndEvent,
@@ -19,7 +20,9 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import Message, UnknownItem, message_text
 from codex_framework.testing import reply, say
+from codex_framework.testing.facts import turn_facts
 from codex_plugin_openai import image_generation
+from codex_plugin_openai.image_generation import ImageGeneration
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\nand so on").decode()
 ON = ("features.image_generation=true",)
@@ -141,6 +144,20 @@ def test_a_full_disk_leaves_no_half_file(make_thread, monkeypatch):
     (warning,) = warnings(thread)
     assert "No space left on device" in warning
     assert not list(folder.rglob("*.png"))
+
+
+def test_a_session_has_a_bound_number_of_files(make_thread, monkeypatch):
+    monkeypatch.setattr(image_generation, "_MOST_FILES", 1)
+    thread, folder = drawn(make_thread, image("a"), image("b"))
+    (warning,) = warnings(thread)
+    assert "there are 1 images of this session already" in warning
+    assert [path.name for path in (folder / thread.client.id).iterdir()] == ["a.png"]
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_only_models_that_see_images_are_offered_it(tmp_path, sees):
+    facts = turn_facts(model=ModelInfo(slug="m", supports_images=sees), config={"features": {"image_generation": True}})
+    assert ImageGeneration(tmp_path).offered(facts) is sees
 
 
 def test_an_image_counts_as_an_image_and_not_as_text(make_thread):
