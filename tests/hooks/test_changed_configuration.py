@@ -175,20 +175,17 @@ def test_what_any_configuration_has_named_as_secret_stays_hidden_from_commands(p
 def test_a_thread_ends_only_after_the_parts_that_were_replaced(play):
     class Slow(Part):
         async def aclose(self):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1 if self.model == "a" else 0)
             await super().aclose()
 
     async def story(thread):
         thread.inside("test").reconfigure({"review_model": "b"})
         await thread.turn("One", HELLO)
+        await thread.client.shutdown()
+        assert "close a" in log
 
     log: list[str] = []
     play(story, lambda thread: Slow(thread, log), config=['review_model="a"', 'model_provider="scripted"'])
-    assert sorted(log) == ["close a", "close b", "start a", "start b"] or sorted(log) == [
-        "close a",
-        "close b",
-        "start b",
-    ]
 
 
 @pytest.mark.parametrize("wrong", ["raises", "no bool"])

@@ -118,10 +118,8 @@ class SpawnedProcess(ChildProcess):
     def end_group(self) -> None:
         """End what is left of the group. Processes that have left it with ``setsid`` continue."""
         try:
-            os.kill(self._process.pid, 0)
-        except (
-            ProcessLookupError
-        ):  # the id is not that of another process meanwhile, so the group is this one, if there is any
+            os.kill(self._process.pid, 0)  # by now, the id may be that of another process
+        except ProcessLookupError:
             signal_group(self._process.pid, signal.SIGKILL)
         except PermissionError:
             return

@@ -224,8 +224,35 @@ def test_what_a_command_leaves_in_its_group_ends_with_it(start_it: str, leave_gr
     ended, child = run(main())
     assert ended.exit_code == 0
     if goes_on:
+        time.sleep(0.05)
+        assert not Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].strip().startswith("Z")
         os.kill(child, signal.SIGKILL)
     assert ends(child)
+
+
+def test_a_group_whose_leader_lives_is_left_alone() -> None:
+    """The id of an ended command may be that of another process by then."""
+
+    async def main() -> None:
+        command = await start("sleep", "60")
+        command._child.end_group()
+        await asyncio.sleep(0.05)
+        assert command.exit_code is None
+        await command.kill()
+
+    run(main())
+
+
+def test_what_is_killed_may_clean_up_although_its_leader_has_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        child = "exec >/dev/null 2>&1; trap 'sleep 0.1; : >cleaned; exit' TERM; : >ready; while :; do sleep 0.02; done"
+        command = await start(*script(f"cd {tmp_path}; ({child}) & wait"), grace_s=10.0)
+        while not (tmp_path / "ready").exists():
+            await asyncio.sleep(0.01)
+        await command.kill()
+
+    run(main())
+    assert (tmp_path / "cleaned").exists()
 
 
 def test_what_a_command_leaves_may_write_until_its_output_has_been_read() -> None:

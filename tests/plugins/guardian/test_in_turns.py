@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.kernel import Kernel
 from codex_framework.testing import Offer, RecordedRequest, Reply, ResponsesServer, call, custom_call, fault, say
 from codex_plugin_guardian.action import action_key
+from codex_plugin_guardian.assessments import Refused
 from codex_plugin_guardian.breaker import Breaker
 from codex_plugin_guardian.events import GuardianAssessmentEvent
 from codex_plugin_guardian.reviewer import Guardian
@@ -469,6 +470,30 @@ def test_an_approval_of_what_was_not_refused_is_an_error(scene: Scene, workspace
     _, _, errors = approving(scene, escalated("touch made"), say("End."), change=lambda event: {**event, **wrong})
     assert ["no refused action of this thread" in text for text in errors] == [True]
     assert not (workspace / "made").exists()
+
+
+def test_an_allowed_action_cannot_be_approved_for_later(scene: Scene):
+    models = Models([escalated("echo hi"), say("Done.")], [ALLOW])
+
+    async def main() -> list[str]:
+        async with await scene.kernel(models) as kernel, asyncio.timeout(60):
+            thread = await kernel.start_thread()
+            allowed = assessments((await thread.run("Go!")).events)[-1]
+            heard = thread.events()
+            event = to_wire(allowed.evolve(status="denied"))
+            await thread.submit(kernel.op("approve_guardian_denied_action", event=event))
+            await thread.shutdown()
+            return [event.msg.message async for event in heard if isinstance(event.msg, ErrorEvent)]
+
+    assert len(asyncio.run(main())) == 1
+
+
+def test_only_the_newest_refused_actions_are_kept():
+    refused = Refused()
+    for number in range(1_000):
+        refused.add(str(number), f"key {number}", {"n": number})
+    assert refused.approve("0") is None
+    assert refused.approve("999") == {"n": 999}
 
 
 def test_long_actions_that_differ_anywhere_are_not_the_same():

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,8 @@ def test_what_the_user_leaves_in_the_background_continues(scene, carry_out):
         thread = await kernel.start_thread()
         events = await carry_out(thread, RunUserShellCommand("sleep 60 >/dev/null 2>&1 & echo $!"))
         (end,) = (event for event in events if isinstance(event, ExecCommandEndEvent))
+        await asyncio.sleep(0.05)
+        assert not Path(f"/proc/{int(end.stdout)}/stat").read_text().rpartition(")")[2].strip().startswith("Z")
         os.kill(int(end.stdout), signal.SIGKILL)
 
     scene.play(story, [])
