@@ -128,7 +128,7 @@ def _expiry(content: Mapping[str, Any]) -> int | None:
     value = content.get("expires_in")
     try:
         seconds = float(value) if isinstance(value, (int, float, str)) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if not math.isfinite(seconds) or seconds <= 0:
         return None

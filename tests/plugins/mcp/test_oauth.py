@@ -399,6 +399,13 @@ def test_a_token_is_refreshed_before_it_expires(stage: Stage) -> None:
     assert stage.token_requests[-1].form["resource"] == stage.mcp.url
 
 
+@pytest.mark.parametrize("seconds", [10**400, "9" * 400, -5, 1e999, "soon", []], ids="ABCDEF")
+def test_an_expiry_that_makes_no_sense_is_unknown(stage: Stage, seconds: Any) -> None:
+    stage.authorization.expires_in = seconds
+    stage.login()
+    assert stage.tokens.expires_at is None
+
+
 def test_a_token_that_the_server_rejects_is_refreshed_once(stage: Stage) -> None:
     stage.login()
     stage.mcp.revoked.add("access-0")
