@@ -162,6 +162,33 @@ def test_an_answer_with_a_wrong_state_is_ignored(issuer: Issuer, codex_home: Pat
     assert [seen.form.get("code") for seen in issuer.seen if seen.path == "/oauth/token"] == ["code-1"]
 
 
+def test_an_answer_counts_once(issuer: Issuer, codex_home: Path) -> None:
+    again: list[int] = []
+    query: dict[str, str] = {}
+
+    def slow(_: Any) -> tuple[int, Any]:
+        again.append(open_page(f"{query['redirect_uri']}?code=again&state={query['state']}")[0])
+        return 200, issuer.tokens()
+
+    def browser(address: str) -> int:
+        query.update({name: values[0] for name, values in parse_qs(urlsplit(address).query).items()})
+        return open_page(address)[0]
+
+    issuer.answers["/oauth/token"] = slow
+    assert (log_in(issuer, codex_home, browser), again) == (200, [400])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no 127.0.0.2")
+def test_only_this_machine_can_answer(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> int:
+        (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", urlsplit(redirect).port))
+        return open_page(address)[0]
+
+    assert log_in(issuer, codex_home, browser) == 200
+
+
 def test_other_requests_are_answered_and_ignored(issuer: Issuer, codex_home: Path) -> None:
     def browser(address: str) -> tuple[int, int, int]:
         (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]

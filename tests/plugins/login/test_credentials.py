@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
 from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import check_url
+from codex_framework.toolkit.login.issuer import Reply, check_url, request
 from codex_framework.toolkit.login.storage import LoginStorage
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.model_server.credentials import access, credentials
 from codex_framework.toolkit.model_server.hiding import CredentialFilter
+from codex_framework.toolkit.model_server.token_command import TokenCommand
+from codex_plugin_login.flow import refusal
+from codex_plugin_login.status import masked
 from codex_plugin_openai.provider import ResponsesProvider
 
 KEY = "sk-canary-0123456789"
@@ -113,6 +117,35 @@ def test_a_credential_is_hidden_in_urls_in_json_and_for_a_while_after_it_was_rep
     assert hiding.text(said) == "(hidden) (hidden) (hidden) (hidden) (hidden)"
     hiding.add("token-8-0123456789")
     assert "token-0" in hiding.text(said), "only the last eight are kept"
+
+
+def test_a_token_that_cannot_be_sent_is_not_quoted(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LoginError) as caught:
+        request("GET", "http://127.0.0.1:9/whoami", bearer=f"{KEY}\r\nx-evil: 1")
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in repr(Reply(200, {"access_token": KEY}))
+    assert KEY not in "".join(capfd.readouterr())
+
+
+def test_a_refusal_shows_only_what_the_issuer_says_about_it() -> None:
+    said = refusal("Token exchange failed", Reply(400, {"error": {"code": "invalid_grant"}, "refresh_token": KEY}))
+    assert said.fact == "Token exchange failed: the login server answered with status 400: invalid_grant"
+
+
+@pytest.mark.parametrize(("end", "words"), [("exit 3", "ended with status 3: oops"), ("echo two", "is not a token")])
+def test_what_a_token_program_prints_is_not_shown(end: str, words: str) -> None:
+    auth = {"command": "/bin/sh", "args": ["-c", f"echo {KEY}; echo oops >&2; {end}"]}
+    command = TokenCommand.of(ProviderInfo(id="mine", options={"auth": auth}), {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(ModelError, match=words) as caught:
+        asyncio.run(command.token())
+    assert KEY not in f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [("", "***"), ("sk-12345", "***"), ("x" * 13, "***"), ("sk-proj-0123456789", "sk-proj-***56789")]
+)
+def test_a_short_key_is_masked_as_a_whole(key: str, shown: str) -> None:
+    assert masked(key) == shown
 
 
 def test_values_with_credentials_do_not_show_them(codex_home: Path) -> None:

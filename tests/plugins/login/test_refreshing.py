@@ -22,8 +22,10 @@ from codex_framework.contract.roles.models import Completed, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
+from codex_framework.toolkit.login.access import find_login
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.stored import StoredLogin
+from codex_framework.toolkit.login.tokens import ChatGptTokens
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer, jwt
 
@@ -140,6 +142,54 @@ def test_tokens_of_another_process_are_taken_before_the_issuer_is_asked(
         assert isinstance(ask(server, env)[0], Completed)
     assert tokens_of(server)[1] == stored(codex_home)["tokens"]["access_token"]
     assert issuer.seen == []
+
+
+def test_tokens_of_another_process_that_are_stale_are_refreshed(
+    issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path
+) -> None:
+    store()
+
+    def replaced(_: Any) -> Any:
+        newer = stored(codex_home)
+        issuer.lifetime_s = 10
+        newer["tokens"] |= issuer.tokens()
+        issuer.lifetime_s = 3600
+        (codex_home / "auth.json").write_text(json.dumps(newer))
+        return UNAUTHORIZED
+
+    with ResponsesServer([replaced, say("hi")]) as server:
+        assert isinstance(ask(server, env)[0], Completed)
+    assert tokens_of(server)[1] == stored(codex_home)["tokens"]["access_token"]
+    assert [seen.form["refresh_token"] for seen in issuer.seen] == ["refresh-2-canary"]
+
+
+def test_a_valid_token_of_a_user_who_has_logged_out_is_not_used_until_it_expires(
+    issuer: Issuer, env: dict[str, str], store: Store
+) -> None:
+    issuer.lifetime_s = 200
+    store()
+    tokens = find_login(env, {})
+    assert isinstance(tokens, ChatGptTokens)
+    issuer.account = "acct-2"
+    store()
+    with pytest.raises(LoginError, match="since logged out or signed in to another account"):
+        asyncio.run(tokens.token())
+    assert issuer.seen == []
+
+
+def test_a_refresh_token_goes_to_the_issuer_that_gave_it(
+    issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path
+) -> None:
+    issuer.lifetime_s = 100
+    login = store()
+    issuer.lifetime_s = 3600
+    login["tokens"]["oauth_provenance"] = {"issuer": issuer.url, "client_id": "mine"}
+    (codex_home / "auth.json").write_text(json.dumps(login))
+    tokens = find_login({name: value for name, value in env.items() if not name.startswith("CODEX_REFRESH")}, {})
+    assert isinstance(tokens, ChatGptTokens)
+    assert asyncio.run(tokens.token()) == stored(codex_home)["tokens"]["access_token"]
+    ((path, form),) = [(seen.path, seen.form) for seen in issuer.seen]
+    assert (path, form["client_id"], form["refresh_token"]) == ("/oauth/token", "mine", "refresh-1-canary")
 
 
 def test_a_server_that_refuses_every_token_ends_with_a_hint(issuer: Issuer, env: dict[str, str], store: Store) -> None:
