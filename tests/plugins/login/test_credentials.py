@@ -28,6 +28,7 @@ from codex_framework.toolkit.model_server.token_command import TokenCommand
 from codex_plugin_login.flow import refusal
 from codex_plugin_login.status import masked
 from codex_plugin_openai.provider import ResponsesProvider
+from tests.plugins.login.issuer import Issuer
 
 KEY = "sk-canary-0123456789"
 
@@ -119,9 +120,10 @@ def test_a_credential_is_hidden_in_urls_in_json_and_for_a_while_after_it_was_rep
     assert "token-0" in hiding.text(said), "only the last eight are kept"
 
 
-def test_a_token_that_cannot_be_sent_is_not_quoted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_token_that_cannot_be_sent_is_not_quoted(issuer: Issuer, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LoginError) as caught:
-        request("GET", "http://127.0.0.1:9/whoami", bearer=f"{KEY}\r\nx-evil: 1")
+        request("GET", f"{issuer.url}/whoami", bearer=f"{KEY}\r\nx-evil: 1")
+    assert issuer.seen == []
     assert KEY not in "".join(traceback.format_exception(caught.value))
     assert KEY not in repr(Reply(200, {"access_token": KEY}))
     assert KEY not in "".join(capfd.readouterr())
