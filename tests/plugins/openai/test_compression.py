@@ -68,6 +68,14 @@ def test_another_client_of_the_process_knows_what_a_server_refused() -> None:
         assert [request.headers.get("content-encoding") for request in server.requests] == ["zstd", None, None]
 
 
+def test_what_a_server_refused_says_nothing_of_another() -> None:
+    for replies, encodings in (([fault(415), say("a")], ["zstd", None]), ([say("b")], ["zstd"])):
+        with ResponsesServer(replies) as server:
+            info = ProviderInfo(id="mock", base_url=server.url, options=ZSTD)
+            asyncio.run(ask_provider(ResponsesProvider(), info))
+            assert [request.headers.get("content-encoding") for request in server.requests] == encodings
+
+
 def test_a_server_that_refuses_the_plain_request_too_is_told(ask: Ask) -> None:
     outcome = ask([fault(415, body="No."), fault(415, body="No.")], options=ZSTD)
     assert outcome.error.fact.startswith("unexpected status 415")
