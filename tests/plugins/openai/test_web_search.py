@@ -80,7 +80,7 @@ def test_a_search_is_a_turn_item(action: dict[str, Any] | None, query: str) -> N
 
 
 def test_other_items_that_nobody_knows_are_not_shown() -> None:
-    assert turn_item(UnknownItem({"type": "image_generation_call", "id": "ig", "result": "..."})) is None
+    assert turn_item(UnknownItem({"type": "hologram", "id": "h", "result": "..."})) is None
 
 
 def test_a_project_cannot_have_the_web_read(tmp_path: Path) -> None:
