@@ -184,9 +184,11 @@ class Ops:
             case ReloadUserConfig():
                 from codex_framework.config.reloading import reloaded  # not before the first such op
 
-                config, waiting = await asyncio.to_thread(
-                    reloaded, self._conversation.next_config, self._conversation.host.environ
-                )
+                while True:
+                    base = self._conversation.next_config
+                    config, waiting = await asyncio.to_thread(reloaded, base, self._conversation.host.environ)
+                    if base is self._conversation.next_config:  # no plugin has changed it during the reading
+                        break
                 self._conversation.next_config = config
                 if waiting:
                     self._conversation.journal.emit(submission, WarningEvent(waiting))
