@@ -20,7 +20,7 @@ from codex_plugin_sub_agents.mailbox import Mailbox
 from codex_plugin_sub_agents.older_events import older_end
 from codex_plugin_sub_agents.paths import ROOT, checked_name
 from codex_plugin_sub_agents.settings import Settings
-from codex_plugin_sub_agents.status import INTERRUPTED, NOT_FOUND, PENDING, RUNNING, SHUTDOWN, Status
+from codex_plugin_sub_agents.status import INTERRUPTED, NOT_FOUND, PENDING, RUNNING, Status
 from codex_plugin_sub_agents.tree import Member, Tree
 from codex_plugin_sub_agents.versions import Rules
 
@@ -340,7 +340,7 @@ class Team(Family):
     def _notify(self, member: Member, turn_id: str) -> None:
         """Send this thread's model the last message of an agent. A closed agent has nothing to say."""
         status = member.status
-        if status == SHUTDOWN or not isinstance(status, Mapping):
+        if not isinstance(status, Mapping):
             return
         text = f"The agent failed: {status['errored']}" if "errored" in status else status.get("completed") or ""
         mail = Communication(author=str(member.path), recipient=self.path, content=text)

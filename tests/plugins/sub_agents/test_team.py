@@ -14,10 +14,12 @@ from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_framework.contract.protocol.items import UnknownItem, message_text
 from codex_framework.testing import call, fail, say
 from codex_framework.toolkit.model_catalogue import known_model
+from codex_plugin_sub_agents.paths import is_below
 
 from .conftest import Play
 
 ON = "features.multi_agent_v2={enabled=true,min_wait_timeout_ms=1}"
+ONE_PLACE = "features.multi_agent_v2={enabled=true,min_wait_timeout_ms=1,max_concurrent_threads_per_session=2}"
 DEEP = "agents.max_depth=3"
 
 
@@ -309,7 +311,7 @@ def test_wrong_calls_are_told_and_start_nothing(play: Play, tool: str, arguments
 def test_a_name_is_taken_once_and_free_again_after_a_failure(play: Play) -> None:
     wide = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"', 'sandbox_mode="read-only"')
     replies = [start("a", agent_type="wide", call_id="x"), start("a") + start("a", call_id="y"), wait(), say("done")]
-    play.run(replies, say_number, ON, *wide)
+    play.run(replies, say_number, ONE_PLACE, *wide)
     assert "which exceed those of its parent" in play.outputs()["x"]
     assert play.outputs()["a"] == {"task_name": "/root/a"}
     assert play.outputs()["y"] == "agent path `/root/a` already exists"
@@ -342,7 +344,6 @@ def test_an_idle_agent_makes_room_and_comes_back_with_its_conversation(play: Pla
     def agent(number: int, request: Any) -> Any:
         return say(f"{len(letters(request.prompt.items))} letters")
 
-    two = "features.multi_agent_v2={enabled=true,min_wait_timeout_ms=1,max_concurrent_threads_per_session=2}"
     replies = [
         *(start("a"), wait(), start("b"), wait("w2"), call("list_agents", call_id="l")),
         *(
@@ -351,11 +352,56 @@ def test_an_idle_agent_makes_room_and_comes_back_with_its_conversation(play: Pla
         ),
         *(wait("w3"), call("list_agents", call_id="l2"), say("done")),
     ]
-    play.run(replies, agent, two)
+    play.run(replies, agent, ONE_PLACE)
     names = {key: [one["agent_name"] for one in play.outputs()[key]["agents"]] for key in ("l", "l2")}
     assert names == {"l": ["/root", "/root/b"], "l2": ["/root", "/root/a"]}
     assert play.outputs()["i"] == {"previous_status": {"completed": "1 letters"}}
     assert letters(play.requests[-1].prompt.items)[-1].endswith("Sender: /root/a\nPayload:\n2 letters")
+
+
+def test_the_agent_that_was_not_used_for_longest_makes_room(play: Play) -> None:
+    replies = [
+        *(start("a"), wait("w1"), start("b"), wait("w2"), call("send_message", target="a", message="x")),
+        *(start("c"), wait("w3"), call("list_agents", call_id="l"), say("done")),
+    ]
+    play.run(replies, say_number, ON.replace("true", "true,max_concurrent_threads_per_session=3"))
+    assert [one["agent_name"] for one in play.outputs()["l"]["agents"]] == ["/root", "/root/a", "/root/c"]
+
+
+def test_an_idle_agent_whose_own_agent_works_is_not_put_away(play: Play) -> None:
+    def agent(number: int, request: Any) -> Any:
+        if number:
+            return sleeper()
+        return say("started it") if outputs_of(request) else start("deep")
+
+    replies = [start("a"), wait(), start("b"), call("list_agents", call_id="l"), say("done")]
+    play.run(replies, agent, ON.replace("true", "true,max_concurrent_threads_per_session=3"), DEEP)
+    assert play.outputs()["b"] == "collab spawn failed: agent thread limit reached"
+    assert [one["agent_name"] for one in play.outputs()["l"]["agents"]] == ["/root", "/root/a", "/root/a/deep"]
+
+
+def test_an_agent_is_not_put_away_for_its_own_agent(play: Play) -> None:
+    def agent(number: int, request: Any) -> Any:
+        return start("deep") if number == 0 and not outputs_of(request) else say("ok")
+
+    async def story(play: Play) -> None:
+        await play.thread.run("Go!")
+        for thread in list(play.kernel.threads.values()):
+            await thread.settled()
+        thread_id = play.thread.id
+        await play.thread.shutdown()
+        one = {"features.multi_agent_v2": {"enabled": True, "max_concurrent_threads_per_session": 2}}
+        play.thread = await play.kernel.resume_thread(thread_id, config=one)
+        await play.thread.run("Again.")
+
+    to_deep = call("send_message", target="a/deep", message="x", call_id="m")
+    play.run([start("a"), wait(), say("done"), to_deep, say("done")], agent, ON, DEEP, story=story)
+    assert play.outputs()["m"] == "agent thread limit reached"
+
+
+@pytest.mark.parametrize(("path", "above", "is_so"), [("/root/a/b", "/root/a", True), ("/root/ab", "/root/a", False)])
+def test_a_name_that_begins_like_another_is_not_below_it(path: str, above: str, is_so: bool) -> None:
+    assert is_below(path, above) is is_so
 
 
 def test_agents_at_work_are_not_put_away(play: Play) -> None:
@@ -484,12 +530,11 @@ def test_an_agent_is_narrowed_with_its_parent_when_it_comes_back(play: Play) -> 
         await play.thread.submit(ThreadSettings(ThreadSettingsOverrides(sandbox_policy=ReadOnly())))
         await play.thread.run("And?")
 
-    two = "features.multi_agent_v2={enabled=true,min_wait_timeout_ms=1,max_concurrent_threads_per_session=2}"
     replies = [
         *(start("a"), wait(), start("b"), wait("w2"), say("done")),
         *(call("followup_task", target="a", message="Write.", call_id="f"), wait("w3"), say("done")),
     ]
-    play.run(replies, agent, two, 'sandbox_mode="workspace-write"', 'approval_policy="never"', story=story)
+    play.run(replies, agent, ONE_PLACE, 'sandbox_mode="workspace-write"', 'approval_policy="never"', story=story)
     assert "Read-only file system" in letters(play.requests[-1].prompt.items)[-1]
 
 
