@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import ClassVar, Literal
 
 from codex_framework import (
@@ -68,6 +69,8 @@ def letter(communication: Communication) -> Message:
     return Message("assistant", (OutputText(text),), phase="commentary")
 
 
+_HEAD = re.compile(r"(^|[\n\r\u2028\u2029])(?=[ \t]*Message Type:)", re.IGNORECASE)
+
 _NEW_TASK, _MESSAGE, FINAL_ANSWER = "NEW_TASK", "MESSAGE", "FINAL_ANSWER"
 
 
@@ -82,9 +85,11 @@ def team_letter(communication: Communication, *, kind: str | None = None, as_ite
     author, recipient = communication.author, communication.recipient
     head = f"Message Type: {kind}\nTask name: {recipient}\nSender: {author}\nPayload:\n"
     if not as_item:
-        return Message("user", (InputText(head + communication.content),))
-    content = [{"type": "input_text", "text": head + communication.content}]
+        # A user message has no author of its own, so a message must not look as if a second one, of somebody else, began in it.
+        content = _HEAD.sub(r"\1 ", communication.content)
+        return Message("user", (InputText(head + content),))
+    parts = [{"type": "input_text", "text": head + communication.content}]
     if communication.encrypted_content is not None:
         encrypted = {"type": "encrypted_content", "encrypted_content": communication.encrypted_content}
-        content.append(encrypted)
-    return UnknownItem({"type": "agent_message", "author": author, "recipient": recipient, "content": content})
+        parts.append(encrypted)
+    return UnknownItem({"type": "agent_message", "author": author, "recipient": recipient, "content": parts})
