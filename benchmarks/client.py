@@ -39,11 +39,13 @@ class Run:
     rss_mb: float
 
 
-def run_client(command: list[str], replies: list[Reply], home: Path, *extra: str, sandbox: str) -> Run:
+def run_client(
+    command: list[str], replies: list[Reply], home: Path, *extra: str, sandbox: str, model: str = "gpt-5.5"
+) -> Run:
     """Run ``exec`` once against a fresh server; memory is the peak of the process itself."""
     with ResponsesServer(replies) as server, tempfile.TemporaryDirectory() as work:
         argv = [
-            *command, "exec", "--json", "--skip-git-repo-check", "-C", work, "-s", sandbox, "-m", "gpt-5.5",
+            *command, "exec", "--json", "--skip-git-repo-check", "-C", work, "-s", sandbox, "-m", model,
             "-c", "model_provider=bench", "-c", f'model_providers.bench={{name="bench",base_url="{server.url}"}}',
             *extra, "go on",
         ]  # fmt: skip
@@ -78,6 +80,12 @@ def timed(action: Callable[[], object]) -> float:
 def command_turns(count: int) -> list[Reply]:
     """``count`` turns that run ``true``, and a last word."""
     return [*(call("exec_command", cmd="true", login=False) for _ in range(count)), say("done")]
+
+
+def script_turns(count: int) -> list[Reply]:
+    """``count`` turns of a script that runs ``true``, and a last word."""
+    script = 'await tools.exec_command({cmd: "true", login: false})'
+    return [*(custom_call("exec", script) for _ in range(count)), say("done")]
 
 
 def idle_turns(count: int) -> list[Reply]:
@@ -119,6 +127,9 @@ class Subject:
         self.note("per turn, tool without a process (ms)", statistics.median(idle.gaps_ms))
         true = self.run(command_turns(turns), "danger-full-access")
         self.note("per turn, `true` unconfined (ms)", statistics.median(true.gaps_ms))
+        script = self.run(script_turns(turns), "danger-full-access", model="gpt-6.1-sol")
+        self.note("per turn, `true` from a script (ms)", statistics.median(script.gaps_ms))
+        self.note("first script (ms)", script.gaps_ms[0])
         self.note(f"peak memory over {turns} turns (MB)", true.rss_mb)
         confined = self.run(command_turns(turns), "workspace-write")
         self.note("per turn, `true` in workspace-write (ms)", statistics.median(confined.gaps_ms))
@@ -133,8 +144,8 @@ class Subject:
         early, late = statistics.median(gaps[5:25]), statistics.median(gaps[-20:])
         self.note("turn 500 over turn 10 (ratio)", late / early)
 
-    def run(self, replies: list[Reply], sandbox: str, *, home: Path | None = None) -> Run:
-        return run_client(self.command, replies, home or self.home, sandbox=sandbox)
+    def run(self, replies: list[Reply], sandbox: str, *, home: Path | None = None, model: str = "gpt-5.5") -> Run:
+        return run_client(self.command, replies, home or self.home, sandbox=sandbox, model=model)
 
 
 def bare() -> dict[str, Callable[[], object]]:
