@@ -20,8 +20,8 @@ Runs a script in JavaScript that calls your other tools. Use it for every tool c
 - Write the script itself: no JSON around it, no quotes, no Markdown fence. It is a module, so `await` works at the top level.
 - The tools are methods of `tools`: `await tools.exec_command({cmd: "ls"})`. Names are made valid identifiers. A tool takes an object \
 or one string, and returns an object or a string, as declared below. A call that fails rejects with a string.
-- Independent calls can run at once: `await Promise.all([...])`. The script ends when its last statement has run: calls that it has \
-not awaited go on, and their results are lost.
+- Independent calls can run at once: `await Promise.all([...])`. The script ends when its last statement has run: await every \
+call, because others may not be made, and their results are lost.
 - There is nothing but JavaScript: no Node.js, no files, no network, no `console`, no imports. Use the tools for all that.
 - You see only what the script outputs:
   - `text(value)` outputs a text. Other values than strings are written as JSON.

@@ -129,7 +129,9 @@ class TeamTool(Tool):
         form = _form(name, options)
         group = ToolNamespace(options.group, _GROUP)
         schema = arguments_schema(form.arguments)
-        self.spec: ToolSpec = FunctionSpec(name, form.description, schema, namespace=group, local_name=name, model_only=True)
+        self.spec: ToolSpec = FunctionSpec(
+            name, form.description, schema, namespace=group, local_name=name, model_only=True
+        )
         self.parallel_safe = form.parallel_safe
         self.tells_clients = form.tells_clients
         self._part = part

@@ -179,6 +179,7 @@ REALM = r"""
     } else if (what === "settle") {
       const call = calls[first];
       delete calls[first];
+      if (call === undefined) return;
       if (second) call.resolve(parse(third));
       else call.reject(third);
     } else if (what === "fire") {

@@ -111,6 +111,7 @@ SCRIPTS: dict[str, list[list[Any]]] = {
     ],
     "try { exit() } catch {} text('a'); tools.add({}); throw 5": [["done"]],
     "text('x'.repeat(1e9))": [["failed", "InternalError: out of memory\n    at exec_main.mjs:1:10"]],
+    "new ArrayBuffer(300 << 20)": [["failed", "InternalError: out of memory\n    at exec_main.mjs:1:23"]],
     "new ArrayBuffer(1e10)": [["failed", "RangeError: invalid array buffer length\n    at exec_main.mjs:1:1"]],
     "JSON.stringify = String = Promise = Reflect.apply = null; Promise.prototype; text(1)": [
         ["failed", "TypeError: cannot read property 'prototype' of null\n    at exec_main.mjs:1:59"]

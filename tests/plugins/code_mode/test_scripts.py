@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -20,6 +21,7 @@ from codex_framework import (
     InputText,
     Interceptor,
     Limits,
+    PluginError,
     ReviewDecision,
     Status,
     Tool,
@@ -33,6 +35,7 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCallEndEvent
 from codex_framework.contract.protocol.policies import ApprovalPolicy
+from codex_framework.contract.roles.commands import OutputChunk
 from codex_framework.testing import Offer, answer, call, custom_call, say
 from codex_framework.testing.threads import ThreadFactory
 
@@ -40,6 +43,7 @@ pytest.importorskip("quickjs", reason="the extra `code` is not installed")
 
 from codex_plugin_code_mode.cells import Cells
 from codex_plugin_code_mode.component import Scripts
+from codex_plugin_code_mode.engine_folder import engine_folder
 
 INSTALLED = [EntryPoint("code_mode", "codex_plugin_code_mode", "codex_framework")]
 ONLY = "features = { code_mode_only = true }"
@@ -70,7 +74,7 @@ class Add(Tool):
         self.ended: list[str] = []
 
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:
-        return Approval(title="May it?") if self.asks else None
+        return Approval(question="May it?") if self.asks else None
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         self.calls.append(call.arguments)
@@ -88,7 +92,8 @@ class Add(Tool):
             raise
         finally:
             self.running -= 1
-        return ToolOutput(f"It is {call.arguments}.", result={"sum": len(self.calls)})
+        success = "fail" not in call.arguments
+        return ToolOutput(f"It is {call.arguments}.", success=success, result={"sum": len(self.calls)})
 
 
 class Write(Tool):
@@ -133,6 +138,7 @@ SCRIPTS = {
         "Script error:\nTypeError: tools.nothing is not a function\n    at exec_main.mjs:1:13",
     ],
     "text(await tools.add({n: 1})); text(await tools.write_text('hi'))": ["Script completed", '{"sum":1}', "wrote hi"],
+    "text(await tools.add({n: 'fail'}))": ["Script completed", '{"sum":2}'],
     "await tools.add({n: 'bad'})": ["Script failed", "Script error:\nno such number"],
     "try { await tools.add({n: 'bad'}) } catch (e) { text(typeof e + ' ' + e) }": [
         "Script completed",
@@ -187,10 +193,16 @@ def test_what_scripts_put_out_is_what_codex_shows(make_kernel: Any) -> None:
     assert dict(zip(SCRIPTS, outputs, strict=True)) == SCRIPTS
 
 
-def _hidden() -> Tool:
+def _hidden() -> Add:
     tool = Add("hidden")
     tool.exposure = "hidden"
     return tool
+
+
+def test_the_text_of_an_output_is_bounded_before_it_is_shortened(make_kernel: Any) -> None:
+    ((_, text, told),) = driven(make_kernel, custom_call("exec", "text('é'.repeat(550000))"))
+    assert text.startswith("Warning: truncated output (original token count: 262144)\nTotal output lines: 1\n\nééé")
+    assert told == "[output limit of scripts reached: 51424 bytes of text left out]"
 
 
 def test_nothing_but_the_tools_of_scripts_can_be_called(make_kernel: Any) -> None:
@@ -258,7 +270,11 @@ def test_a_call_that_is_not_allowed_rejects(make_kernel: Any) -> None:
     async def story() -> Any:
         no = answer(ToolApprovalRequestEvent, ReviewDecision(Decision.DENIED))
         add = Add(asks=True)
-        asked = {"approval_policy": ApprovalPolicy.ON_REQUEST, "config": ONLY, "entry_points": INSTALLED}
+        asked: dict[str, Any] = {
+            "approval_policy": ApprovalPolicy.ON_REQUEST,
+            "config": ONLY,
+            "entry_points": INSTALLED,
+        }
         async with ThreadFactory(make_kernel)(Offer(name="bench", tools=[add]), no, **asked) as thread:
             await thread.turn("go", custom_call("exec", "await tools.add({n: 1})"), say("done"))
             return shown(thread.outputs), add.calls, len(thread.seen)
@@ -314,7 +330,8 @@ def test_an_interrupt_ends_scripts_and_their_calls(make_kernel: Any) -> None:
             while not add.running:
                 await asyncio.sleep(0.005)
             cells: Cells = thread.inside("code_mode").component(Scripts).cells
-            pids = [host._process.process_id for host in cells._hosts]
+            processes: list[Any] = [host._process for host in cells._hosts]
+            pids = [process.process_id for process in processes]
             await thread.client.interrupt()
             outcome = await thread.client.settled()
             gone = [not _is_running(pid) for pid in pids]
@@ -385,8 +402,9 @@ def test_a_process_that_is_lost_fails_its_script_only(make_kernel: Any) -> None:
             while not add.running:
                 await asyncio.sleep(0.005)
             cells: Cells = thread.inside("code_mode").component(Scripts).cells
-            for host in list(cells._hosts):
-                os.kill(host._process.process_id, 9)
+            processes: list[Any] = [host._process for host in cells._hosts]
+            for process in processes:
+                os.kill(process.process_id, 9)
             await thread.client.settled()
             return shown(thread.outputs)
 
@@ -415,3 +433,136 @@ def test_the_wire_has_exec_in_the_group_of_functions(make_kernel: Any) -> None:
         "functions",
         [("custom", "exec"), ("function", "wait"), ("function", "ask")],
     )
+
+
+def host_of(thread: Any) -> Any:
+    """Return the only process of a thread."""
+    (host,) = thread.inside("code_mode").component(Scripts).cells._hosts
+    return host
+
+
+def held(make_kernel: Any, within: Any, *more: Any) -> Any:
+    """Return what ``within`` returns while a script runs, and the outputs of the turn."""
+
+    async def story() -> Any:
+        add, hidden = Add(), _hidden()
+        plugin = Offer(name="bench", tools=[add, hidden])
+        async with ThreadFactory(make_kernel)(plugin, config=ONLY, entry_points=INSTALLED) as thread:
+            thread.start("go", custom_call("exec", "text(await tools.add({n: 'hold'}))"), *more, say("done"))
+            while not add.running:
+                await asyncio.sleep(0.005)
+            found = await within(thread, add)
+            add.held.set()
+            await thread.client.settled()
+            return found, shown(thread.outputs), hidden.calls
+
+    return asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_process_that_is_no_longer_itself_calls_nothing_that_scripts_cannot(make_kernel: Any) -> None:
+    async def forges(thread: Any, add: Add) -> None:
+        host_of(thread)._heard(b'["call", 7, "hidden", "{}"]')
+        await asyncio.sleep(0.02)
+
+    _, outputs, calls = held(make_kernel, forges)
+    assert (outputs, calls) == ([["Script completed", '{"sum":1}']], [])
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "5", "[]", '["calls"]', '["call", "1", "add", "{}"]', '["ready", true]', "[", "[" * 9999]
+)
+def test_a_process_that_writes_something_else_is_ended(make_kernel: Any, line: str) -> None:
+    async def forges(thread: Any, add: Add) -> None:
+        host = host_of(thread)
+
+        class Writes:
+            async def chunks(self) -> Any:
+                yield OutputChunk("stdout", line.encode() + b"\n")
+
+            async def kill(self) -> None:
+                await host._process.kill()
+
+        await host._reading(Writes())
+
+    _, outputs, _ = held(make_kernel, forges)
+    assert outputs[0][0] == "Script failed"
+
+
+def test_a_process_that_is_not_confined_or_writes_too_much_is_ended(make_kernel: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("codex_plugin_code_mode.host._MOST_READ", 5000)
+    outputs = driven(make_kernel, custom_call("exec", "text('x'.repeat(9000))"), custom_call("exec", "text(1)"))
+    assert (outputs[0][0], outputs[1]) == ("Script failed", ["Script completed", "1"])
+
+    async def forges(thread: Any, add: Add) -> str:
+        with pytest.raises(ValueError, match="not confined"):
+            host_of(thread)._heard(b'["ready", false]')
+        return "told"
+
+    if sys.platform.startswith("linux"):
+        assert held(make_kernel, forges)[0] == "told"
+
+
+def test_a_late_answer_does_not_reach_the_next_script(make_kernel: Any) -> None:
+    add = Add()
+
+    def let_go(_: Any) -> Any:
+        add.held.set()
+        return custom_call(
+            "exec", "const slow = tools.add({n: 'other'}); await new Promise(r => setTimeout(r, 60)); text(await slow)"
+        )
+
+    first = "tools.add({n: 'hold'}); await new Promise(r => setTimeout(r, 30)); text('first')"
+    outputs = driven(make_kernel, custom_call("exec", first), let_go, tools=[add])
+    assert outputs == [["Script completed", "first"], ["Script completed", '{"sum":2}']]
+
+
+def test_a_script_that_goes_on_after_exit_is_ended(make_kernel: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("codex_plugin_code_mode.host._REST_S", 0.1)
+    endless = "try { exit() } catch {} while (true) {}"
+    outputs = driven(make_kernel, custom_call("exec", endless), custom_call("exec", "text('next')"))
+    assert outputs == [["Script completed"], ["Script completed", "next"]]
+
+
+def test_scripts_and_stored_values_are_bounded(make_kernel: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("codex_plugin_code_mode.cells._MOST_RUNNING", 1)
+    monkeypatch.setattr("codex_plugin_code_mode.cells._MOST_STORED", 10)
+    waits = 'store("a", 1); store("b", "x".repeat(20)); yield_control(); await new Promise(() => {})'
+    outputs = driven(
+        make_kernel,
+        custom_call("exec", waits),
+        custom_call("exec", "text(1)"),
+        call("wait", cell_id="1", terminate=True),
+        custom_call("exec", "text([load('a'), typeof load('b')])"),
+    )
+    assert outputs[1] == ["1 scripts are running: wait for one of them, or terminate one"]
+    assert outputs[3] == ["Script completed", '[1,"undefined"]']
+
+
+def test_secrets_of_an_output_are_redacted_and_do_not_count_as_too_long(make_kernel: Any) -> None:
+    class Hides(Interceptor):
+        name = "hides"
+        redacts = True
+
+        def redact(self, text: str, turn: TurnFacts) -> str:
+            return text.replace("secret", "***")
+
+    outputs = driven(make_kernel, custom_call("exec", "text('a secret')"), offers={"interceptors": [Hides()]})
+    assert outputs == [["Script completed", "a ***"]]
+
+
+def test_without_the_engine_nothing_is_offered_and_a_configuration_that_asks_for_it_is_told(monkeypatch: Any) -> None:
+    class Plugin:
+        name = "code_mode"
+
+        def __init__(self) -> None:
+            self.config: Any = {}
+
+    monkeypatch.setattr(sys, "path", [])
+    plugin: Any = Plugin()
+    assert engine_folder(plugin) is None
+    plugin.config = {"features": {"code_mode": True}}
+    with pytest.raises(
+        PluginError, match=r"`features\.code_mode` is set, but the JavaScript engine is not installed"
+    ) as told:
+        engine_folder(plugin)
+    assert told.value.hint == "Install the extra: pip install 'codex-framework[code]'."
