@@ -40,12 +40,10 @@ def page_module() -> ModuleType:
 
 
 @cache
-def functions(path: str) -> dict[str, str]:
-    """The test functions of a file, with their source."""
-    source = (ROOT / path).read_text(encoding="utf-8")
-    nodes = ast.walk(ast.parse(source))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name: ast.get_source_segment(source, node) or "" for node in nodes if isinstance(node, kinds)}
+def functions(path: str) -> set[str]:
+    """The names of the functions of a file."""
+    nodes = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    return {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def test_the_page_equals_what_the_code_says() -> None:
