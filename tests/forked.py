@@ -6,6 +6,7 @@ line nevertheless, as CI does with one Python.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+import codex_framework
 from codex_framework.cli.commands import BUILT_IN
 from codex_framework.cli.main import main
 from codex_framework.plugins.registry import load_registry
@@ -28,6 +30,8 @@ __all__ = ["RunProgram", "run_forked", "run_program"]
 _OF_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "COVERAGE")
 """How variables begin that a process reads only when it starts."""
 
+
+_OURS = str(Path(codex_framework.__file__).parents[1])
 
 RunProgram = Callable[..., subprocess.CompletedProcess[str]]
 """Runs ``codex-framework`` to the end: ``run(*argv, cwd=..., env=..., stdin=None, timeout=60)``. Further options are Popen's."""
@@ -77,6 +81,12 @@ def run_forked(
     return subprocess.CompletedProcess([*argv], status, *texts[:2])
 
 
+def _is_installed(module: str) -> bool:
+    """Return whether a module is not a test's own."""
+    file = getattr(sys.modules[module], "__file__", None)
+    return file is not None and file.startswith((sys.prefix, sys.base_prefix, _OURS))
+
+
 def _of_the_start(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(_OF_THE_START)}
 
@@ -96,6 +106,7 @@ def _run(
 ) -> NoReturn:
     status = 70
     had = set(sys.modules)
+    gc.freeze()  # what the test's process has is never garbage here, and to look at it copies its memory
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(limit_s)
@@ -113,8 +124,7 @@ def _run(
             status = end.code if isinstance(end.code, int) else 1
         sys.stdout.flush()
         sys.stderr.flush()
-        new = [name for name in sys.modules.keys() - had if name.startswith(("codex_framework.", "codex_plugin_"))]
-        os.write(used, "\n".join(new).encode())
+        os.write(used, "\n".join(filter(_is_installed, sys.modules.keys() - had)).encode())
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
