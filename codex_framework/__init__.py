@@ -86,7 +86,14 @@ if TYPE_CHECKING:
         TextDelta,
     )
     from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget, ProxyPorts
-    from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
+    from codex_framework.contract.roles.observers import (
+        Measurement,
+        Measurements,
+        Notification,
+        Notifier,
+        Observer,
+        Telemetry,
+    )
     from codex_framework.contract.roles.ops import OpHandler, handles
     from codex_framework.contract.roles.outcomes import (
         Compaction,
@@ -158,7 +165,7 @@ _HOMES = {
         " ModelRequest ProviderInfo ReasoningDelta TextDelta"
     ),
     "codex_framework.contract.roles.networks": "NetworkGate NetworkProxy NetworkTarget ProxyPorts",
-    "codex_framework.contract.roles.observers": "Measurement Notification Notifier Observer Telemetry",
+    "codex_framework.contract.roles.observers": "Measurement Measurements Notification Notifier Observer Telemetry",
     "codex_framework.contract.roles.ops": "OpHandler handles",
     "codex_framework.contract.roles.outcomes": "Compaction Limits Outcome RolledBack SampleResult Status Usage",
     "codex_framework.contract.roles.plugins": "ConfigLayer Plugin PluginContext",
@@ -238,6 +245,7 @@ __all__ = [
     "LazyCommand",
     "Limits",
     "Measurement",
+    "Measurements",
     "Message",
     "MessageView",
     "ModelCatalogue",

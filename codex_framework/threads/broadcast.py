@@ -18,7 +18,14 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from codex_framework.contract.protocol.events import Event
-from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Observer, Telemetry
+from codex_framework.contract.roles.observers import (
+    MeasurementRow,
+    Measurements,
+    Notification,
+    Notifier,
+    Observer,
+    Telemetry,
+)
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label
@@ -160,7 +167,7 @@ class Broadcast:
         self._observers = [Watcher(_OBSERVER, plugin, target, self._relay) for plugin, target in observers]
         self._notifiers = [Watcher(_NOTIFIER, plugin, target, self._relay) for plugin, target in notifiers]
         self._telemetry = [Watcher(_TELEMETRY, plugin, target, self._relay) for plugin, target in telemetry]
-        self._measured: list[Measurement] = []
+        self._measured: list[MeasurementRow] = []
         self._gathering: asyncio.TimerHandle | None = None
         self.measures = bool(self._telemetry)
 
@@ -185,9 +192,9 @@ class Broadcast:
         for watcher in self._notifiers:
             watcher.tell(notification.thread_id, lambda target=watcher.target: target.notify(notification))  # type: ignore[misc]
 
-    def measurement(self, measurement: Measurement) -> None:
+    def measured(self, row: MeasurementRow) -> None:
         """Deliver a measurement to telemetry, soon. May be called on any thread."""
-        self._measured.append(measurement)
+        self._measured.append(row)
         if self._gathering is None:
             self._gather()
         elif len(self._measured) > _GATHERED:
@@ -206,7 +213,8 @@ class Broadcast:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        batch, self._measured = self._measured, []
+        rows, self._measured = self._measured, []
+        batch = Measurements(rows)
         for watcher in self._telemetry if batch else ():
             target: Telemetry = watcher.target
             if overrides(target, Telemetry, "record_many"):

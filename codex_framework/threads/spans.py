@@ -15,7 +15,6 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
-from codex_framework.contract.roles.observers import Measurement
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.toolkit.spans import NO_SPAN, NoSpan, Place
@@ -58,24 +57,25 @@ def event(
     *,
     default: Place | None = None,
     time_s: float | None = None,
-    **measured: Any,
+    duration_s: float = 0.0,
+    failed: bool = False,
+    marks: Sequence[tuple[str, float]] = (),
+    content: Mapping[str, str] = _NO_CONTENT,
+    thread_id: str = "",
+    turn_id: str = "",
 ) -> None:
     """Report that something has happened, within the current span or ``default``. Check ``broadcast.measures`` first.
 
     Args:
         time_s: When it began, as Unix time in seconds. None means now.
-        measured: Further fields of the :class:`Measurement`.
+        duration_s, failed, marks, content, thread_id, turn_id: As in a ``Measurement``.
     """
     trace_id, parent_id = _CURRENT.get() or default or _NOWHERE
-    broadcast.measurement(
-        Measurement(
-            kind="event",
-            name=name,
-            time_s=time.time() if time_s is None else time_s,
-            attributes=attributes,
-            trace_id=trace_id,
-            parent_id=parent_id,
-            **measured,
+    began = time.time() if time_s is None else time_s
+    broadcast.measured(
+        (
+            *("event", name, began, duration_s, 1.0, attributes, content, marks),
+            *(thread_id, turn_id, trace_id, "", parent_id, failed),
         )
     )
 
@@ -155,21 +155,13 @@ class RunningSpan:
 
     def finish(self, *, failed: bool = False) -> None:
         """End, and report the span."""
-        self._broadcast.measurement(
-            Measurement(
-                kind="span",
-                name=self._name,
-                time_s=self._began,
-                duration_s=time.monotonic() - self._started,
-                attributes=self._attributes,
-                content=self._content,
-                marks=self._marks,
-                thread_id=self._thread_id,
-                turn_id=self._turn_id,
-                trace_id=self.place[0],
-                span_id=self.place[1],
-                parent_id=self._parent_id,
-                failed=failed or self._attributes.get("success") is False,
+        duration_s = time.monotonic() - self._started
+        trace_id, span_id = self.place
+        failed = failed or self._attributes.get("success") is False
+        self._broadcast.measured(
+            (
+                *("span", self._name, self._began, duration_s, 1.0, self._attributes, self._content, self._marks),
+                *(self._thread_id, self._turn_id, trace_id, span_id, self._parent_id, failed),
             )
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from codex_framework import Interceptor, Telemetry, Trace, hookimpl
+from codex_framework import Interceptor, Measurement, Measurements, Telemetry, Trace, hookimpl
 from codex_framework.testing.replies import call, say
+from codex_plugin_otel.framing import encoded
 
 
 def test_codex_telemetry_example_counts_tool_calls(example, registry_of, run_turn):
@@ -126,3 +128,18 @@ def test_telemetry_without_a_trace_of_its_own_that_raises_is_reported_once(run_t
     result = run_turn(Odd(), replies=[call("nothing"), say("Done.")])
     told = [event.message for event in result.events if event.type == "warning" and "no trace" in event.message]
     assert len(told) == 1
+
+
+def test_measurements_are_made_when_they_are_looked_at():
+    names = [field.name for field in attrs.fields(Measurement)]
+    first = Measurement(
+        kind="span", name="a", time_s=1.0, content={"text": "x"}, marks=(("m", 2.0),), thread_id="t", failed=True
+    )
+    second = Measurement(
+        kind="counter", name="b", time_s=3.0, value=5.0, attributes={"n": 1}, trace_id="c", span_id="d"
+    )
+    rows = [tuple(getattr(each, name) for name in names) for each in (first, second)]
+    batch = Measurements(rows)
+    assert (len(batch), list(batch), batch[-1], list(batch[1:])) == (2, [first, second], second, [second])
+    assert batch.rows is rows
+    assert encoded(batch) == encoded([first, second])

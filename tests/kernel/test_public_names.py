@@ -15,7 +15,8 @@ Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decisi
 ExecCommand ExecOption ExecRequest FatalToolError
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
-ItemDone Kernel KernelContext Launch LazyCommand Limits Measurement Message MessageView ModelCatalogue ModelClient ModelError
+ItemDone Kernel KernelContext Launch LazyCommand Limits Measurement Measurements Message MessageView
+ModelCatalogue ModelClient ModelError
 ModelEvent ModelInfo
 ModelPrices ModelProvider ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification
 Notifier Observer Op OpHandler Outcome OutputText OutputView PathRule Plugin PluginContext PluginError Protection

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.value import Value, field
 
-__all__ = ["Measurement", "Notification", "Notifier", "Observer", "Telemetry"]
+__all__ = ["Measurement", "Measurements", "Notification", "Notifier", "Observer", "Telemetry"]
 
 
 class Observer:
@@ -104,6 +104,45 @@ class Measurement(Value, kw_only=True):
     failed: bool = False
 
 
+_FIELDS = tuple(Measurement.__annotations__)
+
+MeasurementRow = tuple[
+    *(str, str, float, float, float, Mapping[str, Any], Mapping[str, str], Sequence[tuple[str, float]]),
+    *(str, str, str, str, str, bool),
+]
+"""The fields of a :class:`Measurement`, in their order."""
+
+
+class Measurements(Sequence[Measurement]):
+    """The measurements of a moment. Each is made when it is looked at, for those who pass them on without a look.
+
+    Attributes:
+        rows: The fields of each, in the order of :class:`Measurement`.
+    """
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Sequence[MeasurementRow]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Measurement: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Measurements: ...
+
+    def __getitem__(self, place: int | slice) -> Measurement | Measurements:
+        """Return one, or a part of them."""
+        found = self.rows[place]
+        if isinstance(place, slice):
+            return Measurements(found)  # type: ignore[arg-type]
+        return Measurement(**dict(zip(_FIELDS, found, strict=True)))
+
+
 class Telemetry:
     """Receives measurements.
 
@@ -121,7 +160,8 @@ class Telemetry:
     def record_many(self, measurements: Sequence[Measurement]) -> None:
         """Handle the measurements of a moment, at most 0.2 s after the first. Time limit 5 s. The default calls :meth:`record`.
 
-        Override it if a batch costs less than its measurements one by one. Then :meth:`record` is not called by the kernel.
+        Override it if a batch costs less than its measurements one by one. Then :meth:`record` is not called by the kernel, which
+        passes :class:`Measurements`.
         """
         for measurement in measurements:
             self.record(measurement)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 __all__ = ["Measured"]
@@ -23,14 +22,14 @@ class Measured(NamedTuple):
     duration_s: float
     value: float
     attributes: dict[str, Any]
+    content: Mapping[str, str]
+    marks: tuple[tuple[str, float], ...]
     thread_id: str
     turn_id: str
     trace_id: str
     span_id: str
     parent_id: str
     failed: bool
-    content: Mapping[str, str] = MappingProxyType({})
-    marks: tuple[tuple[str, float], ...] = ()
 
     @property
     def start_ns(self) -> int:
