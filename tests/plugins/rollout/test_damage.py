@@ -105,7 +105,8 @@ DEEP = b"[" * 50_000
 def test_a_file_that_is_nested_too_deeply_hides_no_other(store: RolloutStore, home: str, line: bytes) -> None:
     folder = Path(home) / "sessions/2026/11/20"
     folder.mkdir(parents=True)
-    (folder / "rollout-2026-11-20T18-27-41-good.jsonl").write_bytes(GOLDEN)
+    own = json.loads(GOLDEN.splitlines()[0])["payload"]["id"].encode()
+    (folder / "rollout-2026-11-20T18-27-41-good.jsonl").write_bytes(GOLDEN.replace(own, b"good"))
     bad = folder / "rollout-2026-11-20T18-27-42-bad.jsonl"
     bad.write_bytes(line + b"\n")
     assert {summary.id for summary in store.find(ThreadQuery(), home).threads} == {"good", "bad"}
