@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import codex_framework
@@ -25,7 +27,7 @@ from codex_framework.cli.main import main
 from codex_framework.plugins.registry import load_registry
 from codex_framework.toolkit.lazy_command import LazyCommand
 
-__all__ = ["RunProgram", "run_forked", "run_program"]
+__all__ = ["RunProgram", "run_forked", "run_program", "run_source"]
 
 _OF_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "COVERAGE")
 """How variables begin that a process reads only when it starts."""
@@ -64,6 +66,40 @@ def run_forked(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes | None = None, limit_s: int = 60
 ) -> subprocess.CompletedProcess[str]:
     """Run ``codex-framework`` with arguments, to the end. Without ``stdin``, that is the null device."""
+    done = _forked(main, ["codex-framework", *argv], cwd, env, stdin=stdin, limit_s=limit_s)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def run_source(
+    source: str, *argv: str, cwd: Path, env: Mapping[str, str], path: Sequence[str] = (), name: str = "-c"
+) -> subprocess.CompletedProcess[str]:
+    """Run the source of a program with arguments, to the end. Warnings are errors.
+
+    Args:
+        path: What comes first on the path of modules.
+    """
+
+    def work() -> int:
+        warnings.simplefilter("error")
+        sys.path[:0] = path
+        module = ModuleType("__main__")
+        sys.modules["__main__"] = module
+        exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
+        return 0
+
+    return _forked(work, [name, *argv], cwd, env)
+
+
+def _forked(
+    work: Callable[[], int],
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    stdin: bytes | None = None,
+    limit_s: int = 60,
+) -> subprocess.CompletedProcess[str]:
     _import()
     files = [tempfile.TemporaryFile() for _ in range(4)]  # noqa: SIM115
     with files[0] as given, files[1] as out, files[2] as err, files[3] as used:
@@ -72,12 +108,11 @@ def run_forked(
         pid = os.fork()
         if pid == 0:
             source = os.open(os.devnull, os.O_RDONLY) if stdin is None else given.fileno()
-            _run(argv, cwd, env, (source, out.fileno(), err.fileno()), used.fileno(), limit_s)
+            _run(work, argv, cwd, env, (source, out.fileno(), err.fileno()), used.fileno(), limit_s)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         texts = [(file.seek(0), file.read().decode())[1] for file in (out, err, used)]
     for module in texts[2].split():
         import_module(module)
-    assert "Traceback" not in texts[1], texts[1]
     return subprocess.CompletedProcess([*argv], status, *texts[:2])
 
 
@@ -102,7 +137,13 @@ def _import() -> None:
 
 
 def _run(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int], used: int, limit_s: int
+    work: Callable[[], int],
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: Sequence[int],
+    used: int,
+    limit_s: int,
 ) -> NoReturn:
     status = 70
     had = set(sys.modules)
@@ -117,11 +158,11 @@ def _run(
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        sys.argv = ["codex-framework", *argv]
+        sys.argv = [*argv]
         try:
-            status = main()
+            status = work()
         except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 1
+            status = end.code if isinstance(end.code, int) else end.code is not None
         sys.stdout.flush()
         sys.stderr.flush()
         os.write(used, "\n".join(filter(_is_installed, sys.modules.keys() - had)).encode())

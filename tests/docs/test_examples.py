@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from codex_framework.config import load_config
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing.script_files import read_script
 from codex_framework.toolkit.lazy_command import LazyCommand
+from tests.forked import run_source
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -101,16 +100,8 @@ def test_a_python_example_runs(block: Block, tmp_path: Path):
     for other in blocks("python"):
         if other.language.startswith("python as ") and other.place.rpartition(":")[0] == page:
             (folder / other.language.removeprefix("python as ")).write_text(other.text, encoding="utf-8")
-    (folder / "example.py").write_text(block.text, encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "example.py"],
-        cwd=folder,
-        env={**os.environ, "CODEX_HOME": str(home), "HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {**os.environ, "CODEX_HOME": str(home), "HOME": str(home)}
+    run = run_source(block.text, cwd=folder, env=env, path=[str(folder)], name="example.py")
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "change-settings.md"
 
 
+@pytest.mark.slow
 def test_the_page_does_what_it_says(tmp_path, pages, reader_env):
     place = tmp_path / "reader"
     place.mkdir()

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from codex_framework import testing
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-a-plugin.md"
 
 
+@pytest.mark.slow
 def test_the_files_of_the_page_pass(tmp_path):
     files = re.findall(r"^```python as (\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
     for name, text in files:

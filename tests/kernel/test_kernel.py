@@ -124,6 +124,7 @@ def test_an_ephemeral_thread_leaves_nothing(codex_home: Path, workspace: Path) -
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_hundreds_of_threads_run_at_once_in_one_kernel(codex_home: Path, workspace: Path) -> None:
     count = 200
 

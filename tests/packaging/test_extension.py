@@ -102,6 +102,7 @@ def test_the_plugin_has_at_most_sixty_lines():
     assert len([line for line in PLUGIN.splitlines() if line.strip()]) <= 60
 
 
+@pytest.mark.slow
 def test_it_works_in_exec_and_from_a_program(installed):
     listed, _ = installed.run([], "codex-framework", "plugins", "--json")
     reports = json.loads(listed)

@@ -60,6 +60,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return home, workspace
 
 
+@pytest.mark.slow
 def test_an_installed_plugin_is_there_for_the_model_and_a_removed_one_is_gone(
     kernel_wheel, wheel_builder, fresh_venv, folders, tmp_path
 ):

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked import run_source
+
 _PROBE = """
 import json, sys
 from codex_framework.plugins.registry import load_registry
@@ -93,24 +95,23 @@ class Site:
         path = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
         return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def load(self, config: Mapping[str, Any] | None = None, *more: Site) -> dict[str, Any]:
-        """Load everything in a fresh interpreter and tell what came out; bundled plugins are left out."""
-        done = subprocess.run(
-            [sys.executable, "-c", _PROBE, json.dumps(config or {})],
-            env=self.environ(*more),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+    def load(self, config: Mapping[str, Any] | None = None, *more: Site, fresh: bool = False) -> dict[str, Any]:
+        """Load everything in a process of its own, if need be in a fresh one, and tell what came out without bundled plugins."""
+        env, given = self.environ(*more), json.dumps(config or {})
+        if fresh:
+            command = [sys.executable, "-c", _PROBE, given]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+        else:
+            path = [str(site.folder) for site in (self, *more)]
+            done = run_source(_PROBE, given, cwd=Path.cwd(), env=env, path=path)
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         return json.loads(done.stdout)
 
-    def report(self, name: str, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def report(self, name: str, config: Mapping[str, Any] | None = None, *, fresh: bool = False) -> dict[str, Any]:
         """The report of one plugin, and proof that the others loaded all the same."""
         self.install("good", GOOD)
-        loaded = self.load(config)
+        loaded = self.load(config, fresh=fresh)
         reports = {report["name"]: report for report in loaded["reports"]}
         assert reports["good"]["status"] == "loaded"
         assert reports["good"]["contributes"] == {"tools": ["acme_good"]}

@@ -179,7 +179,7 @@ def test_defaults_need_no_table_and_no_converter(tmp_path, site):
             return []
         """,
     )
-    assert site.report("plain")["status"] == "loaded"
+    assert site.report("plain", fresh=True)["status"] == "loaded"
 
 
 CLASSES = {

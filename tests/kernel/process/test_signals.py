@@ -119,6 +119,7 @@ def test_nothing_is_wrapped_where_signals_are_as_usual(monkeypatch):
     assert asyncio.run(run()) == 0
 
 
+@pytest.mark.slow
 def test_a_session_of_tests_that_ignores_interrupts_ends():
     """Such a session is started by ``nohup``, or with ``&`` in a script. A command that handles SIGINT must still get it."""
     ignoring = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]

@@ -37,6 +37,7 @@ def seen(home, tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_what_plugins_start_while_the_server_runs_does_not_inherit_the_token(home, seen):
     argv = home.argv("--http", "127.0.0.1:0", "--bearer-token-env-var", "OWN_TOKEN")
     with subprocess.Popen(argv, cwd=home.work, env=home.env, stderr=subprocess.PIPE, text=True) as running:

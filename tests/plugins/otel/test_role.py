@@ -74,7 +74,9 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(ODD)))
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, len(ODD)))]
+)
 def test_an_odd_measurement_is_exported_as_well_as_it_can_be_and_loses_no_other(offered, collector, number):
     telemetry = offered(*collector.settings)
     odd = Measurement(**{"time_s": 1.7e9, **ODD[number]})
