@@ -18,10 +18,21 @@ class _Unread(NamedTuple):
     item: ResponseItem
     length: int
     position: int
+    before: ResponseItem | None
+
+    def is_outlived(self, history: Sequence[ResponseItem]) -> bool:
+        """Return whether the history was replaced after the message came, for example compacted: it may not contain it any more."""
+        if self.before is None:
+            return len(history) > 0
+        return len(history) < self.position or history[self.position - 1] is not self.before
 
 
 class Mailbox:
-    """The unread messages. A message is read when it is in the history, from which the model's next request is made."""
+    """The unread messages. A message is read when it is in the history, from which the model's next request is made.
+
+    When a history is compacted, every message so far was in it, or is added before the model's next request. So those that are not
+    found count as read too. Otherwise they would stay unread for ever, and each wait would end at once.
+    """
 
     def __init__(self) -> None:
         self._unread: list[_Unread] = []
@@ -42,7 +53,7 @@ class Mailbox:
 
     def add(self, item: ResponseItem, length: int, history: Sequence[ResponseItem]) -> None:
         """Add a message that is about to be delivered."""
-        self._unread.append(_Unread(item, length, len(history)))
+        self._unread.append(_Unread(item, length, len(history), history[-1] if history else None))
         self._arrived.set()
 
     async def wait(self, history: Sequence[ResponseItem], limit_s: float) -> bool:
@@ -65,8 +76,8 @@ class Mailbox:
         left = []
         for entry in self._unread:
             place = next((index for index, item in enumerate(found) if item is entry.item or item == entry.item), None)
-            if place is None:
-                left.append(entry)
-            else:
+            if place is not None:
                 del found[place]
+            elif not entry.is_outlived(history):
+                left.append(entry)
         self._unread = left

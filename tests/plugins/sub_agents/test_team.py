@@ -630,6 +630,25 @@ def test_the_record_names_the_path_and_a_resumed_thread_finds_its_agents(play: P
     assert len(letters(play.of_agents()[-1].prompt.items)) == 2
 
 
+def test_a_fork_of_a_thread_has_none_of_its_agents_and_their_names_are_free(play: Play) -> None:
+    async def story(play: Play) -> None:
+        await play.thread.run("Go!")
+        first = play.thread.id
+        await play.thread.shutdown()
+        play.thread = await play.kernel.resume_thread(play.kernel.fork_thread(first))
+        await play.thread.run("Again.")
+
+    message = call("send_message", target="a", message="Hello.", call_id="m")
+    play.run(
+        [start("a"), wait(), say("done"), message, start("a", call_id="again"), wait("w2"), say("done")],
+        lambda *_: say("ok"),
+        ON,
+        story=story,
+    )
+    assert play.outputs()["m"] == "live agent path `/root/a` not found"
+    assert play.outputs()["again"] == {"task_name": "/root/a"}
+
+
 def test_a_resumed_thread_keeps_its_group(play: Play) -> None:
     async def story(play: Play) -> None:
         await play.thread.run("Go!")
