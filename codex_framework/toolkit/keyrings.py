@@ -51,9 +51,14 @@ def store_entry(keyring: Keyring, service: str, name: str, text: str) -> None:
 
 
 def delete_entries(keyring: Keyring, service: str, name: str) -> bool:
-    """Delete all entries of a name. Returns whether there was one."""
-    for number in range(_MOST_ENTRIES):
+    """Delete all entries of a name. Returns whether there was one.
+
+    Raises:
+        RuntimeError: There is still one after many deletions, so the keyring does not delete them.
+    """
+    for number in range(_MOST_ENTRIES + 1):
         if keyring.get_password(service, name) is None:
             return number > 0
-        keyring.delete_password(service, name)
-    return True
+        if number < _MOST_ENTRIES:
+            keyring.delete_password(service, name)
+    raise RuntimeError("the keyring still has an entry")

@@ -71,7 +71,7 @@ class LoginStorage:
             return _ephemeral.get(self._key())
         if self._mode == "file":
             return self._read()
-        text = self._in_keyring(lambda keyring: keyring.get_password(_SERVICE, self._key()))
+        text = self._in_keyring(self._entry)
         if self._mode == "auto" and (text is None or self.path.exists()):
             return self._newer(text)
         return _of_keyring(text)
@@ -92,11 +92,13 @@ class LoginStorage:
                 store_entry(keyring, _SERVICE, self._key(), text)
                 return True
 
-            self._make_home()  # the name of the entry depends on it
-            if self._in_keyring(store):
+            with self._locked(_LOCKS):  # this makes the folder, on which the name of the entry depends
+                stored = self._in_keyring(store)
+                if not stored:
+                    self._in_keyring(self._drop_entry)  # it would be older, and Codex would use it
+            if stored:
                 self._drop_older_file()
                 return
-            self._in_keyring(self._drop_entry)  # it would be older, and Codex would use it
         data = json.dumps(login.content, indent=2, ensure_ascii=False).encode("utf-8", "replace")
         with self._locked(_LOCKS):
             self._replace(data)
@@ -258,6 +260,14 @@ class LoginStorage:
             path = os.fspath(self._home)
         name = os.fsencode(path).decode("utf-8", "replace")
         return f"cli|{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+    def _entry(self, keyring: Keyring) -> str | None:
+        """Return the text of the entry. If there is none, look again when no process is replacing it."""
+        text = keyring.get_password(_SERVICE, self._key())
+        if text is None and (self._home / _LOCKS[0]).exists():
+            with contextlib.suppress(LoginError), self._locked(_LOCKS):
+                text = keyring.get_password(_SERVICE, self._key())
+        return text
 
     def _drop_entry(self, keyring: Keyring) -> bool:
         return delete_entries(keyring, _SERVICE, self._key())

@@ -344,6 +344,47 @@ def test_an_entry_of_codex_is_replaced_and_deleted_too(
     assert (storage.load(), keyring.kept, keyring.of_codex) == (None, {}, {})
 
 
+def test_a_logout_does_not_succeed_if_the_keyring_keeps_the_entry(
+    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LoginStorage(codex_home, "keyring").save(KEY)
+    monkeypatch.setattr(keyring, "delete_password", lambda *_: None)
+    for mode in ("keyring", "auto"):
+        with pytest.raises(LoginError, match="a login may be left in it"):
+            LoginStorage(codex_home, mode).delete()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["keyring", "auto"])
+def test_a_login_is_found_while_it_is_replaced(
+    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    """On Linux the old entry is deleted before the new one is stored."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    storage = LoginStorage(codex_home, mode)
+    storage.save(StoredLogin.of_key("old"))
+    deleted, looked = threading.Event(), threading.Event()
+    delete, get = keyring.delete_password, keyring.get_password
+
+    def slow(service: str, name: str) -> None:
+        delete(service, name)
+        deleted.set()
+        assert looked.wait(10)
+
+    def noticed(service: str, name: str) -> str | None:
+        found = get(service, name)
+        if threading.current_thread() is threading.main_thread():
+            looked.set()
+        return found
+
+    monkeypatch.setattr(keyring, "delete_password", slow)
+    monkeypatch.setattr(keyring, "get_password", noticed)
+    saving = threading.Thread(target=storage.save, args=(KEY,))
+    saving.start()
+    assert deleted.wait(10)
+    assert LoginStorage(codex_home, mode).load() == KEY
+    saving.join(10)
+
+
 def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:
     storage = LoginStorage(codex_home, "ephemeral")
     storage.save(KEY)
