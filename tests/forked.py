@@ -111,6 +111,8 @@ def _forked(
             _run(work, argv, cwd, env, (source, out.fileno(), err.fileno()), used.fileno(), limit_s)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         texts = [(file.seek(0), file.read().decode())[1] for file in (out, err, used)]
+    if status == -signal.SIGALRM:
+        raise subprocess.TimeoutExpired([*argv], limit_s, *texts[:2])
     for module in texts[2].split():
         import_module(module)
     return subprocess.CompletedProcess([*argv], status, *texts[:2])
@@ -134,6 +136,14 @@ def _import() -> None:
     for offer in load_registry({}).command_table.commands.values():
         if isinstance(offer.item, LazyCommand):
             offer.item.command  # noqa: B018
+
+
+def _status(code: object) -> int:
+    """Return the status of a process that ends with ``SystemExit(code)``, after the interpreter's message."""
+    if code is None or isinstance(code, int):
+        return (code or 0) & 0xFF
+    print(code, file=sys.stderr)
+    return 1
 
 
 def _run(
@@ -162,7 +172,7 @@ def _run(
         try:
             status = work()
         except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else end.code is not None
+            status = _status(end.code)
         sys.stdout.flush()
         sys.stderr.flush()
         os.write(used, "\n".join(filter(_is_installed, sys.modules.keys() - had)).encode())

@@ -32,8 +32,10 @@ from codex_plugin_sub_agents.tree import Member, Tree
 __all__ = ["Family", "checked_id"]
 
 _ENTRY = "agent"
-"""The kind of the entries about agents: ``{"id", "of", "name", "role", "status", "open"}``. The last one of an id counts. ``of`` is the
-id of the thread that has started it: a fork of this thread has copies of the entries, but the agents are not its own."""
+"""The kind of the entries about agents: ``{"id", "of", "name", "role", "status", "open"}``. The last one of an id counts.
+
+``of`` is the id of the thread that has started it. A fork of this thread has copies of the entries, but the agents are not its own.
+"""
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -243,6 +245,4 @@ class Family:
     def _record(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the last entry of each agent, by id."""
         own = self.thread.id
-        return {
-            str(entry.get("id")): entry for entry in self.thread.entries(_ENTRY) if entry.get("of", own) == own
-        }
+        return {str(entry.get("id")): entry for entry in self.thread.entries(_ENTRY) if entry.get("of", own) == own}
