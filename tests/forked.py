@@ -82,6 +82,9 @@ def run_source(
 
     def work() -> int:
         warnings.simplefilter("error")
+        for module in [*sys.modules]:
+            if getattr(sys.modules[module], "__file__", None) and not _is_installed(module):
+                del sys.modules[module]  # a test's own; the program may have one of the same name
         sys.path[:0] = path
         module = ModuleType("__main__")
         sys.modules["__main__"] = module

@@ -211,7 +211,7 @@ def test_a_command_that_runs_out_of_time_is_killed_with_its_descendants() -> Non
     [
         ("sleep 60 >/dev/null 2>&1 &", False, False),
         ("trap '' TERM HUP; nohup sleep 60 >/dev/null 2>&1 &", False, False),
-        ("setsid sleep 60 >/dev/null 2>&1 &", False, True),
+        ("setsid sleep 60 >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do sleep 0.01; done;", False, True),
         ("sleep 60 >/dev/null 2>&1 &", True, True),
     ],
 )
