@@ -106,10 +106,7 @@ class Measurement(Value, kw_only=True):
 
 _FIELDS = tuple(Measurement.__annotations__)
 
-MeasurementRow = tuple[
-    *(str, str, float, float, float, Mapping[str, Any], Mapping[str, str], Sequence[tuple[str, float]]),
-    *(str, str, str, str, str, bool),
-]
+MeasurementRow = tuple[Any, ...]
 """The fields of a :class:`Measurement`, in their order."""
 
 
@@ -137,10 +134,10 @@ class Measurements(Sequence[Measurement]):
 
     def __getitem__(self, place: int | slice) -> Measurement | Measurements:
         """Return one, or a part of them."""
-        found = self.rows[place]
         if isinstance(place, slice):
-            return Measurements(found)  # type: ignore[arg-type]
-        return Measurement(**dict(zip(_FIELDS, found, strict=True)))
+            return Measurements(self.rows[place])
+        fields: dict[str, Any] = dict(zip(_FIELDS, self.rows[place], strict=True))
+        return Measurement(**fields)
 
 
 class Telemetry:
