@@ -28,6 +28,9 @@ _OF_HOME = (
 )
 """The deciding files in ``$CODEX_HOME``, which stay protected even if a folder in it is the workspace."""
 
+_TEXTS_OF_HOME = ("agents", "prompts", "skills")
+"""Folders of texts in ``$CODEX_HOME``. If they are links to a folder elsewhere, the user can work there."""
+
 _OF_PREFIX = ("bin", "sbin", "lib", "lib64", "pyvenv.cfg")
 """The deciding files in the interpreter's prefix, which stay protected even if the prefix itself is the workspace."""
 
@@ -109,7 +112,7 @@ def deciding_places(
     protected = tuple(protected)
     paths = (
         *own,
-        *(f"{home}/{name}" for home in homes for name in _OF_HOME),
+        *_of_homes(homes),
         *_reached(path for path in more if not any(_is_within(path, f"{place}/lib") for place in within)),
         *_reached(path for path in protected if os.path.isabs(path)),  # noqa: PTH117
         *_of_projects(projects or {}),
@@ -117,6 +120,16 @@ def deciding_places(
     )
     relative = tuple(path for path in protected if not os.path.isabs(path))  # noqa: PTH117
     return Deciding(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes, relative=relative)
+
+
+def _of_homes(homes: Iterable[str]) -> Iterator[str]:
+    """Yield the deciding paths of homes. Many users keep such a file in another folder and link it, so links are resolved."""
+    for home in homes:
+        for name in _OF_HOME:
+            path = f"{home}/{name}"
+            yield path
+            if os.path.islink(path) and name not in _TEXTS_OF_HOME:  # noqa: PTH114
+                yield from _reached([path])
 
 
 def _homes(environ: Mapping[str, str]) -> list[str]:
