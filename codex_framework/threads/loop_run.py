@@ -40,6 +40,10 @@ class LoopRun:
         """Request the end of the loop."""
         self.driver.interrupt(reason)
 
+    def stop(self, message: str) -> None:
+        """End the loop as a normal stop, with a sentence for the user."""
+        self.driver.stop(message)
+
     def leftover_input(self) -> Sequence[InputArrived]:
         """Return the input that arrived too late."""
         return self.driver.turn.take_pending()

@@ -27,6 +27,7 @@ from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
 
 if TYPE_CHECKING:
+    from codex_framework.threads.task_run import Run
     from codex_framework.threads.turn.call_runner import CallRunner
 
 __all__ = ["actions_of"]
@@ -36,19 +37,19 @@ _SERIAL = itertools.count(1)
 
 def actions_of(
     contexts: TurnContexts,
+    run: Run,
     *,
     record: Callable[[Sequence[ResponseItem]], None],
     refused: Callable[[InputArrived, str], None],
-    interrupt: Callable[[], None],
 ) -> TurnActions:
     """Return the actions of a task.
 
     Args:
+        run: The task. An answer to an approval can interrupt it, and an interceptor of a call can stop it.
         record: Adds items to history, or delivers them for a task beside a turn.
         refused: Called with input that an interceptor refused.
-        interrupt: Interrupts the task, for an answer to an approval that aborts.
     """
-    actions = _Actions(contexts, record, refused, interrupt)
+    actions = _Actions(contexts, run, record, refused)
     return TurnActions(
         call_tool=actions.call_tool,
         sample=actions.sample,
@@ -79,15 +80,15 @@ class _Actions:
     def __init__(
         self,
         contexts: TurnContexts,
+        run: Run,
         record: Callable[[Sequence[ResponseItem]], None],
         refused: Callable[[InputArrived, str], None],
-        interrupt: Callable[[], None],
     ) -> None:
         self._contexts = contexts
         self._scope = contexts.scope
+        self._run = run
         self._record = record
         self._refused = refused
-        self._interrupt = interrupt
 
     def _calls(self) -> CallRunner:
         from codex_framework.threads.turn.call_runner import CallRunner
@@ -95,8 +96,8 @@ class _Actions:
         return CallRunner(
             self._contexts,
             Interception(self._contexts),
-            interrupt=self._interrupt,
-            stop=lambda message: self._scope.emit(WarningEvent(message)),
+            interrupt=lambda: self._run.interrupt("interrupted"),
+            stop=self._run.stop,
         )
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | str, call_id: str | None) -> ToolOutput:

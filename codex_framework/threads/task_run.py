@@ -162,6 +162,10 @@ class Run(Protocol):
         """Request the end."""
         ...
 
+    def stop(self, message: str) -> None:
+        """Take note that an interceptor of a call, or its tool, wants the turn to end, with a sentence for the user."""
+        ...
+
     def leftover_input(self) -> Sequence[InputArrived]:
         """Return the input that arrived too late."""
         ...
@@ -238,6 +242,10 @@ class CoroutineRun:
     def interrupt(self, reason: str) -> None:
         """Cancel the task."""
         self._perform(self._life.interrupted(reason))
+
+    def stop(self, message: str) -> None:
+        """Tell the user. The task decides what it does after a call that was stopped."""
+        self._contexts.scope.emit(WarningEvent(message))
 
     def leftover_input(self) -> Sequence[InputArrived]:
         """Return the input that arrived too late."""

@@ -155,9 +155,7 @@ class Tasks:
             return
         contexts = TurnContexts(scope)
         run = LoopRun(contexts, self._refused)
-        contexts.actions = actions_of(
-            contexts, record=scope.record, refused=self._refused, interrupt=lambda: run.interrupt("interrupted")
-        )
+        contexts.actions = actions_of(contexts, run, record=scope.record, refused=self._refused)
         turn = self._begun(contexts, run)
         try:
             self._announce(turn)
@@ -192,9 +190,7 @@ class Tasks:
         from codex_framework.threads.task_run import CoroutineRun
 
         run = CoroutineRun(task, contexts, plugin, given, record=record, marks=beside is None)
-        contexts.actions = actions_of(
-            contexts, record=record, refused=self._refused, interrupt=lambda: run.interrupt("interrupted")
-        )
+        contexts.actions = actions_of(contexts, run, record=record, refused=self._refused)
         if beside is None:
             self._announce(self._begun(contexts, run), context=False)
             self._record_deliveries(turn_id)

@@ -331,7 +331,7 @@ class ToolContext(Protocol):
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
     ) -> ToolOutput:
-        """Call another tool of the turn, with its approvals. Interceptors see the call.
+        """Call another tool of the turn, with its approvals. Interceptors see the call. One that ends the turn ends this call too.
 
         Args:
             arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.

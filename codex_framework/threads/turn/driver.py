@@ -123,7 +123,7 @@ class TurnDriver:
             self._contexts,
             self._interception,
             interrupt=lambda: self.feed(Interrupted()),
-            stop=lambda message: self._later(StopRequested(message)),
+            stop=self.stop,
         )
 
     @property
@@ -143,6 +143,10 @@ class TurnDriver:
     def feed(self, event: Input) -> None:
         """Pass one input to the machine and run the resulting commands."""
         self._perform_all(self._turn.receive, event)
+
+    def stop(self, message: str) -> None:
+        """End the turn as a normal stop, after the current step."""
+        self._later(StopRequested(message))
 
     def interrupt(self, reason: str) -> None:
         """Interrupt the turn: refuse further requests and cancel all running work."""

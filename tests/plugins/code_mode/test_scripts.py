@@ -24,6 +24,7 @@ from codex_framework import (
     PluginError,
     ReviewDecision,
     Status,
+    StopTurn,
     Tool,
     ToolApprovalRequestEvent,
     ToolCall,
@@ -256,6 +257,24 @@ def test_calls_of_scripts_are_seen_by_interceptors_and_clients_under_ids_of_thei
     assert [event.tool for event in found] == ["add", "add"]
     assert {event.call_id for event in found} == set(add.ids)
     assert add.ids[0].startswith("exec-")
+
+
+def test_an_interceptor_that_ends_the_turn_ends_it_at_a_call_of_a_script(make_kernel: Any) -> None:
+    class Stops(Interceptor):
+        name = "stops"
+
+        async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:
+            if call.name == "add":
+                raise StopTurn("not that")
+            return call
+
+    async def told(thread: Any, result: Any) -> Any:
+        return result.status, len(thread.requests)
+
+    script = custom_call("exec", "for (;;) await tools.add({n: 1}).catch(() => {})")
+    add = Add()
+    found = driven(make_kernel, script, tools=[add], offers={"interceptors": [Stops()]}, then=told)
+    assert (found, add.calls) == ((Status.COMPLETED, 1), [])
 
 
 def test_parallel_safe_tools_run_together_and_others_alone(make_kernel: Any) -> None:
