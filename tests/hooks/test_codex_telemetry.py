@@ -100,6 +100,9 @@ def test_measurements_come_in_batches_as_one_tree(run_turn):
     assert (turn.attributes["samples"], turn.attributes["tool_calls"], turn.attributes["status"]) == (2, 1, "completed")
     assert spans["codex.tool.call"].failed
     assert not turn.failed
+    (prompt,) = [each for each in telemetry.measured if each.name == "codex.user_prompt"]
+    assert (prompt.kind, prompt.span_id, prompt.parent_id) == ("event", "", dispatch.span_id)
+    assert (prompt.trace_id, prompt.turn_id) == (turn.trace_id, turn.turn_id)
 
 
 def test_text_is_in_the_content_only_and_redacted(run_turn):
