@@ -99,9 +99,11 @@ class _Session:
 
     def close(self) -> None:
         """Close an unused connection."""
-        for task in (self.opening, self.preparing):
-            if task is not None:
-                task.cancel()
+        if self.opening is not None:
+            self.opening.cancel()
+            self.opening.add_done_callback(_left)  # it may be open already, and nobody has seen it yet
+        if self.preparing is not None:
+            self.preparing.cancel()
         self.opening = self.preparing = None
         socket = self.take()
         if socket is not None:
@@ -308,7 +310,11 @@ class Sockets:
         """Return a connection, and whether it was opened for this request. None is as for :meth:`_open`."""
         opening, session.opening = session.opening, None
         if opening is not None:
-            return await opening, True
+            try:
+                return await opening, True
+            except asyncio.CancelledError:
+                opening.add_done_callback(_left)
+                raise
         preparing, session.preparing = session.preparing, None
         if preparing is not None and not preparing.done():
             socket = await self._first(preparing, headers)

@@ -424,6 +424,44 @@ def test_what_is_being_opened_ends_with_its_thread_or_client(how: str) -> None:
         asyncio.run(run(f"http://127.0.0.1:{listener.getsockname()[1]}/v1"))
 
 
+@pytest.mark.parametrize("how", ["closed", "cancelled", "taken over and cancelled"])
+def test_a_connection_that_opens_at_the_last_moment_is_closed(how: str) -> None:
+    def handle(connection: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            connection.recv()
+        ended.set()
+
+    async def run(url: str) -> None:
+        client = client_at(url)
+        assert client._sockets is not None
+        task = asyncio.ensure_future(client.prepare(model_request(), no_draft))
+        await asyncio.sleep(0)
+        (session,) = client._sockets._sessions.values()
+        assert session.opening is not None
+        # This runs after the connection is open, and before the task that waits for it goes on.
+        if how == "closed":
+            session.opening.add_done_callback(lambda _: session.close())
+        elif how == "cancelled":
+            session.opening.add_done_callback(lambda _: task.cancel())
+        else:
+            request = asyncio.ensure_future(anext(client.stream(model_request())))
+            session.opening.add_done_callback(lambda _: request.cancel())
+        await asyncio.wait([task])
+        async with asyncio.timeout(2):
+            await until(ended.is_set)
+        await client.aclose()
+
+    ended = threading.Event()
+    with serve(handle, "127.0.0.1", 0) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            accepting.join(10)
+
+
 class Changing(Interceptor):
     name = "changing"
 
