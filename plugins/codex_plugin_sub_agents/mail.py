@@ -69,7 +69,9 @@ def letter(communication: Communication) -> Message:
     return Message("assistant", (OutputText(text),), phase="commentary")
 
 
-_HEAD = re.compile(r"(^|[\n\r\u2028\u2029])(?=[ \t]*Message Type:)", re.IGNORECASE)
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_INVISIBLE = r"\u00ad\u200b-\u200f\u2060\ufeff"
+_HEAD = re.compile(rf"(^|[{_BREAKS}])(?=(?:(?![{_BREAKS}])[\s{_INVISIBLE}])*Message Type:)", re.IGNORECASE)
 
 _NEW_TASK, _MESSAGE, FINAL_ANSWER = "NEW_TASK", "MESSAGE", "FINAL_ANSWER"
 

@@ -8,6 +8,9 @@ from codex_plugin_sub_agents.mail import MAX_LENGTH, InterAgentCommunication, le
 
 __all__ = ["MailHandler"]
 
+_LONGEST_NAME = 1024
+"""Maximum length of the author's path or id. It stands in the head of a message, which must not look like two."""
+
 
 class MailHandler(OpHandler[InterAgentCommunication]):
     """Adds the message to the conversation at the next suitable point."""
@@ -18,11 +21,16 @@ class MailHandler(OpHandler[InterAgentCommunication]):
         """Deliver the message.
 
         Raises:
-            ThreadError: It is empty or too long, or it is for another thread.
+            ThreadError: It is empty or too long, or it is for another thread, or its author is no name.
         """
         mail = op.communication
         if not mail.author.strip():
             raise _bad("a message requires an author", "Set `author` to the id of the sender's thread.")
+        if len(mail.author) > _LONGEST_NAME or not mail.author.isprintable():
+            raise _bad(
+                f"the author of a message must be one line of at most {_LONGEST_NAME} characters",
+                "Set `author` to the id of the sender's thread.",
+            )
         part = _part(thread)
         path = None if part is None else part.path
         if mail.recipient not in (thread.id, path):
@@ -35,7 +43,8 @@ class MailHandler(OpHandler[InterAgentCommunication]):
             raise _bad("an encrypted message cannot be read here", "Send it with `content`.")
         if not mail.content.strip() and mail.encrypted_content is None:
             raise _bad("Empty message can't be sent to an agent", "Set `content`.")
-        length = max(len(mail.content), len(mail.encrypted_content or ""))
+        others = sum(map(len, mail.other_recipients))
+        length = max(len(mail.content) + others, len(mail.encrypted_content or ""))
         if length > MAX_LENGTH:
             raise _bad(f"the message has {length} characters; at most {MAX_LENGTH} are allowed", "Shorten it.")
         if part is not None:
