@@ -287,9 +287,11 @@ def test_with_auto_tokens_that_were_refreshed_later_are_used(keyring: FakeKeyrin
         assert storage.load() == login(used)
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_login_in_the_file_removes_an_older_one_from_a_keyring_that_cannot_store(
-    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch
+    keyring: FakeKeyring, codex_home: Path, monkeypatch: pytest.MonkeyPatch, platform: str
 ) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
     storage = LoginStorage(codex_home, "auto")
     storage.save(StoredLogin.of_key("older"))
 
@@ -342,6 +344,16 @@ def test_an_entry_of_codex_is_replaced_and_deleted_too(
     keyring.of_codex = dict(keyring.kept)
     assert storage.delete()
     assert (storage.load(), keyring.kept, keyring.of_codex) == (None, {}, {})
+
+
+def test_with_auto_a_key_in_the_file_is_used_before_tokens_of_the_keyring(
+    keyring: FakeKeyring, codex_home: Path
+) -> None:
+    """A key has no date of a refresh, and was stored after the tokens."""
+    tokens = StoredLogin({"tokens": {"access_token": "old"}, "last_refresh": "2026-11-23T07:52:01.725831Z"})
+    LoginStorage(codex_home, "keyring").save(tokens)
+    LoginStorage(codex_home).save(KEY)
+    assert LoginStorage(codex_home, "auto").load() == KEY
 
 
 def test_a_logout_does_not_succeed_if_the_keyring_keeps_the_entry(

@@ -462,6 +462,73 @@ def test_a_connection_that_opens_at_the_last_moment_is_closed(how: str) -> None:
             accepting.join(10)
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_request_that_does_not_wait_for_a_preparation_leaves_no_other_connection(is_cancelled: bool) -> None:
+    def handle(connection: ServerConnection) -> None:
+        connections.append(connection)
+        number = len(connections)
+        with contextlib.suppress(ConnectionClosed):
+            for text in connection:
+                if json.loads(text).get("generate") is not False:
+                    completed(connection)
+        ended.append(number)
+
+    async def draft() -> ModelRequest:
+        return model_request()
+
+    async def run(url: str) -> None:
+        client = client_at(url)
+        await client.prepare(model_request(), draft)
+        request = asyncio.ensure_future(anext(client.stream(model_request())))
+        if is_cancelled:  # when the other connection is open, but before the request goes on
+            opening: list[asyncio.Task[Any]] = []
+            while not opening:
+                await asyncio.sleep(0)
+                opening = [task for task in asyncio.all_tasks() if "Sockets._open" in repr(task.get_coro())]
+            opening[0].add_done_callback(lambda _: request.cancel())
+        await asyncio.wait([request])
+        async with asyncio.timeout(2):
+            await until(lambda: ended)
+            if is_cancelled:
+                await until(lambda: len(ended) == len(connections) == 2)
+        assert 1 in ended
+        await client.aclose()
+
+    connections: list[ServerConnection] = []
+    ended: list[int] = []
+    with serve(handle, "127.0.0.1", 0) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            accepting.join(10)
+
+
+def test_no_other_thread_asks_a_server_without_websockets_for_one() -> None:
+    def refuse(connection: ServerConnection, request: Request) -> Response:
+        asked.append(request)
+        return connection.respond(404, "No.")
+
+    async def run(url: str) -> None:
+        client = client_at(url)
+        for name in ("a", "b"):
+            await client.prepare(model_request().evolve(thread_id=name), no_draft)
+        await client.aclose()
+
+    asked: list[Request] = []
+    with serve(lambda _: None, "127.0.0.1", 0, process_request=refuse) as server:
+        accepting = threading.Thread(target=server.serve_forever)
+        accepting.start()
+        try:
+            asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
+        finally:
+            server.shutdown()
+            accepting.join(10)
+    assert len(asked) == 1
+
+
 class Changing(Interceptor):
     name = "changing"
 
