@@ -60,7 +60,8 @@ class Scripts(ThreadComponent):
         """The scripts."""
         from codex_plugin_code_mode.cells import Cells
 
-        return Cells(self._thread, self._folder, lambda: _tools(self._plugin))
+        nestings, thread = self._nestings(), self._thread
+        return Cells(thread, self._folder, lambda: _tools(self._plugin), lambda: nestings.of(thread.id))
 
     async def before_calls(self, turn: TurnContext) -> None:
         """Start the process for scripts while the model answers, if the turn is in code mode."""

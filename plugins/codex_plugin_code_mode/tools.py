@@ -80,10 +80,9 @@ class Exec(_CodeTool):
         if not text.strip():
             raise ToolError("exec expects a script in JavaScript, and got none")
         settings = settings_of(text)
-        nesting = self._nestings().of(context.thread_id)
         cells = _cells(context)
         started = time.monotonic()
-        cell = await cells.begin(settings.source, nesting, context)
+        cell = await cells.begin(settings.source, context)
         wait_ms = _EXEC_YIELD_MS if settings.yield_time_ms is None else settings.yield_time_ms
         return await _awaited(cells, cell, context, started, wait_ms, settings.max_output_tokens)
 

@@ -165,7 +165,7 @@ class _Script:
 
     def _fail(self, text: str) -> None:
         self._ended = True
-        _write("failed", text)
+        _write("failed", text[:_TEXT])
 
 
 def main(arguments: list[str]) -> int:

@@ -132,6 +132,7 @@ SCRIPTS: dict[str, list[list[Any]]] = {
         ["done"],
     ],
     "throw Object.assign(new Error('x'), { stack: 'own' })": [["failed", "own"]],
+    "throw 'x'.repeat(5 << 20)": [["failed", "x" * (4 << 20)]],
     "throw Symbol('x')": [["failed", ""]],
     "let = 5": [["failed", "SyntaxError: variable name expected\n    at exec_main.mjs:1:5"]],
 }
