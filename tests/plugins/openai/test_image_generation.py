@@ -102,7 +102,7 @@ def test_names_that_lead_elsewhere_stay_in_the_folder_and_earlier_images_stay(ma
 )
 def test_what_cannot_be_saved_is_one_warning_and_the_turn_goes_on(make_thread, monkeypatch, result, told):
     monkeypatch.setattr(image_generation, "MOST_BYTES", 200)
-    thread, folder = drawn(make_thread, image("a", result), image("b", result))
+    thread, folder = drawn(make_thread, image("a", result, saved_path="/bin/sh"), image("b", result))
     (warning,) = warnings(thread)
     assert told in warning
     assert result not in warning
