@@ -59,9 +59,6 @@ class ImageGeneration(Tool):
 
     async def shown(self, item: Mapping[str, Any], turn: TurnContext) -> Mapping[str, Any]:
         """Save the image and add its path to the item. If this fails, a warning says why, once in a thread."""
-        item = {
-            key: value for key, value in item.items() if key != "saved_path"
-        }  # clients open it: a server may not choose it
         result = item.get("result")
         if not isinstance(result, str) or not result:
             return item
