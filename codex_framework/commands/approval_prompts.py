@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.policies import (
     Decision,
     GranularApproval,
     ReviewDecision,
+    SandboxPermissions,
 )
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.commands import CommandRequest
@@ -117,6 +118,7 @@ class ApprovalPrompts:
                 available_decisions=(*decisions, "denied", "abort"),
                 parsed_cmd=parsed(request),
                 precaution=precaution,
+                without_sandbox=retry or request.escalate == SandboxPermissions.REQUIRE_ESCALATED,
             )
         )
         if not decision.approved:

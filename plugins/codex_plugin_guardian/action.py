@@ -98,6 +98,7 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "action": "run_command",
             "command": list(request.command),
             "cwd": request.cwd,
+            "without_sandbox": request.without_sandbox or None,
             "wants_permissions": _listed(request.additional_permissions),
         }
     action["reason_given"] = getattr(request, "reason", None)

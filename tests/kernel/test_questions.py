@@ -40,6 +40,7 @@ from codex_framework.contract.protocol.events.command import (
 from codex_framework.contract.protocol.items import FunctionCallOutput, Message, message_text
 from codex_framework.contract.protocol.ops import ExecApproval, PatchApproval
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
+from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.networks import BlockedRequest
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 from codex_framework.testing.replies import call, say
@@ -389,6 +390,7 @@ def test_an_approval_for_the_session_does_not_cover_the_retry_without_the_sandbo
     policy = GranularApproval(True, True, True)
     played.play(fails, lambda event: FOR_SESSION, policy=policy, config=config)
     assert [event.reason for event in played.asked] == [None, "command failed; retry without sandbox?"]
+    assert [event.without_sandbox for event in played.asked] == [False, True]
 
 
 def test_an_approval_for_the_session_needs_every_part_to_be_covered() -> None:
@@ -425,6 +427,7 @@ def test_what_is_denied_by_name_stays_denied_without_the_sandbox(played: Played)
 def test_without_denials_an_approved_command_runs_outside(played: Played) -> None:
     shell = Shell("sh", "-c", "echo ${CONFINED:-free}", escalate="require_escalated")
     assert played.play(shell) == ["0 free\n"]
+    assert [(event.without_sandbox, "without_sandbox" in to_wire(event)) for event in played.asked] == [(True, False)]
 
 
 # Additional permissions

@@ -505,6 +505,7 @@ def test_long_actions_that_differ_anywhere_are_not_the_same():
     assert key(f"{long}a{long}") != key(f"{long}b{long}")
     assert key("ls", reason="one") == key("ls", reason="another")
     assert key("ls") != key("ls", additional_permissions={"network": {"enabled": True}})
+    assert key("ls") != key("ls", without_sandbox=True)
 
 
 def test_an_approval_counts_once(scene: Scene):

@@ -247,6 +247,9 @@ def test_kinds_of_action():
     }
     lookalike = json.loads(action_json(command("network-access", "https://example.com:443"), Path("/work")))
     assert lookalike["action"] == "run_command"
+    outside = json.loads(action_json(command("ls", without_sandbox=True), Path("/work")))
+    assert outside == {"action": "run_command", "command": ["ls"], "cwd": lookalike["cwd"], "without_sandbox": True}
+    assert "without_sandbox" not in lookalike
     more = command("ls", additional_permissions={"network": {"enabled": True}, "file_system": ("/etc",)})
     assert json.loads(action_json(more, Path("/work")))["wants_permissions"] == {
         "network": {"enabled": True},

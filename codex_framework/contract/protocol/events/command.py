@@ -161,6 +161,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
             ``command`` is ``("network-access", URL)``.
         additional_permissions: Permissions requested in addition to the profile: ``{"network"?, "file_system"?}``.
         precaution: Whether the command runs if nobody can answer. Not on the wire.
+        without_sandbox: Whether the command then runs without a sandbox. Not on the wire, where the reason says it.
     """
 
     type: ClassVar[Literal["exec_approval_request"]] = "exec_approval_request"
@@ -178,6 +179,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     proposed_network_policy_amendments: tuple[Mapping[str, str], ...] | None = None
     additional_permissions: Mapping[str, Any] | None = None
     precaution: bool = field(default=False, metadata=OFF_WIRE)
+    without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
     request_id: str = field(
         factory=lambda event: event.approval_id or event.call_id,
         takes_self=True,
