@@ -20,9 +20,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "Model": {
         "model": Key("str", "the model's name", '"gpt-5.5"', _USED),
         "review_model": Key("str", "the model for reviews; without it that of the thread", "", _USED),
-        "model_provider": Key(
-            "str", "id of the provider: a built-in one or a table of [model_providers]", '"openai"', _USED
-        ),
+        "model_provider": Key("str", "a built-in provider, or a table of [model_providers]", '"openai"', _USED),
         "model_context_window": Key("int>=1", "context window in tokens; overrides the model's own", "", _USED),
         "model_auto_compact_token_limit": Key(
             "int", "number of tokens at which history is compacted, if less than 90 % of the window", "", _USED
@@ -165,6 +163,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_providers.*.websocket_connect_timeout_ms": Key(
             "int>=0", "timeout for WebSocket connections, in milliseconds", "15000", _USED
         ),
+        "model_providers.*.remote_compaction": Key("bool", "the server compacts; unset: OpenAI, Azure", "", _USED),
         "model_providers.*.request_compression": Key(
             '"zstd" | "none"', "compression of requests; unset: for OpenAI with a login of ChatGPT", "", _USED
         ),
@@ -430,6 +429,7 @@ USED_FEATURES = (
     "multi_agent",
     "multi_agent_v2",
     "non_prefixed_mcp_tool_names",
+    "remote_compaction_v2",
     "request_permissions_tool",
     "shell_snapshot",
     "shell_tool",

@@ -332,7 +332,7 @@ def _last_words(items: Sequence[ResponseItem], summary: str) -> int:
         if not isinstance(item, Message) or item.role != "user":
             continue
         text = message_text(item)
-        if text == summary:
+        if summary and text == summary:
             at_summary = place
         elif not text.lstrip().startswith(CONTEXT_MARKS):
             return place

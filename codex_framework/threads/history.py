@@ -221,6 +221,8 @@ def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
         return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
     if PACKED in item.__dict__:
         return len(encoded)
+    if isinstance(item, UnknownItem) and item.kind == "compaction":
+        return max(len(str(item.raw.get("encrypted_content") or "")) * 3 // 4 - 650, 0)
     if (
         isinstance(item, UnknownItem)
         and item.kind == "image_generation_call"

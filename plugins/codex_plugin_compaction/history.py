@@ -12,16 +12,22 @@ from codex_framework.contract.protocol.items import (
     FunctionCall,
     FunctionCallOutput,
     LocalShellCall,
+    Reasoning,
+    UnknownItem,
     message_text,
     user_message,
 )
+from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.toolkit.truncation import token_count, truncate
 from codex_plugin_compaction.prompt import NO_SUMMARY, SUMMARY_PREFIX
 
-__all__ = ["USER_TOKENS", "compacted_items", "summary_text", "without_oldest"]
+__all__ = ["USER_TOKENS", "compacted_items", "fitted", "kept_messages", "summary_text", "without_oldest"]
 
 USER_TOKENS = 20_000
 """Maximum number of tokens of the user's messages to keep in total."""
+
+OMITTED_OUTPUT = "Output exceeded the available model context and was truncated"
+"""Replaces an output for which the window has no room (Codex's words)."""
 
 _IMAGE_TOKENS = token_count(7373)
 """The estimated tokens of an image (from Codex's estimate of its bytes)."""
@@ -37,7 +43,11 @@ def compacted_items(items: Sequence[ResponseItem], summary: str) -> list[Respons
 
     Earlier summaries and context are omitted. The oldest message that does not fit completely is truncated in the middle.
     """
-    room = USER_TOKENS
+    return [*kept_messages(items, USER_TOKENS), user_message(summary)]
+
+
+def kept_messages(items: Sequence[ResponseItem], room: int) -> list[ResponseItem]:
+    """Return the user's newest messages in their order, within ``room`` tokens. The oldest is truncated to fit."""
     kept: list[ResponseItem] = []
     for item in reversed(items):
         if room <= 0:
@@ -47,7 +57,7 @@ def compacted_items(items: Sequence[ResponseItem], summary: str) -> list[Respons
         size = _tokens(item)
         kept.append(item if size <= room else _cut(item, room))
         room -= size
-    return [*reversed(kept), user_message(summary)]
+    return kept[::-1]
 
 
 def without_oldest(items: Sequence[ResponseItem]) -> list[ResponseItem]:
@@ -59,6 +69,39 @@ def without_oldest(items: Sequence[ResponseItem]) -> list[ResponseItem]:
         if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and item.call_id == first.call_id:
             return [*rest[:place], *rest[place + 1 :]]
     return rest
+
+
+def fitted(items: Sequence[ResponseItem], room: int) -> tuple[list[ResponseItem], int]:
+    """Return the items within an estimated ``room`` tokens, if omitting outputs of tools suffices, and how many were omitted.
+
+    The newest are omitted first, because they filled the window.
+    """
+    sizes = [_estimate(item) for item in items]
+    excess, omitted, result = sum(sizes) - room, 0, list(items)
+    for place in range(len(result) - 1, -1, -1):
+        if excess <= 0:
+            break
+        item = result[place]
+        if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and sizes[place] > _text_tokens(OMITTED_OUTPUT):
+            result[place] = type(item)(call_id=item.call_id, output=OMITTED_OUTPUT)
+            excess -= sizes[place] - _text_tokens(OMITTED_OUTPUT)
+            omitted += 1
+    return result, omitted
+
+
+def _estimate(item: ResponseItem) -> int:
+    """Return the estimated tokens of an item. Encrypted content is not counted, as nobody but the server knows its length."""
+    if isinstance(item, Message):
+        return _tokens(item)
+    if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+        if isinstance(item.output, str):
+            return _text_tokens(item.output)
+        images = sum(isinstance(part, InputImage) for part in item.output)
+        texts = [part.text for part in item.output if isinstance(part, InputText)]
+        return _text_tokens("".join(texts)) + images * _IMAGE_TOKENS
+    if isinstance(item, (Reasoning, UnknownItem)):
+        return 0
+    return token_count(len(encode_item(item)))
 
 
 def _is_of_person(item: Message) -> bool:

@@ -1,4 +1,4 @@
-"""The compactor ``summary``: the model itself summarises the conversation."""
+"""The compactor ``summary``: the model itself summarises the conversation, or its server compacts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WINDOW_PERCENT = 90
 
 
 class Summary(Compactor):
-    """Replaces the history by the user's messages and a summary written by the model."""
+    """Replaces the history by the user's messages and a summary written by the model, or the item of its server."""
 
     name = "summary"
 
@@ -31,15 +31,21 @@ class Summary(Compactor):
         return DOWNSHIFT if status.first and larger else "context_limit"
 
     async def compact(self, turn: TaskContext, reason: str) -> Compaction:
-        """Request a summary, and return it with the user's messages.
+        """Request a summary, or a compaction by the server, and return it with the user's messages.
 
         Raises:
             ConfigError: The prompt cannot be read.
-            ModelError: The model returned no summary.
+            ModelError: The model returned no summary, or cannot be asked for one.
         """
+        model = turn.facts.previous_model if reason == DOWNSHIFT else None
+        if turn.server_compacts:
+            from codex_plugin_compaction.remote import compacted_by_server
+
+            if (compaction := await compacted_by_server(turn, model)) is not None:
+                return compaction
         from codex_plugin_compaction.writing import compacted
 
-        return await compacted(turn, turn.facts.previous_model if reason == DOWNSHIFT else None)
+        return await compacted(turn, model)
 
 
 def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:

@@ -10,9 +10,9 @@ from codex_framework.contract.protocol.items import user_message
 from codex_plugin_compaction.history import compacted_items, summary_text, without_oldest
 from codex_plugin_compaction.prompt import compact_prompt
 
-__all__ = ["compacted"]
+__all__ = ["OVERFLOW", "compacted", "compaction_request"]
 
-_OVERFLOW = "context_window_exceeded"
+OVERFLOW = "context_window_exceeded"
 """The ``info`` of a ModelError for a request that does not fit the window."""
 
 
@@ -34,7 +34,7 @@ async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
             result = await turn.sample(_request(turn, [*items, prompt], model), announce=False)
             break
         except ModelError as error:
-            if error.info != _OVERFLOW or not items:
+            if error.info != OVERFLOW or not items:
                 raise
             items = without_oldest(items)
     left_out = len(history) - len(items)
@@ -45,7 +45,15 @@ async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
 
 
 def _request(turn: TaskContext, items: Sequence[ResponseItem], model: ModelInfo | None) -> ModelRequest:
-    request = turn.draft(items, tools=False)
+    return compaction_request(turn, turn.draft(items, tools=False), model)
+
+
+def compaction_request(turn: TaskContext, request: ModelRequest, model: ModelInfo | None) -> ModelRequest:
+    """Return a request as that of a compaction.
+
+    Args:
+        model: The model to ask. None means the model of the turn.
+    """
     request = request.evolve(output_schema=None, metadata={**request.metadata, "request_kind": "compaction"})
     if model is None:
         return request

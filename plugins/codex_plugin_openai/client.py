@@ -40,7 +40,12 @@ class ResponsesClient:
         tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
         compresses: As for :class:`~codex_framework.toolkit.model_server.server_client.ServerClient`.
+
+    Attributes:
+        compacts: Whether the server shortens conversations itself.
     """
+
+    compacts: bool = False
 
     def __init__(
         self,

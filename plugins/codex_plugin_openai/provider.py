@@ -65,16 +65,41 @@ class ResponsesProvider(ModelProvider):
             info = info.evolve(base_url=found.base_url)
         url, host = post_address(info, "/responses")
         headers = common_headers(info, env, found.key)
+        compacts = self._compacts(info, azure=is_azure(host))
+        if compacts:
+            headers.setdefault("x-codex-beta-features", "remote_compaction_v2")
         # As in Codex, which compresses requests to OpenAI itself with a login of ChatGPT.
-        compresses = found.base_url is not None and info.name == "OpenAI" and self._has_compression
-        return ResponsesClient(
+        compresses = found.base_url is not None and info.name == "OpenAI" and self._has("enable_request_compression")
+        client = ResponsesClient(
             info, env, url, headers, tokens=found.tokens, store=is_azure(host), compresses=compresses
         )
+        client.compacts = compacts
+        return client
 
-    @property
-    def _has_compression(self) -> bool:
+    def _compacts(self, info: ProviderInfo, *, azure: bool) -> bool:
+        """Return whether the servers of a provider shorten conversations: those of OpenAI and Azure by name or host, as in Codex.
+
+        Raises:
+            ModelError: The table's ``remote_compaction`` is neither true nor false.
+        """
+        wanted = info.options.get("remote_compaction")
+        if wanted is not None and not isinstance(wanted, bool):
+            from codex_framework import ModelError
+
+            raise ModelError(
+                f"remote_compaction in [model_providers.{info.id}] is neither true nor false",
+                info="bad_request",
+                slug="provider-option",
+                hint="Write true if the server knows `compaction_trigger`; otherwise remove the key.",
+            )
+        if not self._has("remote_compaction_v2"):
+            return False
+        return (azure or info.name == "OpenAI" or info.name.lower() == "azure") if wanted is None else wanted
+
+    def _has(self, feature: str) -> bool:
+        """Return whether a feature is on that only the configuration turns off."""
         features = self._config.get("features")
-        return not isinstance(features, Mapping) or features.get("enable_request_compression") is not False
+        return not isinstance(features, Mapping) or features.get(feature) is not False
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the description of a model, or None if it is unknown."""

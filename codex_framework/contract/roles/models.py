@@ -341,7 +341,12 @@ ModelEvent: TypeAlias = (
 
 
 class ModelClient(Protocol):
-    """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once."""
+    """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once.
+
+    A client whose server shortens conversations itself has the attribute ``compacts``, which is True. The server answers a request
+    whose last item is ``{"type": "compaction_trigger"}`` with one item ``compaction``, which stands for the conversation in later
+    requests. Compactors decide whether to ask for it (``TaskContext.server_compacts``).
+    """
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response.

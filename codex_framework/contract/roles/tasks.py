@@ -35,6 +35,11 @@ class TaskContext(TurnContext, Protocol):
         """
         ...
 
+    @property
+    def server_compacts(self) -> bool:
+        """Whether the server shortens conversations itself (``ModelClient``). It can still refuse to."""
+        ...
+
     async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
         """Send a request to the model, with interceptors, retries and usage as in the built-in loop.
 

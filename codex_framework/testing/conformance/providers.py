@@ -127,6 +127,8 @@ def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env
         raise Unmet from error
     if not findings.members(client, ModelClient):
         raise Unmet
+    compacts = getattr(client, "compacts", False)
+    findings.require(isinstance(compacts, bool), f"its client's compacts is {compacts!r}, not True or False")
     return client
 
 

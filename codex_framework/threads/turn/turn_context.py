@@ -183,6 +183,11 @@ class PluginTurn:
             items = checked_items(items, "what is drafted")
         return self._scope.draft(items, tools=tools)
 
+    @property
+    def server_compacts(self) -> bool:
+        """Whether the server shortens conversations itself."""
+        return getattr(self._scope.client, "compacts", False) is True
+
     async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
         """Ask the model."""
         if not isinstance(request, ModelRequest):

@@ -14,11 +14,18 @@ __all__ = ["COMMON_OPTIONS", "check_options", "is_azure", "post_address"]
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 
 COMMON_OPTIONS = frozenset(
-    {"auth", "record", "request_compression", "supports_websockets", "websocket_connect_timeout_ms"}
+    {
+        "auth",
+        "record",
+        "remote_compaction",
+        "request_compression",
+        "supports_websockets",
+        "websocket_connect_timeout_ms",
+    }
 )
 """Supported keys of every provider's table that are not fields of ``ProviderInfo``.
 
-The two keys for WebSockets have an effect with the Responses API only.
+``remote_compaction`` and the two keys for WebSockets have an effect with the Responses API only.
 """
 
 

@@ -335,6 +335,14 @@ def test_a_stream_that_swallows_a_cancellation_is_found():
     assert found == ("a stream, when cancelled, goes on and returns; asyncio.CancelledError must be raised again",)
 
 
+def test_a_client_that_does_not_say_clearly_whether_its_server_compacts_is_found():
+    class Unclear(Client):
+        compacts = "yes"
+
+    found = violations(check_provider, Provider(DONE, Completed("r"), client=Unclear))
+    assert found[0] == "its client's compacts is 'yes', not True or False"
+
+
 def test_a_client_that_cannot_be_closed_twice_is_found():
     class Once(Client):
         async def aclose(self) -> None:
