@@ -120,9 +120,10 @@ async def serve_stdio(service: Service, source: BinaryIO, sink: BinaryIO) -> Non
     from mcp.server.stdio import stdio_server
 
     server = make_server(service)
-    wires: Any = Wires(source, sink)
-    async with stdio_server(wires, wires) as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    with contextlib.closing(Wires(source, sink)) as made:
+        wires: Any = made
+        async with stdio_server(wires, wires) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
 
 async def _until(signalled: asyncio.Future[int], work: Coroutine[Any, Any, None]) -> int:

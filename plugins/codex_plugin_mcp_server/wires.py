@@ -39,7 +39,7 @@ class Wires:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._room = threading.Semaphore(_AHEAD)
-        self._out: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        self._out: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self.broken = False
         for work in (self._read, self._write):
             threading.Thread(target=work, name=f"mcp-server{work.__name__}", daemon=True).start()
@@ -60,6 +60,10 @@ class Wires:
 
     async def flush(self) -> None:
         """Do nothing: :meth:`write` has flushed."""
+
+    def close(self) -> None:
+        """Let the writing thread end once it has written what it was given."""
+        self._out.put(None)
 
     def _read(self) -> None:
         while line := self._line():
@@ -82,8 +86,8 @@ class Wires:
         return b"{}\n"
 
     def _write(self) -> None:
-        while True:
-            data, written = self._out.get()
+        while (task := self._out.get()) is not None:
+            data, written = task
             try:
                 self._sink.write(data)
                 self._sink.flush()

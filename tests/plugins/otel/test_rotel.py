@@ -91,15 +91,13 @@ def test_a_turn_arrives(scene: Any, rotel: Rotel, collector: Any, transport: str
     result = scene.play(story, [call("exec_command", cmd="echo hi", login=False), say("done")], *settings)
     assert result.final_message == "done"
     assert not [event for event in result.events if event.type == "warning"]
+    logs = ("codex.conversation_starts", "codex.user_prompt", "codex.tool_decision", "codex.tool_result")
+    spans = ("session_task.turn", "run_sampling_request", "handle_tool_call", "gen_ai.usage.input_tokens")
+    metrics = ("codex.turn.token_usage", "codex.tool.call.duration_ms", "gen_ai.client.token.usage")
+    _wait_until(lambda: all(name in rotel.printed() for name in (*logs, *spans, *metrics)))
     printed = rotel.printed()
     assert "ERROR" not in printed
     assert "DataType: Empty" not in printed
-    for name in ("codex.conversation_starts", "codex.user_prompt", "codex.tool_decision", "codex.tool_result"):  # logs
-        assert name in printed, name
-    for name in ("session_task.turn", "run_sampling_request", "handle_tool_call", "gen_ai.usage.input_tokens"):  # spans
-        assert name in printed, name
-    for name in ("codex.turn.token_usage", "codex.tool.call.duration_ms", "gen_ai.client.token.usage"):  # metrics
-        assert name in printed, name
     _wait_until(lambda: {received.path for received in collector.received} == {"/v1/logs", "/v1/traces", "/v1/metrics"})
     _wait_until(lambda: any(span["name"] == "op.dispatch.user_input" for span in collector.spans))
     results = [record for record in collector.logs if record["event.name"] == "codex.tool_result"]
