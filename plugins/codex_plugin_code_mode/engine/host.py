@@ -175,7 +175,7 @@ def main(arguments: list[str]) -> int:
         arguments: The folder of the engine's package.
     """
     sys.path.append(arguments[0])
-    import quickjs  # type: ignore[import-untyped, unused-ignore]  # not at the top: only this process has its folder
+    import quickjs  # type: ignore[import-not-found, import-untyped, unused-ignore]  # not at the top: only this process has its folder
 
     tools: dict[str, Any] = {"kinds": [], "all": "[]"}
     stored: dict[str, str] = {}
