@@ -27,6 +27,7 @@ from codex_framework import (
 )
 from codex_framework.contract import errors
 from codex_framework.contract.errors import described
+from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import call, say
 
 
@@ -161,10 +162,14 @@ def test_other_roles_that_raise_it_leave_the_thread_alone(thread_with, kind):
         """Run a command."""
         return (await context.run(["echo", "hi"])).stdout
 
-    observers, policies = [Watcher()], [Policy()]
-    result, requests, _ = played(
-        thread_with, call("echo"), say("Hello."), tools=[echo], observers=observers, policies=policies
-    )
+    async def watched():
+        async with thread_with(tools=[echo], observers=[Watcher()], policies=[Policy()]) as thread:
+            result = await thread.turn("Hi!", call("echo"), say("Hello."))
+            while "muted" not in (await thread.until(WarningEvent)).message:  # told by the thread of the observer
+                pass
+            return result, list(thread.requests)
+
+    result, requests = asyncio.run(asyncio.wait_for(watched(), 20))
     assert result.final_message == "Hello."
     assert "policy" in str(requests[-1].prompt.items[-1])
     result, _, _ = played(thread_with, call("echo"), say("Hello."), tools=[echo], interceptors=[Guard()])
