@@ -36,12 +36,13 @@ class Interception:
     """The interceptors of one turn.
 
     Attributes:
+        contexts: The contexts that plugins get in this turn.
         redacts: Whether the output of calls is redacted and therefore not streamed.
         holds_items: Whether interceptors get items of the model before clients do.
     """
 
     def __init__(self, contexts: TurnContexts) -> None:
-        self.contexts = self._contexts = contexts
+        self.contexts = contexts
         self._guards = guards = contexts.scope.guards
         self.redacts = bool(guards.redact)
         self.holds_items = bool(guards.after_item)
@@ -56,7 +57,7 @@ class Interception:
             if guard is None:
                 return True
             try:
-                if self._notices.timed(_label(guard), "takes", guard.call, whole, self._contexts.scope.facts):
+                if self._notices.timed(_label(guard), "takes", guard.call, whole, self.contexts.scope.facts):
                     return True
             except Exception as error:  # the safe answer
                 self._notices.tell(_failed(guard, "takes", error))
@@ -150,7 +151,7 @@ class Interception:
         views: list[MessageView] = []
         for guard in self._guards.view_message:
             try:
-                view = guard.call(self._contexts(guard.plugin))
+                view = guard.call(self.contexts(guard.plugin))
                 if view is not None and not (hasattr(view, "feed") and hasattr(view, "end")):
                     fact = f"it returned {kind_of(view)}, which has no feed() and end()"
                     raise WrongValue(fact, guard.call, hint="Return an object with both, or None.")
@@ -191,7 +192,7 @@ class Interception:
         what = "call" if method == "before_tool" else "output"
         watched.begin(guard)
         try:
-            result = await contained(guard.call, *given, self._contexts(guard.plugin))
+            result = await contained(guard.call, *given, self.contexts(guard.plugin))
             return _fitting(result, type(given[-1]), guard, given[-1])
         except (ToolError, FatalToolError, StopTurn) as error:
             self._ended(what, watched, error, call)
@@ -215,7 +216,7 @@ class Interception:
         )
 
     async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
-        result = await contained(guard.call, *arguments, self._contexts(guard.plugin))
+        result = await contained(guard.call, *arguments, self.contexts(guard.plugin))
         return _fitting(result, kind, guard, arguments[-1])
 
     def redact(self, text: str, note: Callable[[Guard], None] | None = None) -> str:
@@ -227,7 +228,7 @@ class Interception:
         for guard in self._guards.redact:
             try:
                 label = _label(guard)
-                redacted = self._notices.timed(label, "redact", guard.call, text, self._contexts.scope.facts)
+                redacted = self._notices.timed(label, "redact", guard.call, text, self.contexts.scope.facts)
                 found = checked(redacted, str, "it", guard.call)
                 if note is not None and found is not text and found != text:
                     note(guard)
@@ -258,7 +259,7 @@ class Interception:
         for guard in self._guards.before_compact:
             watched.begin(guard)
             try:
-                await contained(guard.call, reason, self._contexts(guard.plugin))
+                await contained(guard.call, reason, self.contexts(guard.plugin))
             except CodexError as error:
                 self._ended("compaction", watched, error)
                 raise
@@ -272,14 +273,14 @@ class Interception:
         """Inform the interceptors about a compaction. A failure becomes a warning."""
         for guard in self._guards.after_compact:
             try:
-                await contained(guard.call, compaction, reason, self._contexts(guard.plugin))
+                await contained(guard.call, compaction, reason, self.contexts(guard.plugin))
             except Exception as error:  # the compaction has already happened
                 self._notices.tell(_failed(guard, "after_compact", error))
 
     @property
     def checks_stop(self) -> bool:
         """Whether an interceptor checks the end of the turn."""
-        return bool(self._guards.stop) or self._contexts.scope.conversation.output is not None
+        return bool(self._guards.stop) or self.contexts.scope.conversation.output is not None
 
     async def stop(self, outcome: Outcome) -> InputArrived | None:
         """Ask whether the turn may end. The first returned text makes it continue. A failure becomes a warning."""
@@ -287,7 +288,7 @@ class Interception:
         for guard in self._guards.stop:
             watched.begin(guard)
             try:
-                text = await contained(guard.call, outcome, self._contexts(guard.plugin))
+                text = await contained(guard.call, outcome, self.contexts(guard.plugin))
                 if text is not None:
                     text = checked(text, str, "it", guard.call)
             except StopTurn as error:
@@ -307,7 +308,7 @@ class Interception:
 
     def _corrected(self, outcome: Outcome) -> InputArrived | None:
         """Return an output that does not match the agent's type to the model, a limited number of times."""
-        output = self._contexts.scope.conversation.output
+        output = self.contexts.scope.conversation.output
         if output is None or self._corrections >= output.retries:
             return None
         problem = output.problem(outcome.last_agent_message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
@@ -35,7 +34,6 @@ from codex_framework.contract.roles.models import (
     ItemAdded,
     ItemDone,
     LeftOut,
-    ModelClient,
     ModelEvent,
     ModelRequest,
     ModelWarning,
@@ -49,6 +47,7 @@ from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
 from codex_framework.threads.patience import Late, soon, within
 from codex_framework.threads.turn.interception import Interception
+from codex_framework.threads.turn.model_stream import check_item, opened
 from codex_framework.threads.turn.scope import TurnScope
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Sampling:
         scope.samples += 1
         scope.conversation.budget.request()
         completed: Completed | None = None
-        stream = _stream(scope.client, request)
+        stream = opened(scope.client, request)
         try:
             events = aiter(self._held_back(stream) if self._interception.holds_items else stream)
             async for event in events:
@@ -143,9 +142,10 @@ class Sampling:
                     self._count(event.usage)
                     await self._finish(events)
                     break
-                if isinstance(event, ItemDone) and isinstance(event.item, UnknownItem):
-                    _check_item(event.item)
-                await self._taken_in(event)
+                if isinstance(event, ItemDone):
+                    await self._item_event(event)
+                else:
+                    self._model_event(event)
         except ModelError as error:
             if isinstance(error.usage, TokenUsage):
                 self._count(error.usage)
@@ -163,8 +163,10 @@ class Sampling:
 
     async def _rest(self, events: AsyncIterator[ModelEvent]) -> None:
         async for event in events:
-            if not isinstance(event, Completed):
-                await self._taken_in(event)
+            if isinstance(event, ItemDone):
+                await self._item_event(event)
+            elif not isinstance(event, Completed):
+                self._model_event(event)
 
     async def _held_back(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
         """Hold back text of the model until interceptors have checked all of it."""
@@ -182,13 +184,31 @@ class Sampling:
             info = self._scope.usage(usage, of_history=self._of_history)
             self._scope.emit(TokenCountEvent(info, self._scope.last_rate_limits))
 
-    async def _taken_in(self, event: ModelEvent) -> None:
-        self._model_event(event)
-        if self._announce and isinstance(event, ItemDone) and (found := self._runs_on_server(event.item)):
-            self._completed(await self._shown(event.item, found))
+    async def _item_event(self, event: ItemDone) -> None:
+        """Handle a completed item. What clients see of a call that the server ran is completed by its tool.
+
+        Raises:
+            ModelError: The item is of no use.
+        """
+        item = event.item
+        if isinstance(item, UnknownItem):
+            check_item(item)
+        if self.first_token_at is None:
+            self.first_token_at = time.monotonic()
+        self._check(item)
+        self._scope.conversation.origins.note(item, self._answering[0], self._scope.turn_id)
+        if not self._announce:
+            self._take(item, None)
+        elif self._messages is not None and isinstance(item, Message) and item.role == "assistant":
+            self._message_done(item, self._messages)
+        else:
+            self._take(item, None)
+            self._scope.emit(RawResponseItemEvent(item))
+            found = self._runs_on_server(item)
+            self._completed(turn_item(item) if found is None else await self._shown(item, found))
 
     def _model_event(self, event: ModelEvent) -> None:
-        """Handle one event of the response."""
+        """Handle one event of the response that is not a completed item."""
         if self.first_token_at is None and not isinstance(event, (LeftOut, AnsweredBy)):
             self.first_token_at = time.monotonic()
         if not self._announce:
@@ -197,8 +217,10 @@ class Sampling:
         scope = self._scope
         match event:
             case TextDelta(item_id, delta):
-                text = delta if self._messages is None else self._messages.delta(item_id, delta)
-                self._text_shown(item_id, text)
+                if self._messages is not None:
+                    delta = self._messages.delta(item_id, delta)
+                if delta:
+                    scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, delta))
             case ReasoningDelta(item_id, delta, index, raw):
                 kind = ReasoningRawContentDeltaEvent if raw else ReasoningContentDeltaEvent
                 scope.emit(kind(scope.thread_id, scope.turn_id, item_id, delta, index))
@@ -209,14 +231,6 @@ class Sampling:
             case ItemAdded(item):
                 self._check(item)
                 self._item_added(item)
-            case ItemDone(item):
-                self._check(item)
-                self._note(item)
-                if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
-                    self._message_done(item, self._messages)
-                else:
-                    self._take(item, None)
-                    self._item_done(item)
             case RateLimits(snapshot):
                 scope.last_rate_limits = snapshot
             case LeftOut():
@@ -231,12 +245,8 @@ class Sampling:
                 self._refuse(event)
 
     def _quiet_event(self, event: ModelEvent) -> None:
-        """Handle one event of a response that clients do not receive."""
+        """Handle one event, not a completed item, of a response that clients do not receive."""
         match event:
-            case ItemDone(item):
-                self._check(item)
-                self._note(item)
-                self._take(item, None)
             case RateLimits(snapshot):
                 self._scope.last_rate_limits = snapshot
             case LeftOut():
@@ -246,10 +256,6 @@ class Sampling:
             case _:
                 if not isinstance(event, _EVENTS):
                     self._refuse(event)
-
-    def _note(self, item: ResponseItem) -> None:
-        scope = self._scope
-        scope.conversation.origins.note(item, self._answering[0], scope.turn_id)
 
     def _answered_by(self, event: AnsweredBy) -> None:
         scope, (provider, model) = self._scope, self._answering
@@ -293,17 +299,14 @@ class Sampling:
     def _source(self) -> object:
         return self._scope.client.stream
 
-    def _text_shown(self, item_id: str, text: str) -> None:
-        if text:
-            scope = self._scope
-            scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, text))
-
     def _message_done(self, item: Message, messages: ShownMessages) -> None:
         """Complete a message of which clients may see only a part."""
+        scope = self._scope
         whole, rest = messages.done(item)
         self._take(item, whole)
-        self._text_shown(item.id or "", rest)
-        self._scope.emit(RawResponseItemEvent(item))
+        if rest:
+            scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item.id or "", rest))
+        scope.emit(RawResponseItemEvent(item))
         if whole:
             self._completed(turn_item(item.evolve(content=(OutputText(whole),))))
 
@@ -322,11 +325,6 @@ class Sampling:
                 scope.emit(older)
         elif isinstance(item, CustomToolCall):
             self._previews[item.id or ""] = (item.call_id, item.name, [item.input] if item.input else [])
-
-    def _item_done(self, item: ResponseItem) -> None:
-        self._scope.emit(RawResponseItemEvent(item))
-        if self._runs_on_server(item) is None:  # a tool may take time to complete what clients see
-            self._completed(turn_item(item))
 
     def _runs_on_server(self, item: ResponseItem) -> RegisteredTool | None:
         """Return the offered tool of a call that the model's server ran, if the tool completes what clients see."""
@@ -385,22 +383,6 @@ class Sampling:
                 self._scope.emit(event)
 
 
-def _stream(client: ModelClient, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """Begin a response.
-
-    Raises:
-        WrongValue: The client returned something that cannot be iterated over.
-    """
-    stream: Any = client.stream(request)
-    if not hasattr(stream, "__aiter__"):
-        if inspect.iscoroutine(stream):
-            stream.close()
-        hint = "Write `async def stream(self, request)` with `yield` for each event."
-        raise WrongValue(f"it returned {kind_of(stream)}, not an async iterator", client.stream, hint=hint)
-    events: AsyncIterator[ModelEvent] = stream
-    return events
-
-
 def _described(request: ModelRequest, provider: str) -> dict[str, str]:
     """Return what telemetry tells of a request."""
     effort = request.reasoning_effort
@@ -425,24 +407,6 @@ def _usage(completed: Completed | None) -> dict[str, str | int]:
         "reasoning_output_tokens": usage.reasoning_output_tokens,
         "total_tokens": usage.total_tokens,
     }
-
-
-def _check_item(item: UnknownItem) -> None:
-    """Refuse an item that is of no use; the response is asked for again.
-
-    Raises:
-        ModelError: It is one.
-    """
-    from codex_framework.contract.protocol.wire import item_fault
-
-    fault = item_fault(item)
-    if fault is not None:
-        raise ModelError(
-            f"stream disconnected before completion: the model server sent {fault}",
-            retryable=True,
-            info={"response_stream_disconnected": {"http_status_code": None}},
-            slug="stream-disconnected",
-        )
 
 
 def _now_ms() -> int:
