@@ -16,12 +16,14 @@ _MODULE = "quickjs"
 def engine_folder(plugin: PluginContext) -> str | None:
     """Return the folder that the engine's package is in, without importing it. None means that it is not installed.
 
+    Only absolute entries of the search path count: a relative one is the working folder, whose files the model may have written.
+
     Raises:
         PluginError: It is not, and the configuration asks for code mode.
     """
     for folder in sys.path:
-        if os.path.isfile(f"{folder or os.curdir}/{_MODULE}/__init__.py"):  # noqa: PTH113  # at every start: no pathlib
-            return os.path.abspath(folder)  # noqa: PTH100
+        if os.path.isabs(folder) and os.path.isfile(f"{folder}/{_MODULE}/__init__.py"):  # noqa: PTH113, PTH117  # at every start: no pathlib
+            return folder
     name = asked_for(plugin.config)
     if name is not None:
         fact = f"`features.{name}` is set, but the JavaScript engine is not installed, so models get the usual tools"

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -666,3 +668,15 @@ def test_without_the_engine_nothing_is_offered_and_a_configuration_that_asks_for
     ) as told:
         engine_folder(plugin)
     assert told.value.hint == "Install the extra: pip install 'codex-framework[code]'."
+
+
+def test_a_package_of_the_working_folder_is_not_taken_for_the_engine(tmp_path: Path, monkeypatch: Any) -> None:
+    """Commands of the model may have written it."""
+    (tmp_path / "quickjs").mkdir()
+    (tmp_path / "quickjs/__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    plugin: Any = SimpleNamespace(name="code_mode", config={})
+    monkeypatch.setattr(sys, "path", ["", ".", "../" + tmp_path.name])
+    assert engine_folder(plugin) is None
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path)])
+    assert engine_folder(plugin) == str(tmp_path)
