@@ -56,16 +56,18 @@ class Mailbox:
         self._unread.append(_Unread(item, length, len(history), history[-1] if history else None))
         self._arrived.set()
 
-    async def wait(self, history: Sequence[ResponseItem], limit_s: float) -> bool:
-        """Wait for a message, and return whether there is one. False means that the time is over first."""
+    async def wait(self, history: Sequence[ResponseItem], limit_s: float, other: asyncio.Future[None]) -> bool:
+        """Wait for a message, and return whether there is one. False means that the time is over first, or ``other`` done."""
         self._forget_read(history)
-        if not self._unread:
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), limit_s)
-            except TimeoutError:
-                return False
-        return True
+        if self._unread:
+            return True
+        self._arrived.clear()
+        arrived = asyncio.ensure_future(self._arrived.wait())
+        try:
+            await asyncio.wait((arrived, other), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            arrived.cancel()
+        return self._arrived.is_set()
 
     def _forget_read(self, history: Sequence[ResponseItem]) -> None:
         """Forget the messages that are in the history. Each item stands for one message, and none for an earlier one."""

@@ -98,7 +98,7 @@ _FORMS: Mapping[str, Form] = {
     "wait_agent": Form(
         (
             "Waits until a message for you arrives: the last message of an agent that has finished, or one that an agent has sent you."
-            " You read it after this call. Wait long rather than often."
+            " You read it after this call. The wait also ends when the user says something. Wait long rather than often."
         ),
         {"timeout_ms": Argument("i64", "Time limit in milliseconds.")},
         parallel_safe=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -186,7 +187,7 @@ class ListAgents(TeamAction):
 
 
 class WaitAgent(TeamAction):
-    """Waits for mail."""
+    """Waits for mail, or for input of the user."""
 
     name = "wait_agent"
 
@@ -201,11 +202,15 @@ class WaitAgent(TeamAction):
             limit_ms = options.shortest_ms
             note = f"\n\nRequested timeout of {asked}ms was clamped to the minimum of {limit_ms}ms."
         item = CallItem(context, "wait", ())
+        steered = asyncio.ensure_future(context.turn.until_input())
         try:
-            found = await self.part.mailbox.wait(self.part.thread.history, limit_ms / 1000)
+            found = await self.part.mailbox.wait(self.part.thread.history, limit_ms / 1000, steered)
+            interrupted = not found and steered.done()
         finally:
+            steered.cancel()
             item.end({})
-        return {"message": ("Wait completed." if found else "Wait timed out.") + note, "timed_out": not found}
+        text = "Wait completed." if found else "Wait interrupted by new input." if interrupted else "Wait timed out."
+        return {"message": text + note, "timed_out": not (found or interrupted)}
 
 
 TEAM_ACTIONS: Mapping[str, type[TeamAction]] = {

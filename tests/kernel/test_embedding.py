@@ -90,6 +90,50 @@ def test_input_for_a_running_turn_has_the_id_of_the_turn(make_thread: Any) -> No
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_tool_that_waits_learns_of_input_that_no_request_has_yet(make_thread: Any, early: bool) -> None:
+    """The input of the first request does not count, nor does what a request has taken up since."""
+
+    async def main() -> None:
+        @tool
+        async def watch(context: ToolContext) -> str:
+            """Wait for input."""
+            if early:
+                await thread.submit(UserInputOp((TextInput("And this."),)))
+                await asyncio.sleep(0.01)
+                began.set()
+            waiting = asyncio.ensure_future(context.turn.until_input())
+            if not early:
+                await asyncio.sleep(0)
+                assert not waiting.done()
+                began.set()
+            await asyncio.wait_for(waiting, 20)
+            return "came"
+
+        @tool
+        async def idle(context: ToolContext) -> str:
+            """Wait for input that does not come."""
+            try:
+                await asyncio.wait_for(context.turn.until_input(), 0.01)
+            except TimeoutError:
+                return "nothing came"
+            return "came"
+
+        began = asyncio.Event()
+        replies = [call("idle"), call("watch"), call("idle"), say("Done.")]
+        async with make_thread(replies, tools=[watch, idle]) as made:
+            thread = made
+            turn = asyncio.ensure_future(thread.run("Hi!"))
+            await asyncio.wait_for(began.wait(), 20)
+            if not early:
+                await thread.submit(UserInputOp((TextInput("And this."),)))
+            assert (await turn).final_message == "Done."
+            found = [item.output for item in thread.history.items if item.type == "function_call_output"]
+            assert found == ["nothing came", "came", "nothing came"]
+
+    asyncio.run(main())
+
+
 class Asks:
     """A policy that wants every command to be asked about."""
 

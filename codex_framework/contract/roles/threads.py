@@ -361,6 +361,14 @@ class TurnContext(Scope, Protocol):
         """Ask the clients of the thread. The request ends with the turn."""
         ...
 
+    async def until_input(self) -> None:
+        """Wait until the user has steered input into the turn that is in no request to the model yet. For tools that wait.
+
+        A tool that then returns lets the model answer at once. Input that came before the call counts too. It may never come:
+        wait for something else as well.
+        """
+        ...
+
     def view(self, call: ToolCall) -> CallView | None:
         """Return a call in the vocabulary of hooks and interfaces. None means that its tool has no view or does not exist."""
         ...

@@ -142,6 +142,8 @@ class TurnDriver:
 
     def feed(self, event: Input) -> None:
         """Pass one input to the machine and run the resulting commands."""
+        if isinstance(event, InputArrived):
+            self._contexts.input_waits.set()
         self._perform_all(self._turn.receive, event)
 
     def stop(self, message: str) -> None:
@@ -175,6 +177,7 @@ class TurnDriver:
                 if self._scope.telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
                     self._scope.telemetry.prompted(msg, self._interception.redact(msg.message))
             case Sample():
+                self._contexts.input_waits.clear()
                 self._scope.flush()
                 self._sampling = self._watched(self._sample())
             case RunTool(key, item):

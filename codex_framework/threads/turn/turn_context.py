@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -43,12 +44,17 @@ class TurnActions(Value, kw_only=True):
 
 
 class TurnContexts:
-    """The contexts of one turn, one for each plugin. They become invalid when the turn ends."""
+    """The contexts of one turn, one for each plugin. They become invalid when the turn ends.
+
+    Attributes:
+        input_waits: Set while there is input of the user that is in no request to the model yet.
+    """
 
     def __init__(self, scope: TurnScope) -> None:
         self.scope = scope
         self.actions: TurnActions | None = None
         self.ended = False
+        self.input_waits = asyncio.Event()
         self.children: list[ThreadClient] = []
         self._contexts: dict[str, PluginTurn] = {}
 
@@ -139,6 +145,11 @@ class PluginTurn:
             refuse("a Request", request, "request")
         answer: A = await scope.ask(request)
         return answer
+
+    async def until_input(self) -> None:
+        """Wait until there is input for the model."""
+        _ = self._scope
+        await self._contexts.input_waits.wait()
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the name and arguments of a call in the form for hooks."""

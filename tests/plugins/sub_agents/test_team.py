@@ -12,6 +12,7 @@ import pytest
 from codex_framework import Agent, Limits, ModelInfo, Status
 from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_framework.contract.protocol.items import UnknownItem, message_text
+from codex_framework.contract.protocol.ops import TextInput, UserInputOp
 from codex_framework.testing import call, fail, say
 from codex_framework.toolkit.model_catalogue import known_model
 from codex_plugin_sub_agents.paths import is_below
@@ -220,6 +221,22 @@ def test_short_waits_are_raised_and_long_ones_refused(play: Play) -> None:
     }
     assert play.outputs()["b"] == "timeout_ms must be at most 60"
     assert play.outputs()["c"] == {"message": "Wait timed out.", "timed_out": True}
+
+
+def test_input_of_the_user_ends_a_wait(play: Play) -> None:
+    """An agent that runs for long does not keep the user from being heard."""
+
+    async def story(play: Play) -> Any:
+        turn = asyncio.ensure_future(play.thread.run("Go!"))
+        while not any(outputs_of(request) for request in play.requests if request.thread_id == play.thread.id):
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)
+        await play.thread.submit(UserInputOp((TextInput("How far are you?"),)))
+        return await turn
+
+    play.run([start("a"), wait("w", 60_000), say("done")], sleeper, ON, story=story)
+    assert play.outputs()["w"] == {"message": "Wait interrupted by new input.", "timed_out": False}
+    assert "How far are you?" in texts(play.requests[-1].prompt.items)
 
 
 def test_an_interrupted_agent_says_nothing_and_takes_further_tasks(play: Play) -> None:
