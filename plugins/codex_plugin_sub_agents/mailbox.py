@@ -56,7 +56,9 @@ class Mailbox:
         self._unread.append(_Unread(item, length, len(history), history[-1] if history else None))
         self._arrived.set()
 
-    async def wait(self, history: Sequence[ResponseItem], limit_s: float, other: asyncio.Future[None]) -> bool:
+    async def wait(
+        self, history: Sequence[ResponseItem], limit_s: float, other: asyncio.Future[None] | None = None
+    ) -> bool:
         """Wait for a message, and return whether there is one. False means that the time is over first, or ``other`` done."""
         self._forget_read(history)
         if self._unread:
@@ -64,7 +66,9 @@ class Mailbox:
         self._arrived.clear()
         arrived = asyncio.ensure_future(self._arrived.wait())
         try:
-            await asyncio.wait((arrived, other), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (arrived,) if other is None else (arrived, other), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             arrived.cancel()
         return self._arrived.is_set()
