@@ -23,7 +23,7 @@ __all__ = ["StoreMode", "TokenStore", "store_mode"]
 StoreMode = Literal["auto", "file", "keyring"]
 
 _FILE = ".credentials.json"
-_LOCKS = "mcp-oauth-locks"
+_LOCKS, _FILE_LOCK = "mcp-oauth-locks", "file-store.lock"
 _SERVICE = "Codex MCP Credentials"
 _OWN = "codex_framework"
 """The key of what Codex's format has no place for. Codex ignores it, and drops it when it writes an entry."""
@@ -68,7 +68,11 @@ class TokenStore:
         keyring = self._keyring()
         if keyring is not None:
             with self._keyring_errors():
-                text = keyring.get_password(_SERVICE, store_key(server_name, url))
+                name = store_key(server_name, url)
+                text = keyring.get_password(_SERVICE, name)
+                if text is None and (self._home / _LOCKS / _FILE_LOCK).exists():
+                    with self._file_lock(fcntl.LOCK_SH):  # a process that replaces the entry deletes it first
+                        text = keyring.get_password(_SERVICE, name)
                 if text is not None:
                     return _from_keyring(text, server_name, url)
         return None if self._mode == "keyring" else self._load_from_file(server_name, url)
@@ -81,11 +85,14 @@ class TokenStore:
         """
         keyring = self._keyring()
         if keyring is not None:
+            name = store_key(tokens.server_name, tokens.url)
             with self._keyring_errors():
-                name = store_key(tokens.server_name, tokens.url)
-                store_entry(keyring, _SERVICE, name, json.dumps(_keyring_entry(tokens)))
+                with self._file_lock(fcntl.LOCK_EX):
+                    store_entry(keyring, _SERVICE, name, json.dumps(_keyring_entry(tokens)))
                 self._drop_from_file(tokens.server_name, tokens.url)
                 return
+            with contextlib.suppress(Exception):  # an entry that is left would be older, and used before the file
+                delete_entries(keyring, _SERVICE, name)
         with self._file_lock(fcntl.LOCK_EX):
             entries = self._entries()
             entries = {
@@ -204,7 +211,7 @@ class TokenStore:
 
     @contextlib.contextmanager
     def _file_lock(self, kind: int) -> Iterator[None]:
-        descriptor = self._open_lock("file-store.lock")
+        descriptor = self._open_lock(_FILE_LOCK)
         try:
             deadline = time.monotonic() + _LOCK_S
             while not _locked(descriptor, kind):

@@ -879,6 +879,44 @@ def test_a_broken_keyring_is_replaced_by_the_file_or_named(tmp_path: Path) -> No
             act()
 
 
+def test_tokens_are_never_missing_while_they_are_replaced_in_the_keyring(tmp_path: Path) -> None:
+    """An entry is deleted before the new one is stored. Who reads in between waits."""
+    keyring = Memory()
+    store = TokenStore(tmp_path, "keyring", keyring=keyring)
+    store.save(TOKENS)
+    read: list[StoredTokens | None] = []
+    reader = threading.Thread(target=lambda: read.append(store.load("s", "http://h/mcp")))
+
+    class Slow(Memory):
+        def set_password(self, service_name: str, username: str, password: str) -> None:
+            keyring.delete_password(service_name, username)
+            reader.start()
+            reader.join(0.05)
+            keyring.set_password(service_name, username, password)
+
+    TokenStore(tmp_path, "keyring", keyring=Slow()).save(TOKENS.evolve(access_token="new"))
+    reader.join(20)
+    assert read == [TOKENS.evolve(access_token="new")]
+
+
+def test_tokens_in_the_file_remove_older_ones_from_a_keyring_that_cannot_store(tmp_path: Path) -> None:
+    class Full(Memory):
+        refused = False
+
+        def delete_password(self, service_name: str, username: str) -> None:
+            if not self.refused:
+                self.refused = True
+                raise RuntimeError("locked")
+            super().delete_password(service_name, username)
+
+    full = Full()
+    TokenStore(tmp_path, "keyring", keyring=(old := Memory())).save(TOKENS)
+    full.kept.update(old.kept)
+    store = TokenStore(tmp_path, "auto", keyring=full)
+    store.save(TOKENS.evolve(access_token="new"))
+    assert store.load("s", "http://h/mcp") == TOKENS.evolve(access_token="new")
+
+
 def test_a_keyring_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(LoginFailed, match="cannot be used") as caught:
