@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,6 +15,7 @@ from codex_framework.contract.permissions.file_access import FileAccess, Network
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events import (
     ContextCompactedEvent,
+    ItemCompletedEvent,
     TokenCountEvent,
     TokenUsage,
     TokenUsageInfo,
@@ -235,11 +237,12 @@ class Conversation:
         self.journal.record(update.messages)
         return update.warnings
 
-    def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
+    def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace, item_id: str) -> Sequence[str]:
         """Replace the history by a compaction and flush it to disk.
 
         Args:
             place: Where the initial context is inserted. ``next_turn`` means that the next turn adds it.
+            item_id: The id of the turn item, which ends here.
 
         Returns:
             The problem as a sentence for the user, or None.
@@ -254,6 +257,9 @@ class Conversation:
             if update.messages and self.trail.keeps:
                 self._tell_sources(update, facts)
         self.journal.compact(items, compaction.message)
+        item = {"type": "ContextCompaction", "id": item_id}
+        now_ms = int(time.time() * 1000)
+        self.journal.emit(facts.turn_id, ItemCompletedEvent(facts.thread_id, facts.turn_id, item, now_ms))
         self.journal.emit(facts.turn_id, ContextCompactedEvent())
         self._tell_length(facts)
         self.journal.flush(facts.turn_id)

@@ -12,6 +12,7 @@ from typing import Any
 
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.message import AgentMessageEvent, AgentReasoningEvent, UserMessageEvent
+from codex_framework.contract.protocol.events.thread import ContextCompactedEvent
 from codex_framework.contract.protocol.events.tool import (
     ImageGenerationBeginEvent,
     ImageGenerationEndEvent,
@@ -121,6 +122,8 @@ def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
                     path if isinstance(path, str) else None,
                 ),
             )
+        case "ContextCompaction":
+            return (ContextCompactedEvent(),)
         case _:
             return None
 

@@ -82,6 +82,7 @@ def test_one_that_raises_prevents_the_compaction(scene, carry_out):
     assert ": before_compact() failed: RuntimeError: not now (" in message
     assert length > 2
     assert len(scene.asked) == 1
+    assert not [event for event in events if event.type == "item_started"], "nothing has begun"
 
 
 def test_one_that_raises_in_a_turn_is_told_and_the_turn_goes_on(scene, used):

@@ -20,7 +20,7 @@ LIMIT = "model_auto_compact_token_limit=900"
 REMOTE = "model_providers.here.remote_compaction=true"
 SEALED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
 TRIGGER = {"type": "compaction_trigger"}
-DONE = ["task_started", "context_compacted", "task_complete"]
+DONE = ["task_started", "item_started", "item_completed", "context_compacted", "task_complete"]
 
 
 def compaction(**fields):

@@ -23,6 +23,7 @@ from codex_framework.testing import Offer, call, fault, reply, say
 from codex_plugin_compaction import Compact
 from codex_plugin_openai.provider import ResponsesProvider
 
+DONE = ["task_started", "item_started", "item_completed", "context_compacted", "task_complete"]
 LIMIT = "model_auto_compact_token_limit=900"
 OVERFLOW = fault(400, body={"error": {"code": "context_length_exceeded", "message": "Too long."}})
 FULL = (
@@ -69,7 +70,13 @@ def test_the_history_becomes_the_words_of_people_and_a_summary(scene, conversati
         ("user", "How are you?"),
     ]
     assert after["tools"] == first["tools"]
-    assert kinds(events) == ["task_started", "context_compacted", "task_complete"]
+    assert kinds(events) == DONE
+    began, ended = [event for event in events if event.type.startswith("item_")]
+    assert began.item == ended.item == {"type": "ContextCompaction", "id": began.item["id"]}
+    assert began.item["id"]
+    assert (began.thread_id, began.turn_id) == (ended.thread_id, ended.turn_id)
+    assert began.turn_id == events[0].turn_id
+    assert began.started_at_ms <= ended.completed_at_ms
 
 
 def test_clients_hear_how_long_the_history_is_afterwards(scene, carry_out, used):
@@ -101,7 +108,7 @@ def test_it_takes_the_place_of_a_turn_that_runs(scene, conversation, carry_out):
 
     outcome, events = scene.play(story, [fault(hang_s=30.0), say("They greeted.")])
     assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "replaced")
-    assert kinds(events) == ["task_started", "context_compacted", "task_complete"]
+    assert kinds(events) == DONE
     assert conversation(scene.asked[1]["input"]) == [("context", ""), ("user", "Hi!"), ("user", "PROMPT")]
 
 
@@ -150,7 +157,7 @@ def test_a_failure_fails_the_turn_and_leaves_the_history(scene, carry_out):
         return events, await thread.settled()
 
     events, outcome = scene.play(story, [say("Hello."), fault(400, body="no summaries here")])
-    assert kinds(events) == ["task_started", "error", "task_complete"]
+    assert kinds(events) == ["task_started", "item_started", "error", "task_complete"]
     assert texts(events, ErrorEvent) == ["no summaries here"]
     assert outcome.status is Status.FAILED
 
@@ -208,6 +215,11 @@ def test_a_full_history_is_compacted_before_the_next_turn(scene, conversation, u
         ("user", "How are you?"),
     ]
     assert kinds(result.events).count("context_compacted") == 1
+    began, ended = [
+        event.item for event in result.events if getattr(event, "item", {}) and "ContextCompaction" in str(event.item)
+    ]
+    assert began == ended
+    assert began["id"]
 
 
 @pytest.mark.parametrize(("tokens", "requests"), [(899, 2), (900, 3)])

@@ -163,6 +163,12 @@ def test_events_become_the_items_that_codex_writes(written: Any) -> None:
     assert compaction == {"type": "ContextCompaction"}
 
 
+def test_a_compaction_is_written_once_with_the_id_of_its_item(written: Any) -> None:
+    shown = {"type": "ContextCompaction", "id": "c1"}
+    payloads = written(TurnStartedEvent("t1"), ItemCompletedEvent(THREAD, "t1", shown, 5), ContextCompactedEvent())
+    assert items(payloads) == [shown]
+
+
 def test_a_message_is_written_once_with_the_id_of_its_item(written: Any) -> None:
     shown = {"type": "AgentMessage", "id": "msg_1", "content": [{"type": "Text", "text": "hi"}]}
     thought = {"type": "Reasoning", "id": "rs_1", "summary_text": ["one", "two"], "raw_content": []}
