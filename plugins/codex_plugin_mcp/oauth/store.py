@@ -85,11 +85,13 @@ class TokenStore:
         """
         keyring = self._keyring()
         if keyring is not None:
-            name = store_key(tokens.server_name, tokens.url)
+            name, stored = store_key(tokens.server_name, tokens.url), False
             with self._keyring_errors():
                 with self._file_lock(fcntl.LOCK_EX):
                     store_entry(keyring, _SERVICE, name, json.dumps(_keyring_entry(tokens)))
                 self._drop_from_file(tokens.server_name, tokens.url)
+                stored = True
+            if stored:
                 return
             with contextlib.suppress(Exception):  # an entry that is left would be older, and used before the file
                 delete_entries(keyring, _SERVICE, name)
