@@ -8,10 +8,22 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CommandVerdict, Decision, ReviewDecision, ToolContext, Verdict, tool
+from codex_framework import (
+    ApprovalPolicy,
+    CommandVerdict,
+    Decision,
+    Interceptor,
+    ReviewDecision,
+    ToolContext,
+    TurnContext,
+    UserInput,
+    Verdict,
+    tool,
+)
 from codex_framework.cli.commands import BUILT_IN
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 from codex_framework.contract.protocol.events import ErrorEvent, UserMessageEvent, WarningEvent
+from codex_framework.contract.protocol.items import message_text
 from codex_framework.contract.protocol.ops import (
     ExecApproval,
     RequestPermissionsResponse,
@@ -130,6 +142,33 @@ def test_a_tool_that_waits_learns_of_input_that_no_request_has_yet(make_thread: 
             assert (await turn).final_message == "Done."
             found = [item.output for item in thread.history.items if item.type == "function_call_output"]
             assert found == ["nothing came", "came", "nothing came"]
+
+    asyncio.run(main())
+
+
+def test_input_that_came_before_the_first_request_waits_for_the_second(make_thread: Any) -> None:
+    class Slow(Interceptor):
+        name = "slow"
+
+        async def input(self, input: UserInput, turn: TurnContext) -> UserInput:
+            await asyncio.sleep(0.02)
+            return input
+
+    @tool
+    async def watch(context: ToolContext) -> str:
+        """Wait for input."""
+        await asyncio.wait_for(context.turn.until_input(), 5)
+        return "came"
+
+    async def main() -> None:
+        async with make_thread([call("watch"), say("Done.")], tools=[watch], interceptors=[Slow()]) as thread:
+            turn = asyncio.ensure_future(thread.run("Hi!"))
+            await asyncio.sleep(0)
+            await thread.submit(UserInputOp((TextInput("And this."),)))
+            assert (await turn).final_message == "Done."
+            texts = [message_text(item) for item in thread.history.items if item.type == "message"]
+            assert texts[-3:] == ["Hi!", "And this.", "Done."]
+            assert [item.output for item in thread.history.items if item.type == "function_call_output"] == ["came"]
 
     asyncio.run(main())
 

@@ -177,7 +177,8 @@ class TurnDriver:
                 if self._scope.telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
                     self._scope.telemetry.prompted(msg, self._interception.redact(msg.message))
             case Sample():
-                self._contexts.input_waits.clear()
+                if not self._turn.has_input:
+                    self._contexts.input_waits.clear()
                 self._scope.flush()
                 self._sampling = self._watched(self._sample())
             case RunTool(key, item):

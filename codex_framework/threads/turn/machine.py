@@ -459,6 +459,11 @@ class Turn:
             case _:
                 assert_never(event)
 
+    @property
+    def has_input(self) -> bool:
+        """Whether there is input that no sample contains yet."""
+        return bool(self._inputs)
+
     def begin(self) -> list[Command]:
         """Start without an input, by sampling the current history."""
         if self.state is not State.NEW:
