@@ -16,12 +16,14 @@ from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events import (
     ContextCompactedEvent,
     ItemCompletedEvent,
+    ItemStartedEvent,
     TokenCountEvent,
     TokenUsage,
     TokenUsageInfo,
 )
 from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
+from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
@@ -40,6 +42,7 @@ from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent, tighter
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
+from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.offered_tools import OfferedTools
@@ -159,6 +162,7 @@ class Conversation:
         self.output = None if agent is None or agent.output_type is str else Output(agent)
         self.children: list[ThreadClient] = []
         self._processes: list[RunningCommand] = []
+        self._compaction: Mapping[str, Any] = {}
         self.context: Callable[[str], ThreadContext] = _no_context
         self.spawn: Callable[[Agent[Any], str | None, Start], Awaitable[ThreadClient]] = _no_children
         self.commands = CommandRunner(
@@ -237,12 +241,17 @@ class Conversation:
         self.journal.record(update.messages)
         return update.warnings
 
-    def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace, item_id: str) -> Sequence[str]:
+    def begin_compaction(self, facts: TurnFacts) -> None:
+        """Tell clients that a compaction begins, as a turn item. :meth:`compact` completes it."""
+        self._compaction = {"type": "ContextCompaction", "id": new_id()}
+        now_ms = int(time.time() * 1000)
+        self.journal.emit(facts.turn_id, ItemStartedEvent(facts.thread_id, facts.turn_id, self._compaction, now_ms))
+
+    def compact(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
         """Replace the history by a compaction and flush it to disk.
 
         Args:
             place: Where the initial context is inserted. ``next_turn`` means that the next turn adds it.
-            item_id: The id of the turn item, which ends here.
 
         Returns:
             The problem as a sentence for the user, or None.
@@ -257,10 +266,10 @@ class Conversation:
             if update.messages and self.trail.keeps:
                 self._tell_sources(update, facts)
         self.journal.compact(items, compaction.message)
-        item = {"type": "ContextCompaction", "id": item_id}
         now_ms = int(time.time() * 1000)
-        self.journal.emit(facts.turn_id, ItemCompletedEvent(facts.thread_id, facts.turn_id, item, now_ms))
-        self.journal.emit(facts.turn_id, ContextCompactedEvent())
+        self.journal.emit(facts.turn_id, ItemCompletedEvent(facts.thread_id, facts.turn_id, self._compaction, now_ms))
+        for event in older_events(self._compaction) or ():
+            self.journal.emit(facts.turn_id, event)
         self._tell_length(facts)
         self.journal.flush(facts.turn_id)
         return warnings

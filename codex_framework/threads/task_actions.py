@@ -145,7 +145,7 @@ class _Actions:
         from codex_framework.threads.turn.compacting import compacted
 
         edit = await compacted(self._contexts, Interception(self._contexts), reason)
-        for text in self._scope.conversation.compact(edit, self._scope.facts, place, self._scope.compaction_id):
+        for text in self._scope.conversation.compact(edit, self._scope.facts, place):
             self._scope.emit(WarningEvent(text))
 
     async def run_loop(self) -> Outcome:

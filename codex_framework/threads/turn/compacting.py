@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 
 from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
-from codex_framework.contract.protocol.events import ItemStartedEvent
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.threads.faults import Label, checked, checked_items, fact_of
-from codex_framework.threads.ids import new_id
 from codex_framework.threads.patience import contained
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -34,7 +32,7 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
     began = time.monotonic()
     try:
         await interception.before_compact(reason)
-        _tell_start(contexts)
+        contexts.scope.conversation.begin_compaction(contexts.scope.facts)
         began = time.monotonic()
         compact = offer.item.compact
         with contexts.scope.telemetry.measuring("codex.task.compact", compactor=offer.item.name):
@@ -56,10 +54,3 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         contexts.scope.conversation.trail.keep(record, contexts.scope.turn_id)
     await interception.after_compact(compaction, reason)
     return compaction
-
-
-def _tell_start(contexts: TurnContexts) -> None:
-    scope = contexts.scope
-    scope.compaction_id = new_id()
-    item = {"type": "ContextCompaction", "id": scope.compaction_id}
-    scope.emit(ItemStartedEvent(scope.thread_id, scope.turn_id, item, int(time.time() * 1000)))

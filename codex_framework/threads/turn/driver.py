@@ -200,8 +200,7 @@ class TurnDriver:
                 self._between = self._watched(self._compact(reason))
             case Replace(edit):
                 place: ContextPlace = "last_words" if self._scope.sampled else "end"
-                item_id = self._scope.compaction_id
-                for text in self._scope.conversation.compact(edit, self._scope.facts, place, item_id):
+                for text in self._scope.conversation.compact(edit, self._scope.facts, place):
                     self._scope.emit(WarningEvent(text))
             case CheckStop(message):
                 self._between = self._watched(self._check_stop(message))

@@ -57,7 +57,6 @@ class TurnScope:
         calls: The number of tool calls so far.
         telemetry: What the turn reports to telemetry.
         sampled: Whether the built-in loop has sampled the model in this turn.
-        compaction_id: The id of the turn item of the latest compaction. Empty means that none has begun.
 
     Raises:
         CodexError: The turn cannot be set up: the provider or the profile does not exist, or the permissions of a child and its
@@ -88,8 +87,9 @@ class TurnScope:
         granted = conversation.granted
         permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
         self.diff = TurnDiff(settings.cwd)
-        self.samples = self.calls = 0
-        self.sampled, self.compaction_id = False, ""
+        self.samples = 0
+        self.calls = 0
+        self.sampled = False
         self.continuations = 0
         self.last_rate_limits: Mapping[str, Any] | None = None
         self.turn_usage = TokenUsage()
