@@ -140,10 +140,14 @@ def test_arguments_that_do_not_fit_refuse_the_call(hooks, changed):
 
 
 def test_of_several_changes_the_last_hook_to_end_counts(hooks):
-    def to(text, wait):
-        return f"sleep {wait}; " + prints(specific("PreToolUse", **ALLOW, updatedInput={"command": f"echo {text}"}))
+    """The first of the two waits until the second has ended and its end has been noticed: until then its process exists."""
 
-    hooks.write({"PreToolUse": [to("slow", 0.3), to("fast", 0)]})
+    def to(text):
+        return prints(specific("PreToolUse", **ALLOW, updatedInput={"command": f"echo {text}"}))
+
+    pid = hooks.home / "pid"
+    wait = f"until [ -s {pid} ]; do sleep 0.01; done; while kill -0 $(cat {pid}) 2>/dev/null; do sleep 0.01; done; sleep 0.1; "
+    hooks.write({"PreToolUse": [wait + to("slow"), f"echo $$ > {pid}; {to('fast')}"]})
     turn = hooks.turn(script("echo original"))
     assert turn.outputs[0].endswith("Output:\nslow\n")
 
