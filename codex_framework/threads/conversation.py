@@ -162,7 +162,7 @@ class Conversation:
         self.output = None if agent is None or agent.output_type is str else Output(agent)
         self.children: list[ThreadClient] = []
         self._processes: list[RunningCommand] = []
-        self._compaction: Mapping[str, Any] = {}
+        self._compaction: dict[str, Any] = {}
         self.context: Callable[[str], ThreadContext] = _no_context
         self.spawn: Callable[[Agent[Any], str | None, Start], Awaitable[ThreadClient]] = _no_children
         self.commands = CommandRunner(
