@@ -22,7 +22,9 @@ import difflib
 from typing import Self
 
 from codex_framework.contract.value import Value
-from codex_framework.threads.turn.machine import Command, Input, Turn
+from codex_framework.threads.turn.commands import Command
+from codex_framework.threads.turn.inputs import Input
+from codex_framework.threads.turn.machine import Turn
 
 __all__ = ["Playbook"]
 

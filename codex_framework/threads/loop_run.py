@@ -9,7 +9,7 @@ from codex_framework.contract.protocol.events import UserMessageEvent
 from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.turn.driver import TurnDriver
-from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["LoopRun"]

@@ -21,8 +21,9 @@ from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver
+from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.interception import Interception
-from codex_framework.threads.turn.machine import BACKOFF_BASE_S, InputArrived
+from codex_framework.threads.turn.machine import BACKOFF_BASE_S
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
 

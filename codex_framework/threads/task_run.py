@@ -20,7 +20,8 @@ from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice, described, explained, place_of, source_place
 from codex_framework.threads.patience import contained
-from codex_framework.threads.turn.machine import INTERRUPT_MARKER, InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
+from codex_framework.threads.turn.machine import INTERRUPT_MARKER
 from codex_framework.threads.turn.turn_context import TurnContexts
 
 __all__ = ["CoroutineRun", "Run", "TaskRun"]

@@ -30,7 +30,7 @@ from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.notifications import end_notification
 from codex_framework.threads.settings_changes import settings_snapshot
 from codex_framework.threads.task_actions import actions_of
-from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.turn_context import TurnContexts
 

@@ -39,7 +39,7 @@ from codex_framework.threads.plugin_thread import PluginThread
 from codex_framework.threads.settings_changes import session_configured
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import RegularInput, Tasks
-from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.user_input import arrived, as_items
 
 __all__ = ["Answerer", "Thread"]

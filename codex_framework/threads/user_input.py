@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.ops import (
     TextInput,
     UserInputItem,
 )
-from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
 
 __all__ = ["arrived", "as_items", "check_image", "check_length", "data_url"]
 

@@ -5,37 +5,38 @@ from __future__ import annotations
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent
 from codex_framework.testing import Playbook
-from codex_framework.threads.turn.machine import (
-    MAX_CONTINUATIONS,
-    OVERFLOW,
+from codex_framework.threads.turn.commands import (
     Admit,
-    Admitted,
     CancelCompact,
     CancelSample,
     CancelStop,
     CheckStop,
     Compact,
-    Compacted,
-    CompactionFailed,
-    Delivered,
     Emit,
     Finish,
     Flush,
+    Record,
+    Replace,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
+    Admitted,
+    Compacted,
+    CompactionFailed,
+    Delivered,
     InputArrived,
     Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Record,
     Refused,
-    Replace,
-    RunTool,
-    Sample,
     StopChecked,
     TimerFired,
     ToolFinished,
-    Wait,
 )
+from codex_framework.threads.turn.machine import MAX_CONTINUATIONS, OVERFLOW
 
 from .turn_plays import (
     LATE,

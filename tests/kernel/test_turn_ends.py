@@ -11,34 +11,36 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.testing import Playbook
-from codex_framework.threads.turn.machine import (
+from codex_framework.threads.turn.commands import (
     Admit,
-    Admitted,
     CancelSample,
     CancelTool,
     CancelWait,
-    Compacted,
-    CompactionFailed,
-    Delivered,
     Emit,
     Finish,
     Flush,
+    Record,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
+    Admitted,
+    Compacted,
+    CompactionFailed,
+    Delivered,
     InputArrived,
     Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Record,
     Refused,
-    RunTool,
-    Sample,
-    State,
     StopChecked,
     StopRequested,
     TimerFired,
     ToolFinished,
-    Wait,
 )
+from codex_framework.threads.turn.machine import State
 
 from .turn_plays import (
     LATE,

@@ -13,25 +13,27 @@ from codex_framework.contract.protocol.items import (
     UnknownItem,
 )
 from codex_framework.testing import Playbook
-from codex_framework.threads.turn.machine import (
-    MAX_STARTS_OVER,
+from codex_framework.threads.turn.commands import (
     CancelSample,
     CancelTool,
     Emit,
     Finish,
     Flush,
+    Record,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
     InputArrived,
     Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Record,
-    RunTool,
-    Sample,
     TimerFired,
     ToolFinished,
-    Wait,
 )
+from codex_framework.threads.turn.machine import MAX_STARTS_OVER
 
 from .turn_plays import (
     CUT,

@@ -12,19 +12,9 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
 from codex_framework.testing import Playbook
-from codex_framework.threads.turn.machine import (
-    INTERRUPT_MARKER,
-    OVERFLOW,
-    Admit,
-    Admitted,
-    Emit,
-    Finish,
-    InputArrived,
-    ModelFailed,
-    Record,
-    Sample,
-    Turn,
-)
+from codex_framework.threads.turn.commands import Admit, Emit, Finish, Record, Sample
+from codex_framework.threads.turn.inputs import Admitted, InputArrived, ModelFailed
+from codex_framework.threads.turn.machine import INTERRUPT_MARKER, OVERFLOW, Turn
 
 PROMPT = user_message("Do it.")
 MORE = user_message("And that.")

@@ -32,13 +32,8 @@ from codex_framework.contract.protocol.items import (
     with_paired_outputs,
 )
 from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
-from codex_framework.threads.turn.machine import (
-    BACKOFF_BASE_S,
-    INTERRUPT_MARKER,
-    MAX_CONTINUATIONS,
-    OVERFLOW,
+from codex_framework.threads.turn.commands import (
     Admit,
-    Admitted,
     CancelCompact,
     CancelSample,
     CancelStop,
@@ -47,30 +42,39 @@ from codex_framework.threads.turn.machine import (
     CheckStop,
     Command,
     Compact,
-    Compacted,
-    CompactionFailed,
-    Delivered,
     Emit,
     Finish,
     Flush,
+    Record,
+    Replace,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
+    Admitted,
+    Compacted,
+    CompactionFailed,
+    Delivered,
     Input,
     InputArrived,
     Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Record,
     Refused,
-    Replace,
-    RunTool,
-    Sample,
-    State,
     StopChecked,
     StopRequested,
     TimerFired,
     ToolFinished,
+)
+from codex_framework.threads.turn.machine import (
+    BACKOFF_BASE_S,
+    INTERRUPT_MARKER,
+    MAX_CONTINUATIONS,
+    OVERFLOW,
+    State,
     Turn,
-    Wait,
 )
 
 MAX_RETRIES = 2

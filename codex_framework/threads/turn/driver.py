@@ -26,11 +26,8 @@ from codex_framework.threads.faults import source_place
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
-from codex_framework.threads.turn.interception import Interception, notes
-from codex_framework.threads.turn.machine import (
-    OVERFLOW,
+from codex_framework.threads.turn.commands import (
     Admit,
-    Admitted,
     CancelCompact,
     CancelSample,
     CancelStop,
@@ -39,29 +36,33 @@ from codex_framework.threads.turn.machine import (
     CheckStop,
     Command,
     Compact,
-    Compacted,
-    CompactionFailed,
     Emit,
     Finish,
     Flush,
+    Record,
+    Replace,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
+    Admitted,
+    Compacted,
+    CompactionFailed,
     Input,
     InputArrived,
     Interrupted,
     ModelCompleted,
     ModelFailed,
     ModelItem,
-    Record,
     Refused,
-    Replace,
-    RunTool,
-    Sample,
     StopChecked,
     StopRequested,
     TimerFired,
     ToolFinished,
-    Turn,
-    Wait,
 )
+from codex_framework.threads.turn.interception import Interception, notes
+from codex_framework.threads.turn.machine import OVERFLOW, Turn
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 

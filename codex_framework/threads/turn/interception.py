@@ -23,7 +23,7 @@ from codex_framework.contract.roles.provenance import Actor
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
 from codex_framework.threads.patience import contained
-from codex_framework.threads.turn.machine import InputArrived
+from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.threads.turn.watched import Watched
 

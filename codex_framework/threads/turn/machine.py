@@ -27,10 +27,9 @@ interrupt leads to ``aborting -> done`` from anywhere.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Callable
+from typing import assert_never
 
-from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, StreamErrorEvent
 from codex_framework.contract.protocol.items import (
@@ -48,48 +47,45 @@ from codex_framework.contract.protocol.items import (
     search_output,
     user_message,
 )
-from codex_framework.contract.protocol.ops import MentionInput, SkillInput
-from codex_framework.contract.roles.outcomes import Compaction, Outcome, Status
-from codex_framework.contract.value import Value
-from codex_framework.threads.delivery import Delivered
+from codex_framework.contract.roles.outcomes import Outcome, Status
+from codex_framework.threads.turn.commands import (
+    Admit,
+    CancelCompact,
+    CancelSample,
+    CancelStop,
+    CancelTool,
+    CancelWait,
+    CheckStop,
+    Command,
+    Compact,
+    Emit,
+    Finish,
+    Flush,
+    Record,
+    Replace,
+    RunTool,
+    Sample,
+    Wait,
+)
+from codex_framework.threads.turn.inputs import (
+    Admitted,
+    Compacted,
+    CompactionFailed,
+    Delivered,
+    Input,
+    InputArrived,
+    Interrupted,
+    ModelCompleted,
+    ModelFailed,
+    ModelItem,
+    Refused,
+    StopChecked,
+    StopRequested,
+    TimerFired,
+    ToolFinished,
+)
 
-__all__ = [
-    "INTERRUPT_MARKER",
-    "Admit",
-    "Admitted",
-    "CancelCompact",
-    "CancelSample",
-    "CancelStop",
-    "CancelTool",
-    "CancelWait",
-    "CheckStop",
-    "Command",
-    "Compact",
-    "Compacted",
-    "CompactionFailed",
-    "Delivered",
-    "Emit",
-    "Finish",
-    "Flush",
-    "Input",
-    "InputArrived",
-    "Interrupted",
-    "ModelCompleted",
-    "ModelFailed",
-    "ModelItem",
-    "Record",
-    "Refused",
-    "Replace",
-    "RunTool",
-    "Sample",
-    "State",
-    "StopChecked",
-    "StopRequested",
-    "TimerFired",
-    "ToolFinished",
-    "Turn",
-    "Wait",
-]
+__all__ = ["BACKOFF_BASE_S", "INTERRUPT_MARKER", "State", "Turn"]
 
 INTERRUPT_MARKER = (
     "<turn_aborted>\n"
@@ -126,223 +122,6 @@ class State(enum.Enum):
     STOPPING = "stopping"
     ABORTING = "aborting"
     DONE = "done"
-
-
-# Inputs: what has happened.
-
-
-class InputArrived(Value):
-    """User input: the first of the turn, or steered into it. History gets ``items``, clients ``event``, guards also ``mentions``."""
-
-    items: tuple[ResponseItem, ...]
-    event: EventMsg | None = None
-    mentions: tuple[SkillInput | MentionInput, ...] = ()
-
-
-class Admitted(Value):
-    """The guards admitted an input, possibly changed. ``key`` is that of :class:`Admit`."""
-
-    key: int
-    input: InputArrived
-
-
-class Refused(Value):
-    """A guard refused an input. Only ``context`` is recorded."""
-
-    key: int
-    context: tuple[ResponseItem, ...] = ()
-
-
-class ModelItem(Value):
-    """The model has completed an item. ``shown`` is what clients see of a message, if that is not its text."""
-
-    item: ResponseItem
-    shown: str | None = None
-
-
-class ModelCompleted(Value):
-    """The response is complete. ``end_turn`` False requests another sample."""
-
-    end_turn: bool | None = None
-
-
-class ModelFailed(Value):
-    """The response broke off, or never started."""
-
-    message: str
-    retryable: bool = False
-    retry_after_s: float | None = None
-    info: str | Mapping[str, Any] = "other"
-    starts_over: bool = False
-
-
-class ToolFinished(Value):
-    """A started call has ended, successfully or not. ``fatal`` ends the turn as well."""
-
-    key: int
-    output: OutputItem | UnknownItem
-    fatal: str | None = None
-
-
-class Compacted(Value):
-    """A compaction is ready to replace the history."""
-
-    edit: Compaction
-
-
-class CompactionFailed(Value):
-    """There is no compaction: an interceptor prevented it, or it failed."""
-
-    message: str
-
-
-class StopChecked(Value):
-    """The interceptors have checked the end of the turn. ``continuation`` makes it continue; None lets it end."""
-
-    continuation: InputArrived | None = None
-
-
-class TimerFired(Value):
-    """The wait is over."""
-
-
-class StopRequested(Value):
-    """An interceptor or a tool ends the turn as a normal stop. ``message`` is shown to the user."""
-
-    message: str
-
-
-class Interrupted(Value):
-    """The turn must end now."""
-
-    reason: str = "interrupted"
-
-
-Input: TypeAlias = (
-    InputArrived
-    | Admitted
-    | Refused
-    | Delivered
-    | ModelItem
-    | ModelCompleted
-    | ModelFailed
-    | ToolFinished
-    | Compacted
-    | CompactionFailed
-    | StopChecked
-    | TimerFired
-    | StopRequested
-    | Interrupted
-)
-
-
-# Commands: what to do about it.
-
-
-class Sample(Value):
-    """Sample the model with the current history."""
-
-
-class CancelSample(Value):
-    """Cancel the response. No more model input may follow."""
-
-
-class Admit(Value):
-    """Pass an input to the guards. :class:`Admitted` or :class:`Refused` must follow."""
-
-    key: int
-    input: InputArrived
-
-
-class Compact(Value):
-    """Shorten the history. ``Compacted`` or ``CompactionFailed`` must follow; nothing is replaced before ``Replace``."""
-
-    reason: str
-
-
-class CancelCompact(Value):
-    """Cancel the compaction."""
-
-
-class Replace(Value):
-    """Replace the history by the compaction and the initial context, and flush it to disk."""
-
-    edit: Compaction
-
-
-class CheckStop(Value):
-    """Ask whether the turn may end. :class:`StopChecked` must follow."""
-
-    message: str | None
-
-
-class CancelStop(Value):
-    """Cancel the check."""
-
-
-class RunTool(Value):
-    """Start a call. A ``ToolFinished`` with this key must follow, whatever happens."""
-
-    key: int
-    item: AnyCall
-
-
-class CancelTool(Value):
-    """Cancel a running call. Its ``ToolFinished`` must still follow."""
-
-    key: int
-
-
-class Record(Value):
-    """Add items to history."""
-
-    items: tuple[ResponseItem, ...]
-
-
-class Emit(Value):
-    """Send an event to the clients."""
-
-    msg: EventMsg
-
-
-class Wait(Value):
-    """Feed ``TimerFired`` after this number of seconds."""
-
-    seconds: float
-
-
-class CancelWait(Value):
-    """Cancel the timer."""
-
-
-class Flush(Value):
-    """Flush history to disk before the next command."""
-
-
-class Finish(Value):
-    """End the turn. Always the last command."""
-
-    outcome: Outcome
-
-
-Command: TypeAlias = (
-    Sample
-    | CancelSample
-    | Admit
-    | Compact
-    | CancelCompact
-    | Replace
-    | CheckStop
-    | CancelStop
-    | RunTool
-    | CancelTool
-    | Record
-    | Emit
-    | Wait
-    | CancelWait
-    | Flush
-    | Finish
-)
 
 
 class _Call:

@@ -7,19 +7,9 @@ import pytest
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Playbook
-from codex_framework.threads.turn.machine import (
-    Emit,
-    Finish,
-    Flush,
-    InputArrived,
-    Interrupted,
-    ModelCompleted,
-    Outcome,
-    Record,
-    Sample,
-    TimerFired,
-    Turn,
-)
+from codex_framework.threads.turn.commands import Emit, Finish, Flush, Record, Sample
+from codex_framework.threads.turn.inputs import InputArrived, Interrupted, ModelCompleted, TimerFired
+from codex_framework.threads.turn.machine import Outcome, Turn
 
 HELLO = user_message("hello")
 
