@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import Compaction, ModelError, ModelInfo, ResponseItem, TaskContext
+from codex_framework import Compaction, ModelError, ResponseItem, TaskContext
 from codex_framework.contract.protocol.events import BackgroundEvent, WarningEvent
 from codex_framework.contract.protocol.items import UnknownItem
 from codex_framework.toolkit.truncation import token_count
 from codex_plugin_compaction.history import fitted, kept_messages
+from codex_plugin_compaction.metadata import Occasion
 from codex_plugin_compaction.writing import OVERFLOW, compaction_request
 
 __all__ = ["KEPT_TOKENS", "compacted_by_server"]
@@ -16,6 +17,7 @@ __all__ = ["KEPT_TOKENS", "compacted_by_server"]
 KEPT_TOKENS = 64_000
 """Maximum number of tokens of the user's messages to keep in total (Codex's)."""
 
+_IMPLEMENTATION = "responses_compaction_v2"
 _TRIGGER = UnknownItem({"type": "compaction_trigger"})
 _KINDS = ("compaction", "compaction_summary")
 _SHOWN = 200
@@ -32,11 +34,8 @@ class _Refusal:
     lasting: bool = False
 
 
-async def compacted_by_server(turn: TaskContext, model: ModelInfo | None) -> Compaction | None:
+async def compacted_by_server(turn: TaskContext, occasion: Occasion) -> Compaction | None:
     """Return the user's messages and the server's item for everything else. None if the server refuses, which is a warning.
-
-    Args:
-        model: The model that is asked. None means the model of the turn.
 
     Raises:
         ModelError: The server cannot be reached, refuses the login or has no capacity, or a limit is reached. A request for a
@@ -46,13 +45,13 @@ async def compacted_by_server(turn: TaskContext, model: ModelInfo | None) -> Com
     if refusal.lasting:
         return None
     history = tuple(turn.history)
-    window = (model or turn.facts.model).context_window
+    window = (occasion.model or turn.facts.model).context_window
     whole = turn.draft((*history, _TRIGGER))
     room = window - token_count(len(whole.instructions.encode("utf-8", "surrogatepass")))
     items, omitted = fitted(history, room)
     request = turn.draft((*items, _TRIGGER)) if omitted else whole
     try:
-        result = await turn.sample(compaction_request(turn, request, model), announce=False)
+        result = await turn.sample(compaction_request(turn, request, occasion, _IMPLEMENTATION), announce=False)
     except ModelError as error:
         if not _is_refusal(error):
             raise

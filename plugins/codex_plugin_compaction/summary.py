@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Compaction, Compactor, ContextStatus, TaskContext, TurnFacts
+from codex_plugin_compaction.metadata import DOWNSHIFT, Occasion
 
-__all__ = ["DOWNSHIFT", "Summary", "token_limit"]
-
-DOWNSHIFT = "model_downshift"
-"""The reason if the thread continues with a model of a smaller window. The larger model then writes the summary."""
+__all__ = ["Summary", "token_limit"]
 
 _WINDOW_PERCENT = 90
 """The share of the window that may be used, in percent of its tokens."""
@@ -37,15 +35,15 @@ class Summary(Compactor):
             ConfigError: The prompt cannot be read.
             ModelError: The model returned no summary, or cannot be asked for one.
         """
-        model = turn.facts.previous_model if reason == DOWNSHIFT else None
+        occasion = Occasion.of(turn, reason)
         if turn.server_compacts:
             from codex_plugin_compaction.remote import compacted_by_server
 
-            if (compaction := await compacted_by_server(turn, model)) is not None:
+            if (compaction := await compacted_by_server(turn, occasion)) is not None:
                 return compaction
         from codex_plugin_compaction.writing import compacted
 
-        return await compacted(turn, model)
+        return await compacted(turn, occasion)
 
 
 def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codex_framework import Compaction, ModelError, ModelInfo, ModelRequest, ResponseItem, TaskContext
+from codex_framework import Compaction, ModelError, ModelRequest, ResponseItem, TaskContext
 from codex_framework.contract.protocol.events import BackgroundEvent
 from codex_framework.contract.protocol.items import user_message
 from codex_plugin_compaction.history import compacted_items, summary_text, without_oldest
+from codex_plugin_compaction.metadata import Occasion
 from codex_plugin_compaction.prompt import compact_prompt
 
 __all__ = ["OVERFLOW", "compacted", "compaction_request"]
@@ -16,11 +17,8 @@ OVERFLOW = "context_window_exceeded"
 """The ``info`` of a ModelError for a request that does not fit the window."""
 
 
-async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
+async def compacted(turn: TaskContext, occasion: Occasion) -> Compaction:
     """Return the history with a summary in place of the model's output and calls.
-
-    Args:
-        model: The model that writes the summary. None means the model of the turn.
 
     Raises:
         ConfigError: The prompt cannot be read.
@@ -31,7 +29,7 @@ async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
     items: Sequence[ResponseItem] = history
     while True:
         try:
-            result = await turn.sample(_request(turn, [*items, prompt], model), announce=False)
+            result = await turn.sample(_request(turn, [*items, prompt], occasion), announce=False)
             break
         except ModelError as error:
             if error.info != OVERFLOW or not items:
@@ -44,17 +42,20 @@ async def compacted(turn: TaskContext, model: ModelInfo | None) -> Compaction:
     return Compaction(items=compacted_items(history, text), message=text)
 
 
-def _request(turn: TaskContext, items: Sequence[ResponseItem], model: ModelInfo | None) -> ModelRequest:
-    return compaction_request(turn, turn.draft(items, tools=False), model)
+def _request(turn: TaskContext, items: Sequence[ResponseItem], occasion: Occasion) -> ModelRequest:
+    return compaction_request(turn, turn.draft(items, tools=False), occasion, "responses")
 
 
-def compaction_request(turn: TaskContext, request: ModelRequest, model: ModelInfo | None) -> ModelRequest:
+def compaction_request(
+    turn: TaskContext, request: ModelRequest, occasion: Occasion, implementation: str
+) -> ModelRequest:
     """Return a request as that of a compaction.
 
     Args:
-        model: The model to ask. None means the model of the turn.
+        implementation: As for :meth:`Occasion.described`.
     """
-    request = request.evolve(output_schema=None, metadata={**request.metadata, "request_kind": "compaction"})
+    request = occasion.described(request.evolve(output_schema=None), implementation)
+    model = occasion.model
     if model is None:
         return request
     settings = turn.thread.settings

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from codex_framework import ModelRequest
 
 __all__ = ["described"]
 
 _HEADER = "x-codex-turn-metadata"
+_KIND, _COMPACTION = "request_kind", "compaction"
+"""Keys of a request's metadata that are said of the turn: what the request is for, and as JSON, the compaction that it is for."""
 
 
 def described(request: ModelRequest, kind: str = "turn") -> ModelRequest:
     """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays.
 
     Args:
-        kind: What the request is for: ``turn`` or ``prewarm``.
+        kind: What the request is for if its metadata does not say it: ``turn`` or ``prewarm``.
     """
+    given = dict(request.metadata)
+    kind, compaction = given.pop(_KIND, kind), _table(given.pop(_COMPACTION, ""))
     ids = {"session_id": request.cache_key, "thread_id": request.thread_id, "turn_id": request.turn_id}
-    turn = {**ids, "request_kind": kind, "model": request.model.slug}
-    if kind == "turn" and (trigger := request.metadata.get("source")):
+    turn: dict[str, Any] = {**ids, _KIND: kind}
+    if kind != "prewarm" and (trigger := given.get("source")):
         turn["turn_trigger"] = trigger
-    if request.reasoning_effort:
-        turn["reasoning_effort"] = request.reasoning_effort
+    if compaction:
+        turn[_COMPACTION] = compaction
+    else:
+        turn["model"] = request.model.slug
+        if request.reasoning_effort:
+            turn["reasoning_effort"] = request.reasoning_effort
     encoded = json.dumps(turn, separators=(",", ":"))  # in ASCII, because it is a header as well
-    return request.evolve(metadata={**ids, _HEADER: encoded, **request.metadata})
+    return request.evolve(metadata={**ids, _HEADER: encoded, **given})
+
+
+def _table(text: str) -> dict[str, Any]:
+    """Return a JSON object, and an empty one if the text is none."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

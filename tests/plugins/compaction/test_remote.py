@@ -60,7 +60,6 @@ def test_the_server_gets_the_turns_request_with_a_trigger_and_its_item_stays(sce
     assert conversation(compacted["input"][:-1]) == [("context", ""), ("user", "Hi!"), ("assistant", "Hello.")]
     same = set(first) - {"input", "client_metadata"}
     assert {key: compacted[key] for key in same} == {key: first[key] for key in same}, "tools included"
-    assert compacted["client_metadata"]["request_kind"] == "compaction"
     assert after["input"][1] == SEALED
     assert conversation([after["input"][0], *after["input"][2:]]) == [
         ("user", "Hi!"),

@@ -62,7 +62,6 @@ def test_the_history_becomes_the_words_of_people_and_a_summary(scene, conversati
     assert not summarising.get("tools")
     assert summarising["parallel_tool_calls"] is False
     assert (summarising["model"], summarising["instructions"]) == (first["model"], first["instructions"])
-    assert summarising["client_metadata"]["request_kind"] == "compaction"
     assert conversation(after["input"]) == [
         ("user", "Hi!"),
         ("user", "PREFIX\nThey greeted."),

@@ -24,6 +24,7 @@ from codex_framework.testing.requests import model_request
 from codex_framework.toolkit.model_server.headers import common_headers, request_headers
 from codex_plugin_openai.body import BodyWriter
 from codex_plugin_openai.provider import ResponsesProvider
+from codex_plugin_openai.turn_metadata import described
 
 Ask = Callable[..., Any]
 
@@ -151,6 +152,14 @@ def test_headers_say_who_asks(ask: Ask) -> None:
     assert ids.items() <= outcome.server.requests[0].json["client_metadata"].items()
     assert headers["user-agent"].startswith(f"codex_exec/{__version__} (")
     assert headers["user-agent"].endswith(") xterm")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "7", "[" * 100_000])
+def test_what_is_no_description_of_a_compaction_is_left_out(text: str) -> None:
+    metadata = described(model_request(metadata={"request_kind": "mine", "compaction": text})).metadata
+    turn = json.loads(metadata["x-codex-turn-metadata"])
+    assert (turn["request_kind"], turn["model"], "compaction" in turn) == ("mine", "test-model", False)
+    assert not {"request_kind", "compaction"} & set(metadata)
 
 
 def test_a_client_around_us_names_itself_by_its_variable() -> None:

@@ -1,0 +1,55 @@
+"""What the request of a compaction says of it, in Codex's words (``compaction`` in ``x-codex-turn-metadata``)."""
+
+from __future__ import annotations
+
+import json
+
+from codex_framework import ModelInfo, ModelRequest, TaskContext
+from codex_framework.contract.value import Value
+
+__all__ = ["DOWNSHIFT", "Occasion"]
+
+DOWNSHIFT = "model_downshift"
+"""The reason if the thread continues with a model of a smaller window. The larger model then writes the summary."""
+
+_MANUAL = "manual"
+_LIMIT = "context_limit"
+
+
+class Occasion(Value, kw_only=True):
+    """Why and when a conversation is compacted.
+
+    Attributes:
+        reason: The reason that the compactor was given.
+        phase: ``standalone_turn``, ``pre_turn`` or ``mid_turn``.
+        model: The model that is asked. None means the model of the turn.
+    """
+
+    reason: str
+    phase: str
+    model: ModelInfo | None = None
+
+    @classmethod
+    def of(cls, turn: TaskContext, reason: str) -> Occasion:
+        """Return the occasion of a compaction that begins now."""
+        if reason == _MANUAL:
+            return cls(reason=reason, phase="standalone_turn")
+        phase = "mid_turn" if turn.samples else "pre_turn"
+        return cls(reason=reason, phase=phase, model=turn.facts.previous_model if reason == DOWNSHIFT else None)
+
+    def described(self, request: ModelRequest, implementation: str) -> ModelRequest:
+        """Return a request that says what it is for, as metadata. A request that did not fit the window is a reached limit.
+
+        Args:
+            implementation: ``responses`` if the model writes a summary, and ``responses_compaction_v2`` if its server compacts.
+        """
+        is_manual = self.reason == _MANUAL
+        about = {
+            "trigger": "manual" if is_manual else "auto",
+            "reason": "user_requested" if is_manual else self.reason if self.reason == DOWNSHIFT else _LIMIT,
+            "implementation": implementation,
+            "phase": self.phase,
+            "strategy": "memento",
+        }
+        own = {"request_kind": "compaction", "compaction": json.dumps(about, separators=(",", ":"))}
+        return request.evolve(metadata={**request.metadata, **own})
