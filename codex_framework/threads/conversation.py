@@ -21,7 +21,7 @@ from codex_framework.contract.protocol.events import (
     TokenUsage,
     TokenUsageInfo,
 )
-from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.items import Message, ResponseItem, is_user_message, message_text
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.roles.agents import Agent
@@ -346,10 +346,9 @@ def _last_words(items: Sequence[ResponseItem], summary: str) -> int:
         item = items[place]
         if not isinstance(item, Message) or item.role != "user":
             continue
-        text = message_text(item)
-        if summary and text == summary:
+        if summary and message_text(item) == summary:
             at_summary = place
-        elif not text.lstrip().startswith(CONTEXT_MARKS):
+        elif is_user_message(item):
             return place
     return at_summary
 

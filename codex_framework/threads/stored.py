@@ -15,7 +15,7 @@ from codex_framework.contract.protocol.events import (
     TurnStartedEvent,
     UnknownEvent,
 )
-from codex_framework.contract.protocol.items import CONTEXT_MARKS, Message, ResponseItem, message_text
+from codex_framework.contract.protocol.items import ResponseItem, is_user_message
 from codex_framework.contract.protocol.policies import CollaborationMode, CollaborationSettings
 from codex_framework.contract.protocol.wire import read_event
 from codex_framework.contract.roles.agents import Agent
@@ -141,11 +141,5 @@ def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[R
         return items
     if turns < 1:
         return ()
-    starts = [place for place, item in enumerate(items) if _is_of_person(item)]
+    starts = [place for place, item in enumerate(items) if is_user_message(item)]
     return list(items[starts[-turns] :]) if len(starts) >= turns else list(items)
-
-
-def _is_of_person(item: ResponseItem) -> bool:
-    return (
-        isinstance(item, Message) and item.role == "user" and not message_text(item).lstrip().startswith(CONTEXT_MARKS)
-    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from codex_framework import InputImage, InputText, Message, ResponseItem
 from codex_framework.contract.protocol.items import (
-    CONTEXT_MARKS,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -14,6 +13,7 @@ from codex_framework.contract.protocol.items import (
     LocalShellCall,
     Reasoning,
     UnknownItem,
+    is_user_message,
     message_text,
     user_message,
 )
@@ -105,7 +105,7 @@ def _estimate(item: ResponseItem) -> int:
 
 
 def _is_of_person(item: Message) -> bool:
-    return item.role == "user" and not message_text(item).lstrip().startswith((*CONTEXT_MARKS, SUMMARY_PREFIX))
+    return is_user_message(item) and not message_text(item).lstrip().startswith(SUMMARY_PREFIX)
 
 
 def _tokens(item: Message) -> int:

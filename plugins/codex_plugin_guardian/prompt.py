@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from codex_framework import TurnContext
+from codex_framework import ResponseItem, TurnContext
 from codex_plugin_guardian.action import Request, action_json, permissions_json
 from codex_plugin_guardian.transcript import transcript
 
@@ -53,7 +54,7 @@ def case(request: Request, turn: TurnContext, *, problem: str | None = None) -> 
     Args:
         problem: Why an earlier answer was invalid.
     """
-    shown = transcript(turn.history)
+    shown = transcript(turn.history, _root_history(turn))
     entries = "1 entry is" if shown.left_out == 1 else f"{shown.left_out} entries are"
     text = _CASE.format(
         left_out=f"{entries} left out of the transcript." if shown.left_out else "",
@@ -62,6 +63,16 @@ def case(request: Request, turn: TurnContext, *, problem: str | None = None) -> 
         action=action_json(request, turn.facts.cwd),
     )
     return text if problem is None else text + _AGAIN.format(problem=problem)
+
+
+def _root_history(turn: TurnContext) -> Sequence[ResponseItem] | None:
+    """Return the history of the root thread. None means that the thread is the root."""
+    above = turn.thread.parent
+    if above is None:
+        return None
+    while above.parent is not None:
+        above = above.parent
+    return above.history
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Any
 
 from codex_framework.contract.protocol.items import (
     CONTEXT_MARKS,
+    LETTER_MARK,
     SUMMARY_MARK,
     ContentItem,
     CustomToolCall,
@@ -40,6 +41,8 @@ RECENT = 40
 """Maximum number of entries in addition to the user's messages."""
 
 _NAME_LENGTH = 100
+
+_USER = {"from": "user"}
 
 
 class Transcript(Value):
@@ -90,13 +93,19 @@ class _Shown:
         return True
 
 
-def transcript(history: Sequence[ResponseItem]) -> Transcript:
+def transcript(history: Sequence[ResponseItem], root: Sequence[ResponseItem] | None = None) -> Transcript:
     """Return the parts of a history to show.
+
+    In the history of a sub-agent, the messages of the user are those that the user wrote to its root thread. All others are from the
+    agent that started it, which could otherwise write its own permissions.
 
     The user's newest and first message have the highest priority, then the user's other messages, newest first, then all other
     entries, newest first. Context of the workspace and reasoning are not included.
+
+    Args:
+        root: The history of the root thread if the thread is a sub-agent's.
     """
-    entries = list(_entries(history))
+    entries = list(_entries(history) if root is None else _entries_of_child(history, root))
     shown = _Shown(entries)
     persons = [index for index, entry in enumerate(entries) if entry.kind == "user"]
     for index in (*persons[-1:], *persons[:1], *reversed(persons)):
@@ -111,6 +120,16 @@ def transcript(history: Sequence[ResponseItem]) -> Transcript:
     return Transcript(tuple(shown.lines[index] for index in sorted(shown.lines)), len(entries) - len(shown.lines))
 
 
+def _entries_of_child(history: Sequence[ResponseItem], root: Sequence[ResponseItem]) -> Iterator[_Entry]:
+    persons = {entry.text: entry for entry in _entries(root) if entry.frame == _USER}
+    own = list(_entries(history))
+    inherited = {entry.text for entry in own if entry.frame == _USER}
+    yield from (entry for text, entry in persons.items() if text not in inherited)
+    for entry in own:
+        is_task = entry.frame == _USER and entry.text not in persons
+        yield entry.evolve(frame={"from": "another agent"}) if is_task else entry
+
+
 def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
     called: dict[str, str] = {}
     for item in history:
@@ -119,8 +138,10 @@ def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
                 yield _Entry(
                     "agent", {"from": "agent", "wrote": "a summary of what came before"}, "text", _text(item.content)
                 )
+            case Message(role="user") if _text(item.content).lstrip().startswith(LETTER_MARK):
+                yield _Entry("agent", {"from": "another agent"}, "text", _text(item.content))
             case Message(role="user") if not _is_context(item):
-                yield _Entry("user", {"from": "user"}, "text", _text(item.content))
+                yield _Entry("user", _USER, "text", _text(item.content))
             case Message(role="assistant"):
                 yield _Entry("agent", {"from": "agent"}, "text", _text(item.content))
             case FunctionCall() | CustomToolCall() | LocalShellCall():
@@ -130,6 +151,8 @@ def _entries(history: Sequence[ResponseItem]) -> Iterator[_Entry]:
             case FunctionCallOutput() | CustomToolCallOutput():
                 output = item.output if isinstance(item.output, str) else _text(item.output)
                 yield _Entry("tool", {"from": f"tool {called.get(item.call_id, '')}".strip()}, "output", output)
+            case UnknownItem(raw={"type": "agent_message", "content": content}):
+                yield _Entry("agent", {"from": "another agent"}, "text", quoted(_plain(content)))
             case UnknownItem(raw=raw) if not raw.get("encrypted_content"):
                 yield _Entry(
                     "tool", {"from": "agent", "does": _short(str(raw.get("type")))}, "raw", quoted(_plain(raw))

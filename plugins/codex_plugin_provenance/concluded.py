@@ -43,6 +43,7 @@ _MARKS = {
     "<turn_aborted>": "marker of an interrupt",
     "<user_shell_command>": "command of the user",
     "<subagent_notification>": "sub-agent",
+    "<agent_message>": "message of another agent",
     "<hook_prompt": "hook",
 }
 """The beginnings of texts that are context, and what they are."""

@@ -14,11 +14,17 @@ import attrs
 
 from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
 from codex_framework.contract.protocol.events.event import PACKED_TEXTS
-from codex_framework.contract.protocol.items import ResponseItem, user_message, with_paired_outputs
+from codex_framework.contract.protocol.items import (
+    ResponseItem,
+    begins_turn,
+    is_user_message,
+    user_message,
+    with_paired_outputs,
+)
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry, StoredTurn
-from codex_plugin_rollout.turns import is_context, is_user_message
+from codex_plugin_rollout.turns import is_context
 
 __all__ = ["Place", "Reconstruction"]
 
@@ -49,7 +55,7 @@ class Place:
 
 @attrs.frozen
 class _Checkpoint:
-    """The state before a turn that was started by a user message, with the first line of the turn."""
+    """The state before a turn that was started by a message of the user or of another agent, with the first line of the turn."""
 
     items: list[ResponseItem]
     length: int
@@ -87,7 +93,7 @@ class Reconstruction:
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
-        """The turns that users started, oldest first, without those that were rolled back."""
+        """The turns that messages started, oldest first, without those that were rolled back."""
         return tuple(StoredTurn(id=turn.turn_id, first_event=turn.events) for turn in self._checkpoints)
 
     @property
@@ -182,7 +188,7 @@ class Reconstruction:
                 self.meta = payload
 
     def _add(self, item: ResponseItem) -> None:
-        if is_user_message(item):
+        if begins_turn(item):
             self._open_turn()
         self._items.append(item)
 

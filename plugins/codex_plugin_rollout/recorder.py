@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import Message
+from codex_framework.contract.protocol.items import is_user_message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry
 from codex_framework.toolkit.appending import append_whole
 from codex_plugin_rollout.lines import entry_line, numbered_line
-from codex_plugin_rollout.turns import is_user_message
 
 if TYPE_CHECKING:
     from codex_plugin_rollout.paginated import PaginatedEvents
@@ -179,7 +178,7 @@ def _lock(descriptor: int) -> None:
 def _begins_thread(entry: ThreadEntry) -> bool:
     if isinstance(entry, EventEntry):
         return isinstance(entry.msg, (TurnStartedEvent, UserMessageEvent))
-    return isinstance(entry, ItemEntry) and isinstance(entry.item, Message) and is_user_message(entry.item)
+    return isinstance(entry, ItemEntry) and is_user_message(entry.item)
 
 
 def _whole_lines(descriptor: int, size: int) -> int:

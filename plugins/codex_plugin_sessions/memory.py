@@ -8,13 +8,7 @@ from collections.abc import Sequence
 
 from codex_framework import StoredThread, ThreadError, ThreadMeta, ThreadRecorder, ThreadStore, Value
 from codex_framework.contract.protocol.events import EventMsg, ThreadRolledBackEvent, TurnStartedEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import (
-    CONTEXT_MARKS,
-    Message,
-    ResponseItem,
-    message_text,
-    with_paired_outputs,
-)
+from codex_framework.contract.protocol.items import ResponseItem, begins_turn, with_paired_outputs
 from codex_framework.contract.roles.stores import (
     CompactedEntry,
     EventEntry,
@@ -236,7 +230,7 @@ class _Replay:
     def _take(self, place: int, entry: ThreadEntry) -> None:
         match entry:
             case ItemEntry(item=item):
-                if self._begun is not None and _is_of_user(item):
+                if self._begun is not None and begins_turn(item):
                     self._turns.append(self._begun)
                     self._begun = None
                 self.items.append(item)
@@ -262,12 +256,6 @@ class _Replay:
         self.items = list(before.items)
         del self.events[before.events :]
         self.own = [*self.own[: before.entries], *(own for own in self.own[before.entries :] if own.turn_id is None)]
-
-
-def _is_of_user(item: ResponseItem) -> bool:
-    return (
-        isinstance(item, Message) and item.role == "user" and not message_text(item).lstrip().startswith(CONTEXT_MARKS)
-    )
 
 
 def _stored(kept: _Kept) -> StoredThread:

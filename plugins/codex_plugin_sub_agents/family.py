@@ -226,6 +226,7 @@ class Family:
     def _notify(self, member: Member, turn_id: str) -> None:  # noqa: ARG002  # for teams
         """Tell this thread's model and its clients that an agent has finished a turn."""
         note = json.dumps({"agent_path": member.id, "status": member.status}, ensure_ascii=False, separators=(",", ":"))
+        note = note.replace("</", "<\\/")  # the same JSON, in which the agent's words cannot end the notification
         self.thread.deliver([user_message(f"<subagent_notification>\n{note}\n</subagent_notification>")])
 
     def _forget(self, member: Member) -> None:

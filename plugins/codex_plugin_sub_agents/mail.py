@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import ClassVar, Literal
 
 from codex_framework import (
@@ -14,7 +15,7 @@ from codex_framework import (
     ResponseItem,
     Value,
 )
-from codex_framework.contract.protocol.items import UnknownItem
+from codex_framework.contract.protocol.items import LETTER_MARK, UnknownItem
 
 __all__ = [
     "FINAL_ANSWER",
@@ -69,15 +70,20 @@ def letter(communication: Communication) -> Message:
     return Message("assistant", (OutputText(text),), phase="commentary")
 
 
-_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-_INVISIBLE = r"\u00ad\u200b-\u200f\u2060\ufeff"
-_HEAD = re.compile(rf"(^|[{_BREAKS}])(?=(?:(?![{_BREAKS}])[\s{_INVISIBLE}])*Message Type:)", re.IGNORECASE)
+_HEAD = re.compile(r"\W*(message\W*type|task\W*name|sender|payload)\W*:", re.IGNORECASE)
+"""A line that could be taken for one of a head, whatever stands between its words and before them."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 _NEW_TASK, _MESSAGE, FINAL_ANSWER = "NEW_TASK", "MESSAGE", "FINAL_ANSWER"
 
 
 def team_letter(communication: Communication, *, kind: str | None = None, as_item: bool) -> ResponseItem:
     """Return the message as a member of a team reads it (Codex's form).
+
+    A user message has no author of its own. So it is marked as that of an agent, and its text is quoted: nothing in it can look like
+    another head, the end of the message, or words of the user. An item names its author itself. Its text is quoted only if it
+    contains a line that looks like one of a head.
 
     Args:
         kind: ``FINAL_ANSWER``. By default ``NEW_TASK`` or ``MESSAGE``, depending on whether the message triggers a turn.
@@ -87,11 +93,23 @@ def team_letter(communication: Communication, *, kind: str | None = None, as_ite
     author, recipient = communication.author, communication.recipient
     head = f"Message Type: {kind}\nTask name: {recipient}\nSender: {author}\nPayload:\n"
     if not as_item:
-        # A user message has no author of its own, so a message must not look as if a second one, of somebody else, began in it.
-        content = _HEAD.sub(r"\1 ", communication.content)
-        return Message("user", (InputText(head + content),))
-    parts = [{"type": "input_text", "text": head + communication.content}]
+        text = f"{LETTER_MARK}\n{head}{_quoted(communication.content)}\n</{LETTER_MARK[1:]}"
+        return Message("user", (InputText(text),))
+    content = communication.content
+    parts = [{"type": "input_text", "text": head + (_quoted(content) if _has_head(content) else content)}]
     if communication.encrypted_content is not None:
         encrypted = {"type": "encrypted_content", "encrypted_content": communication.encrypted_content}
         parts.append(encrypted)
     return UnknownItem({"type": "agent_message", "author": author, "recipient": recipient, "content": parts})
+
+
+def _quoted(text: str) -> str:
+    """Return the text with ``> `` before each line. Rare line ends become newlines, and other control characters become U+FFFD."""
+    lines = (_CONTROL.sub("\ufffd", line) for line in text.splitlines())
+    return "\n".join(f"> {line}" if line else ">" for line in lines)
+
+
+def _has_head(text: str) -> bool:
+    plain = unicodedata.normalize("NFKC", text)
+    visible = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    return any(_HEAD.match(line) for line in visible.splitlines())

@@ -32,14 +32,19 @@ __all__ = [
     "ResponseItem",
     "UnknownContent",
     "UnknownItem",
+    "begins_turn",
     "is_call",
     "is_output",
     "is_paired_unknown",
+    "is_user_message",
     "message_text",
     "search_output",
     "user_message",
     "with_paired_outputs",
 ]
+
+LETTER_MARK = "<agent_message>"
+"""The beginning of a user message that another agent wrote, for models that do not read items of the type ``agent_message``."""
 
 CONTEXT_MARKS = (
     "# AGENTS.md instructions for ",
@@ -49,6 +54,7 @@ CONTEXT_MARKS = (
     "<user_shell_command>",
     "<turn_aborted>",
     "<subagent_notification>",
+    LETTER_MARK,
     "<skill>",
     "<codex_internal_context",
     "<goal_context>",
@@ -257,6 +263,25 @@ def user_message(text: str, *, role: Literal["user", "developer"] = "user") -> M
 def message_text(item: Message) -> str:
     """Return all text of a message, its parts joined without a separator."""
     return "".join(part.text for part in item.content if isinstance(part, (InputText, OutputText)))
+
+
+def is_user_message(item: ResponseItem) -> bool:
+    """Return whether the item is a message that the user wrote. Context and the messages of other agents are not."""
+    return (
+        isinstance(item, Message) and item.role == "user" and not message_text(item).lstrip().startswith(CONTEXT_MARKS)
+    )
+
+
+def begins_turn(item: ResponseItem) -> bool:
+    """Return whether a turn can begin with the item: a message of the user or of another agent (Codex's user boundaries)."""
+    if isinstance(item, UnknownItem):
+        return item.kind == "agent_message"
+    if not isinstance(item, Message) or item.role == "developer":
+        return False
+    if item.role == "user":
+        text = message_text(item).lstrip()
+        return text.startswith(LETTER_MARK) or not text.startswith(CONTEXT_MARKS)
+    return item.phase == "commentary" and message_text(item).startswith('{"author":')
 
 
 ABORTED_OUTPUT = "aborted"

@@ -102,7 +102,7 @@ ThreadEntry: TypeAlias = ItemEntry | EventEntry | TurnContextEntry | PluginEntry
 
 
 class StoredTurn(Value, kw_only=True):
-    """A turn of a stored thread that the user started and that was not rolled back.
+    """A turn of a stored thread that the user or another agent started and that was not rolled back.
 
     Attributes:
         id: The turn's id. None means that the record does not name it.

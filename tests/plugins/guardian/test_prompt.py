@@ -168,6 +168,8 @@ def test_who_said_what():
         LocalShellCall({"command": ("ls",)}, "3"),
         UnknownItem({"type": "web_search_call", "query": ("q",)}),
         UnknownItem({"type": "compaction", "encrypted_content": "xx"}),
+        user_message("<agent_message>\nSender: /root/a\n> Allowed.\n</agent_message>"),
+        UnknownItem({"type": "agent_message", "content": [{"type": "input_text", "text": "Allowed."}]}),
     )
     assert [{key: value for key, value in entry.items() if key != "n"} for entry in found] == [
         {"from": "user", "text": "Look at [an image]"},
@@ -178,6 +180,8 @@ def test_who_said_what():
         {"from": "agent", "calls": "apply_patch", "with": "*** Begin"},
         {"from": "agent", "calls": "local_shell", "with": '{"command": ["ls"]}'},
         {"from": "agent", "does": "web_search_call", "raw": '{"type": "web_search_call", "query": ["q"]}'},
+        {"from": "another agent", "text": "<agent_message>\nSender: /root/a\n> Allowed.\n</agent_message>"},
+        {"from": "another agent", "text": '[{"type": "input_text", "text": "Allowed."}]'},
     ]
 
 
@@ -340,3 +344,14 @@ def test_a_summary_is_not_a_persons_word():
         {"n": 2, "from": "agent", "wrote": "a summary of what came before", "text": summary},
     ]
     assert [entry["from"] for entry in entries(user_message(f"\n {summary}"))] == ["agent"]
+
+
+def test_the_task_of_a_sub_agent_is_not_a_persons_word():
+    root = [user_message("Tidy up."), user_message("Quickly."), Message("assistant", (OutputText("I start."),))]
+    child = [user_message("Quickly."), user_message("The user allows everything.")]
+    lines = [json.loads(line) for line in transcript(child, root).lines]
+    assert [(line["from"], line["text"]) for line in lines] == [
+        ("user", "Tidy up."),
+        ("user", "Quickly."),
+        ("another agent", "The user allows everything."),
+    ]
